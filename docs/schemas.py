@@ -298,8 +298,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 **KIND,
                 "ns": "number?",
                 "source": "string",
-                **dict.fromkeys(("low", "high", "p", "q"), "number?"),
-                **dict.fromkeys(("count", "beaten"), "int64?"),
+                **dict.fromkeys(("low", "high", "p", "q", "count", "beaten"), "number?"),
                 "outcome": "string",
             }
         ],

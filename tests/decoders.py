@@ -22,7 +22,7 @@ from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
 from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
-from fleet.store.checksums import seal_bytes
+from fleet.store.checksums import seal_file
 from fleet.store.imports import write_summary
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
@@ -77,7 +77,7 @@ def record(data: bytes, _: Path) -> None:
 
 def rows(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
-        (folder / "x.parquet").write_bytes(reseal(data))
+        write_resealed(folder / "x.parquet", data)
         file = TableFile(Folder(folder), "x.parquet", name)
         list(file.iter_tables(where={schema.TABLES[name][0].name: {"x"}}))
         for row in file.read().to_pylist():
@@ -87,12 +87,14 @@ def rows(name: str) -> Callable[[bytes, Path], None]:
     return read
 
 
-def reseal(data: bytes) -> bytes:
-    """A changed Parquet file with checksums that fit; what is none, or without their mark, as it is."""
+def write_resealed(path: Path, data: bytes) -> None:
+    """Write a changed Parquet file with checksums that fit; what is none, or without their mark, as it is."""
     at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     if at < 20 or data[-4:] != b"PAR1" or data[at - 16 : at - 8] != b"fleetcrc":
-        return data
-    return seal_bytes(memoryview(data[: at - 16] + data[at:]))
+        path.write_bytes(data)
+        return
+    path.write_bytes(data[: at - 16] + data[at:])
+    seal_file(path)
 
 
 def amendment(data: bytes, folder: Path) -> None:

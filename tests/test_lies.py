@@ -21,7 +21,7 @@ from fleet.agent.wire import conversation, run_so_far
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.analysis.views import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
-from fleet.model import Burst, Cpu, Load
+from fleet.model import Burst, Cpu, Failed, Load
 from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import parse_place
@@ -267,7 +267,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("failed_json", '[{"reason": "%s", "benchmark": "cas", "variant": "a"}]' % ("x" * 1001), "1000 char"),
+        ("failed_json", to_json([drop_nulls(Failed("cas", "a", 0, 0, 1, "x" * 1001))]), "1000 char"),
         ("notes", ["x"] * 1025, "1024"),
         ("notes", ["x" * 8193], "8192"),
     ],

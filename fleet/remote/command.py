@@ -143,7 +143,7 @@ class CommandConnection(Connection):
                 session.process.close_stdin()
                 session.process.signal(signal.SIGTERM)
         if waiting is not None:
-            waiting.process.write_if_open(shell.render_command("", {}, waiting.mark, is_last=True))
+            waiting.process.write_if_open(shell.render_last_command("", {}, waiting.mark))
             self._end_session(waiting)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -248,7 +248,7 @@ class _Session:
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
         """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
-        text = shell.render_command(command, env, self.mark, is_last=bool(stdin))
+        text = (shell.render_last_command if stdin else shell.render_command)(command, env, self.mark)
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.process.exchange(text + stdin, deadline, goes_on=not stdin)
         try:
@@ -306,7 +306,7 @@ class ClientStream(Stream):
         self._session = session
         self._mark = session.mark
         try:  # at once, so that a stop before the first line is read finds the command running
-            head = shell.render_command(command, connection._env, session.mark, is_last=True)
+            head = shell.render_last_command(command, connection._env, session.mark)
             session.process.write_all(head, time.monotonic() + idle_timeout_s)
         except TimeoutError:
             connection._end_session(session)

@@ -44,18 +44,24 @@ def new_mark() -> str:
     return f"fleet-{os.urandom(8).hex()}"
 
 
-def render_command(command: str, env: Mapping[str, str], mark: str, *, is_last: bool) -> bytes:
-    """Return the loader's input for a command, after which it waits for more, unless this is the last.
+def render_last_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """Return the loader's input for a last command, whose stdin follows. A link cut before runs nothing."""
+    return f"{_export_and_run(command, env)}{mark}\n".encode(errors="surrogateescape")
 
-    The last one's stdin follows; no other has any. A link cut before the end runs nothing.
-    """
-    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
-    return f"{exports}{command}\n{'' if is_last else 'ask '}{mark}\n".encode(errors="surrogateescape")
+
+def render_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """Return the loader's input for a command without stdin, after which it waits for more."""
+    return f"{_export_and_run(command, env)}ask {mark}\n".encode(errors="surrogateescape")
 
 
 def assign_variables(settings: Mapping[str, str]) -> str:
     """Return one line that sets the variables of a script that follows."""
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+
+
+def _export_and_run(command: str, env: Mapping[str, str]) -> str:
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+    return f"{exports}{command}\n"
 
 
 def posix_cksum(data: bytes) -> str:

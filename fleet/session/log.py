@@ -62,8 +62,7 @@ class SessionLog:
             lines = self._lines.pop(host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
-            with contextlib.suppress(OSError), os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log:
-                log.write(text.encode())
+            self._append(f"{host.host_id}.log", text)
 
     def _write(self, host: Host, text: str) -> None:
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
@@ -77,6 +76,10 @@ class SessionLog:
                     self._session_log = self._open("session.log")
                     weakref.finalize(self, os.close, self._session_log)
                 os.write(self._session_log, (_FULL if self._written > SESSION_LIMIT else line).encode())
+
+    def _append(self, name: str, text: str) -> None:
+        with contextlib.suppress(OSError), os.fdopen(self._open(name), "ab") as log:
+            log.write(text.encode())
 
     def _open(self, name: str) -> int:
         logs = self.folder.parent

@@ -1,6 +1,7 @@
 """Completes a run over as many connections and agents as it takes; no visit is measured twice."""
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -207,18 +208,24 @@ def describe_slower_cpus(hello: Hello) -> str | None:
         return None
     mhz = {cpu: value for cpu, value in zip(hello.cpus, measured, strict=True) if isinstance(value, int)}
     fastest = max(mhz.values(), default=0)
-    groups: list[list[tuple[int, int]]] = []
-    for value, cpu in sorted((value, cpu) for cpu, value in mhz.items() if value < SLOW_SHARE * fastest):
-        if groups and GROUP_SHARE * value <= groups[-1][-1][0]:
-            groups[-1].append((value, cpu))
-        else:
-            groups.append([(value, cpu)])
-    if not groups:
+    slow = sorted((value, cpu) for cpu, value in mhz.items() if value < SLOW_SHARE * fastest)
+    if not slow:
         return None
-    slow = " and ".join(
-        f"CPU {format_cpus([cpu for _, cpu in group])} at {group[-1][0] / 1000:.2f} GHz" for group in groups
+    named = " and ".join(
+        f"CPU {format_cpus(cpus)} at {value / 1000:.2f} GHz" for value, cpus in _group_by_frequency(slow)
     )
     return (
-        f"Before the run {slow} ran slower than the fastest CPU at {fastest / 1000:.2f} GHz: differences "
+        f"Before the run {named} ran slower than the fastest CPU at {fastest / 1000:.2f} GHz: differences "
         "between CPUs may come from that, not from where they are."
     )
+
+
+def _group_by_frequency(slow: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+    """Group sorted (frequency, CPU) as (highest frequency, CPUs), ascending."""
+    groups: list[tuple[int, list[int]]] = []
+    for value, cpu in slow:
+        if groups and GROUP_SHARE * value <= groups[-1][0]:
+            groups[-1] = (value, [*groups[-1][1], cpu])
+        else:
+            groups.append((value, [cpu]))
+    return groups

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.store.ids import new_run_id, new_session_id
     from fleet.store.journal import Journal
+    from fleet.store.places import new_run_id, new_session_id
     from fleet.store.runs import Listing, RunSummary
     from fleet.store.sessions import Failure, Intent
     from fleet.store.store import Store

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from fleet.errors import DataError, StoreError
 from fleet.store.checksums import seal_json, unseal_json
 from fleet.store.files import draft_path, read_regular, storing, write_new_file
-from fleet.store.ids import require_key
-from fleet.store.places import Folder, Place
+from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import read_undamaged, reading
 
 _FOLDER = "amendments"
@@ -99,12 +98,9 @@ def _parse_file(content: Any) -> AmendmentFile:
             "counter": int(counter),
             "labels": dict(labels),
             "withdrawn": (bool() | None) as withdrawn,
-        } if (
-            len(content) == 4
-            and 0 < counter < _MAX_COUNTER
-            and all(value is None or isinstance(value, str) for value in labels.values())
-        ):
-            return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
+        } if len(content) == 4 and 0 < counter < _MAX_COUNTER:
+            if all(value is None or isinstance(value, str) for value in labels.values()):
+                return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
     raise DataError("it has other keys or values than those of docs/tables.md")
 
 

@@ -13,8 +13,7 @@ from fleet.errors import StoreError
 from fleet.model import Plan
 from fleet.store import run_tables, schema
 from fleet.store.files import draft_path, storing
-from fleet.store.ids import new_run_id, new_session_id, require_key
-from fleet.store.places import Folder, Place, samples_name
+from fleet.store.places import Folder, Place, new_run_id, new_session_id, require_key, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.samples import hash_samples, rewrite_samples
@@ -41,14 +40,13 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
     plan, plan_fields = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
     values = {
-        column.name: _value_allowed_out(column, row, kept_columns) for column in schema.TABLES["runs"]
-    } | {
+        **{column.name: _value_allowed_out(column, row, kept_columns) for column in schema.TABLES["runs"]},
         "run_id": new_run_id(day),
         "session_id": new_session_id(day),
         "host_id": host,
         "started_utc": day,
         "ended_utc": row["ended_utc"] and day + (row["ended_utc"] - row["started_utc"]),
-        "kernel_cmdline": " ".join(_words_allowed_out(row["kernel_cmdline"] or "")) or None,
+        "kernel_cmdline": " ".join(filter(_WORDS.fullmatch, (row["kernel_cmdline"] or "").split())) or None,
         "plan_json": to_json({name: value for name, value in plan.items() if name in plan_fields}),
         "hello_json": to_json(_strip_hello(json.loads(row["hello_json"]))),
     }
@@ -69,10 +67,6 @@ def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept_colum
     if column.nullable:
         return None
     return _EMPTY.get(column.name, "{}" if column.name.endswith("_json") else "")
-
-
-def _words_allowed_out(line: str) -> list[str]:
-    return [word for word in line.split() if _WORDS.fullmatch(word)]
 
 
 def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Hold bursts as columns, without an object each, from decoding until they are published."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from fleet.late import np, pa
@@ -13,6 +14,8 @@ _COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "wa
 _OPTIONAL = (*schema.LINE, *schema.THREADS)  # numbers from 0 that a host may leave out
 _NUMBERS = ("words", *_COUNTS, *_OPTIONAL, "core_mhz")  # core_mhz is doubled
 _COUNTER_NUMBERS = ("burst", "cpu", "event", "units", "count", "enabled_ns", "running_ns")
+_get_line, _get_counts = attrgetter(*schema.LINE), attrgetter(*_COUNTS)
+_get_parameters = attrgetter(*schema.PARAMETERS)
 _UNKNOWN = -1
 _POINT_BYTES = 1000  # memory of the values of schema.POINT
 _NEAREST_FIRST = list(map(str, Relation))
@@ -66,30 +69,21 @@ class BurstColumns:
         group = burst.cpus if burst.cpus and len(burst.cpus) > 2 else None
         words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), group)
         optional = (
-            burst.line_page,
-            burst.line_offset,
-            burst.line_node,
-            burst.line_physical,
+            *_get_line(burst),
             *(burst.switches or (None, None, None, None)),
             *(burst.ran_ppm or (None, None)),
             *(share or None for share in burst.steal_ppm or (None, None)),
         )
         row = [
             self._words.setdefault(words, len(self._words)),
-            burst.round,
-            burst.ping_cpu,
-            burst.pong_cpu,
-            burst.start_offset_ns,
-            burst.iterations,
-            burst.warmup,
+            *_get_counts(burst),
             *(_UNKNOWN if value is None else value for value in optional),
             _compute_double_mhz(burst),
         ]
         if burst.point is not None:
             self._points[len(self)] = _list_point_values(burst)
-            self.other_samples += len(burst.ticks) * len(
-                (burst.other_ticks or ()) + (burst.other_units or ())
-            )
+            others = len(burst.other_ticks or ()) + len(burst.other_units or ())
+            self.other_samples += len(burst.ticks) * others
         if burst.counters is not None:
             self._add_counters(burst, burst.counters)
         self._numbers.extend(row)
@@ -112,21 +106,20 @@ class BurstColumns:
             name: _dictionary_array(types[name], codes[order], texts)
             for name, (codes, texts) in words.items()
         }
-        columns |= {name: pa.array(rows[name][order], types[name]) for name in _COUNTS}
-        columns |= {name: _optional_array(rows[name][order], types[name]) for name in _OPTIONAL}
+        columns |= {name: _number_array(rows[name][order], types[name]) for name in (*_COUNTS, *_OPTIONAL)}
         ns_per_tick = np.full(len(self), 1e9 / require_hello(run).ticks_per_second)
         columns["ns_per_tick"] = pa.array(ns_per_tick, types["ns_per_tick"])
         ends, ticks = (np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks))
         columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(pa.array(order))
         core_mhz = rows["core_mhz"][order]
         columns["core_ghz"] = pa.array(core_mhz / 2000, types["core_ghz"], mask=core_mhz == _UNKNOWN)
+        columns |= {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
         if self._points:
             null_row = (None,) * len(schema.POINT)
             values = zip(*(self._points.get(burst, null_row) for burst in order.tolist()), strict=True)
-            for name, column in zip(schema.POINT, values, strict=True):
-                columns[name] = pa.array(column, types[name])
-        else:
-            columns |= {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
+            columns |= {
+                name: pa.array(column, types[name]) for name, column in zip(schema.POINT, values, strict=True)
+            }
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
     def counters_table(self, run: Run) -> Any:
@@ -137,24 +130,20 @@ class BurstColumns:
         types = {field.name: field.type for field in shape}
         counts = dict(zip(_COUNTER_NUMBERS, _to_columns(self._counters, len(_COUNTER_NUMBERS)), strict=True))
         rows, burst = self._collect_rows(), counts["burst"]
+        counts |= {name: rows[name][burst] for name in ("round", "ping_cpu", "pong_cpu")}
         benchmarks, variants, *_ = zip(*self._words, strict=True)
-        words, zeros = rows["words"][burst], np.zeros(len(burst), "i8")
+        kinds, zeros = rows["words"][burst], np.zeros(len(burst), "i8")
+        words = {
+            "host_id": (zeros, [run.host.host_id]),
+            "run_id": (zeros, [run.run_id]),
+            "benchmark": _encode(benchmarks, kinds),
+            "variant": _encode(variants, kinds),
+            "event": (counts["event"], require_hello(run).counters),
+        }
         points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
-        columns = {
-            "host_id": _dictionary_array(types["host_id"], zeros, [run.host.host_id]),
-            "run_id": _dictionary_array(types["run_id"], zeros, [run.run_id]),
-            "benchmark": _dictionary_array(types["benchmark"], *_encode(benchmarks, words)),
-            "variant": _dictionary_array(types["variant"], *_encode(variants, words)),
-            "point": pa.array(points, types["point"]),
-            "event": _dictionary_array(types["event"], counts["event"], require_hello(run).counters),
-            "count": _optional_array(counts["count"], types["count"]),
-        }
-        columns |= {
-            name: pa.array(rows[name][burst], types[name]) for name in ("round", "ping_cpu", "pong_cpu")
-        }
-        columns |= {
-            name: pa.array(counts[name], types[name]) for name in ("cpu", "units", "enabled_ns", "running_ns")
-        }
+        columns = {"point": pa.array(points, types["point"])}
+        columns |= {name: _dictionary_array(types[name], *coded) for name, coded in words.items()}
+        columns |= {name: _number_array(counts[name], types[name]) for name in types.keys() - columns.keys()}
         return pa.table([columns[name] for name in types], schema=shape)
 
     def _add_counters(self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]) -> None:
@@ -192,7 +181,7 @@ def _dictionary_array(type_: Any, codes: Any, words: Sequence[str]) -> Any:
     )
 
 
-def _optional_array(numbers: Any, type_: Any) -> Any:
+def _number_array(numbers: Any, type_: Any) -> Any:
     return pa.array(numbers, type_, mask=numbers == _UNKNOWN)
 
 
@@ -208,18 +197,12 @@ def _compute_double_mhz(burst: Burst) -> int:
 
 
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:
-    parameters = burst.parameters or Parameters()
-    return (
-        burst.point,
-        burst.unit,
-        *(getattr(parameters, name) for name in schema.PARAMETERS),
-        burst.cpus,
-        *(
-            None if lists is None else tuple(array("q", numbers) for numbers in lists)
-            for lists in (burst.other_ticks, burst.other_units)
-        ),
-        burst.checked,
+    lists: Iterator[Any] = (
+        numbers and tuple(array("q", part) for part in numbers)
+        for numbers in (burst.other_ticks, burst.other_units)
     )
+    parameters = _get_parameters(burst.parameters or Parameters())
+    return burst.point, burst.unit, *parameters, burst.cpus, *lists, burst.checked
 
 
 def _encode(words: Sequence[str], rows: Any) -> tuple[Any, list[str]]:

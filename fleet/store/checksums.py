@@ -18,13 +18,6 @@ _JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
-def seal_bytes(file: memoryview) -> bytes:
-    """Return the bytes of a Parquet file with its checksums in place."""
-    footer_start = _locate_footer(bytes(file[-_TAIL:]), len(file))
-    pages, footer = file[:footer_start], file[footer_start:]
-    return b"".join([pages, _make_seal(zlib.crc32(pages), zlib.crc32(footer)), footer])
-
-
 def seal_file(path: Path) -> None:
     """Put the checksums into a Parquet file on a disk; its pages are read once."""
     with path.open("r+b") as file:
@@ -99,7 +92,7 @@ def _locate_footer(tail: bytes, size: int) -> int:
 
 def _verify_footer(seal_: bytes, footer: bytes) -> bytes:
     """Verify the footer; return the expected checksum of the pages."""
-    differing = sum(byte != meant for byte, meant in zip(seal_, _MARK, strict=False))
+    differing = sum(byte != expected for byte, expected in zip(seal_, _MARK, strict=False))
     if len(seal_) < _ROOM or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:

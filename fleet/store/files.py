@@ -14,13 +14,7 @@ from typing import Any
 from fleet.errors import StoreError, UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_KINDS = (
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISDIR, "a folder"),
-    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
-)
+_KINDS = {"p": "a FIFO", "s": "a socket", "d": "a folder"}
 _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # as pyarrow words them
 
 
@@ -39,7 +33,7 @@ def require_regular(path: Path | str) -> None:
     """Raise OSError for a FIFO, a socket, a device or a folder: reading these may block for ever."""
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
-        kind = next((name for test, name in _KINDS if test(mode)), "something else")
+        kind = _KINDS.get(stat.filemode(mode)[0], "a device")
         raise OSError(f"it is {kind}, not a file of fleet's; move it away")
 
 
@@ -141,13 +135,12 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_new_file(path: Path, data: Any, *, lasting: bool = True) -> None:
-    """Write `data`, bytes or a buffer of them, to a new file; lasting: wait until they are on the disk."""
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write a new file; return when it is on the disk."""
     with path.open("xb") as file:
         file.write(data)
-        if lasting:
-            file.flush()
-            os.fsync(file.fileno())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
@@ -197,29 +190,21 @@ def discard(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def remove_folder(path: Path, graveyard: Path) -> None:
-    """Remove a directory in one step for other readers: rename it into `graveyard`, then delete it."""
-    grave = graveyard / f"{path.name}-removed-{os.getpid()}"
-    path.rename(grave)
-    shutil.rmtree(grave, ignore_errors=True)
-
-
 def _advise(err: OSError) -> str:
-    if err.errno in _FULL:
-        return "Free some space there, or choose another results root with --results."
-    if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):
-        return "Give this user permission there, or choose another results root with --results."
-    if isinstance(err, (FileExistsError, NotADirectoryError)) and (
-        blocking := _find_blocking_file(err.filename)
-    ):
-        return f"{blocking} is not a folder: move it away, or choose another results root with --results."
+    elsewhere = "or choose another results root with --results."
+    if err.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"Free some space there, {elsewhere}"
+    if err.errno in (errno.EACCES, errno.EPERM):
+        return f"Give this user permission there, {elsewhere}"
+    if err.errno in (errno.EEXIST, errno.ENOTDIR) and (blocking := _find_blocking_file(err.filename)):
+        return f"{blocking} is not a folder: move it away, {elsewhere}"
     if any(word in str(err) for word in _REFUSALS):
         return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
-    return f"Look at {err.filename or 'that place'}, or choose another results root with --results."
+    return f"Look at {err.filename or 'that place'}, {elsewhere}"
 
 
 def _find_blocking_file(name: object) -> Path | None:
     """Return the first part of a path that exists and is not a folder."""
     path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
-    existing = [place for place in (*reversed(path.parents), path) if os.path.lexists(place)]
-    return next((place for place in existing if not place.is_dir()), None)
+    above = (*reversed(path.parents), path)
+    return next((place for place in above if os.path.lexists(place) and not place.is_dir()), None)

@@ -4,7 +4,7 @@ It does so in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/siz
 `except` catches. Checksums guard against accidents, not against a file that a stranger made to import.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleet.errors import DataError
@@ -51,7 +51,7 @@ class RowGroup(NamedTuple):
 def parse_footer(data: bytes) -> list[RowGroup]:
     """Parse a footer, by the numbers that parquet.thrift gives its fields. Raises DataError."""
     try:
-        fields, _ = _read_value(data, 0, _STRUCT, 0)
+        fields, _ = _read_struct(data, 0, 0)
         paths = list(_column_paths(iter(fields[2]), 0))
         groups = [
             RowGroup(group[3], [_parse_column(*both) for both in zip(paths, group[1], strict=True)])
@@ -105,21 +105,10 @@ def _parse_column(path: tuple[str, ...], chunk: dict[int, Any]) -> Column:
     return Column(path, meta[5], meta[6], smallest, largest, is_text and 11 in meta)
 
 
-def _read_value(data: bytes, offset: int, kind: int, depth: int) -> tuple[Any, int]:
-    """Return the value that begins at `offset`, and its end; a struct as a dict by numbers of fields."""
-    if _I16 <= kind <= _I64:
-        return _read_integer(data, offset)
-    if kind == _BINARY:
-        length, offset = _read_varint(data, offset)
-        return data[offset : offset + length], offset + length
-    if kind <= _BYTE or kind == _DOUBLE:
-        return None, offset + (1 if kind <= _BYTE else 8)
-    if depth > _DEPTH or kind not in (_LIST, _SET, _STRUCT):
-        raise DataError("a value of no known type, or nested too deeply")
-    return (_read_struct if kind == _STRUCT else _read_list)(data, offset, depth + 1)
-
-
 def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], int]:
+    """Return the values of the struct that begins at `offset`, by numbers of fields, and its end."""
+    if depth > _DEPTH:
+        raise DataError("nested too deeply")
     values: dict[int, Any] = {}
     number = 0
     while head := data[offset]:
@@ -127,34 +116,39 @@ def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], 
         if head > 15:
             number += head >> 4
         else:
-            number, offset = _read_integer(data, offset)
-        kind = head & 15
-        if _I16 <= kind <= _I64 and data[offset] < 128:  # most of them; a call each would double the time
-            value: Any = data[offset] >> 1 ^ -(data[offset] & 1)
-            offset += 1
-        elif kind < _BYTE:
-            value = None
-        else:
-            value, offset = _read_value(data, offset, kind, depth)
+            number, offset = _read_integer(data, offset, depth)
         if number in values:
             raise DataError("a field is there twice")
-        values[number] = value
+        if (kind := head & 15) < _BYTE:  # true or false
+            values[number] = None
+        elif _I16 <= kind <= _I64 and data[offset] < 128:  # most of them; with a call each it takes longer
+            values[number] = data[offset] >> 1 ^ -(data[offset] & 1)
+            offset += 1
+        else:
+            values[number], offset = _READERS[kind](data, offset, depth + 1)
     return values, offset + 1
 
 
 def _read_list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _DEPTH:
+        raise DataError("nested too deeply")
     head = data[offset]
     count, offset = (head >> 4, offset + 1) if head < 0xF0 else _read_varint(data, offset + 1)
     if count > len(data) - offset:
         raise DataError("a list is too long")
-    values = []
+    values, read = [], _READERS[head & 15]
     for _ in range(count):
-        value, offset = _read_value(data, offset, head & 15, depth)
+        value, offset = read(data, offset, depth + 1)
         values.append(value)
     return values, offset
 
 
-def _read_integer(data: bytes, offset: int) -> tuple[int, int]:
+def _read_binary(data: bytes, offset: int, _: int) -> tuple[bytes, int]:
+    length, offset = _read_varint(data, offset)
+    return data[offset : offset + length], offset + length
+
+
+def _read_integer(data: bytes, offset: int, _: int) -> tuple[int, int]:
     value, offset = _read_varint(data, offset)
     return value >> 1 ^ -(value & 1), offset
 
@@ -167,3 +161,13 @@ def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
         if shift > 70:
             raise DataError("a number is too long")
     return value, offset + 1
+
+
+_READERS: Mapping[int, Callable[[bytes, int, int], tuple[Any, int]]] = {
+    **dict.fromkeys((1, 2, _BYTE), lambda _, offset, __: (None, offset + 1)),
+    **dict.fromkeys(range(_I16, _I64 + 1), _read_integer),
+    _DOUBLE: lambda _, offset, __: (None, offset + 8),
+    _BINARY: _read_binary,
+    **dict.fromkeys((_LIST, _SET), _read_list),
+    _STRUCT: _read_struct,
+}

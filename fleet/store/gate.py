@@ -16,10 +16,12 @@ from fleet.model import (
     Descriptions,
     Estimator,
     Facts,
+    Failed,
     Load,
     Memory,
     Node,
     Parameters,
+    Plan,
     RunState,
     check_descriptions,
     check_names,
@@ -27,7 +29,7 @@ from fleet.model import (
 )
 from fleet.store import schema
 from fleet.store.footer import RowGroup
-from fleet.store.ids import KEY
+from fleet.store.places import KEY
 from fleet.text import decoding_words
 
 EXACT_MAX = 2**53  # the largest integer up to which float64 is exact
@@ -80,43 +82,25 @@ class _Kind(TypedDict):
     points: NotRequired[list[str] | None]
 
 
-class _Plan(TypedDict):
+class _HelloPlan(TypedDict):
     benchmarks: NotRequired[list[_Kind]]
 
 
 class _Hello(TypedDict):
     """The part of a stored hello that is read again."""
 
-    plan: NotRequired[_Plan]
+    plan: NotRequired[_HelloPlan]
     counters: NotRequired[list[_Event]]
     benchmarks: NotRequired[list[Benchmark]]
-
-
-class _Pairs(TypedDict):
-    which: str
-    per_relation: NotRequired[int | None]
-    listed: NotRequired[list[tuple[int, int]] | None]
-
-
-class _StoredPlan(TypedDict):
-    """The part of a stored plan that is read by name."""
-
-    pairs: NotRequired[_Pairs | None]
-
-
-class _Failed(TypedDict):
-    reason: str
-    benchmark: str
-    variant: str
 
 
 _JSON: Mapping[str, Any] = {
     "labels_json": dict[str, str],
     "mitigations_json": dict[str, str],
-    "plan_json": _StoredPlan,
+    "plan_json": Plan,
     "hello_json": _Hello,
     "host_json": dict[str, Any],
-    "failed_json": list[_Failed],
+    "failed_json": list[Failed],
     "caches_json": list[Cache],
     "nodes_json": list[Node],
     "memory_json": Memory,
@@ -180,12 +164,12 @@ def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _check_row(table: str, struct: Any) -> dict[str, Any]:
     row = msgspec.structs.asdict(struct)
-    for name in row.keys() & _JSON:
-        text = row[name]
-        if text is not None:
+    for name in _JSON:
+        if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    with _raising_data_error():
-        check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
+    if names := row.get("benchmarks"):
+        with _raising_data_error():
+            check_names(kind.partition("/")[0] for kind in names)
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} cannot be when a run began or ended")
@@ -204,7 +188,7 @@ def parse_json_column(name: str, text: str) -> Any:
         with _raising_data_error():
             check_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
             check_descriptions(typed.get("benchmarks", ()))
-    if name == "failed_json" and any(len(failed["reason"]) > _MAX_REASON for failed in typed):
+    if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
         raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")

@@ -9,8 +9,7 @@ from fleet.late import pa
 from fleet.store import schema
 from fleet.store.files import draft_path, storing
 from fleet.store.gate import check_table
-from fleet.store.ids import require_key
-from fleet.store.places import parse_place
+from fleet.store.places import parse_place, require_key
 from fleet.store.reading import TableFile
 from fleet.store.writing import write_table
 

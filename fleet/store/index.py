@@ -39,20 +39,17 @@ _BROKEN = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} 
 _Result = TypeVar("_Result")
 
 
-class RunEntry(NamedTuple):
-    """A run in the index: its samples file's stamp, its columns of a listing, and its record."""
-
-    stamp: str
-    listed: Mapping[str, Any]
-    record: bytes
-
-
 class Derived(NamedTuple):
     """A kind of derived rows: its name, its table in the schema, and the columns kept (None for all)."""
 
     name: str
     table: str
     columns: Sequence[str] | None = None
+
+    @property
+    def schema(self) -> Any:
+        """Return the schema of the rows, in the order in which they are kept."""
+        return schema.arrow_schema(self.table, None if self.columns is None else tuple(self.columns))
 
 
 class Index:
@@ -62,8 +59,8 @@ class Index:
         self.path = cache_dir(place) / "index.sqlite"
         self._columns = tuple(columns)
         tables = [[str(column) for column in schema.TABLES[name]] for name in ("runs", "pairs", "samples")]
-        described = json.dumps([_CREATE, self._columns, [*BENCHMARKS], tables])
-        self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
+        described = json.dumps([_CREATE, self._columns, [*BENCHMARKS], tables]).encode()
+        self._version = zlib.crc32(described) >> 1  # SQLite keeps 31 bits
 
     def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
         """Return by key the columns of a listing of those runs whose samples files have these stamps."""
@@ -78,15 +75,23 @@ class Index:
         return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
 
     def keep_runs(
-        self, runs: Mapping[Key, RunEntry], present: Collection[Key] | None = None, *, in_tables: bool
+        self,
+        stamps: Mapping[Key, str],
+        contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
+        present: Collection[Key] | None = None,
+        *,
+        in_tables: bool,
     ) -> None:
-        """Keep these runs. present: drop those that are not among these. in_tables: the tables have them."""
+        """Keep runs: by key the stamp of its samples file, its columns of a listing, and its record.
+
+        present: drop those that are not among these. in_tables: the tables have them.
+        """
         rows = []
-        for key, (stamp, listed, record) in runs.items():
+        for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
             text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
-            sealed = (_seal_value(value, *key, stamp) for value in (text, zlib.compress(record)))
-            rows.append((*key, stamp, in_tables, *sealed))
+            sealed = (_seal_value(value, *key, stamps[key]) for value in (text, zlib.compress(record, 1)))
+            rows.append((*key, stamps[key], in_tables, *sealed))
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany("insert or replace into runs values (?, ?, ?, ?, ?, ?)", rows)
@@ -99,33 +104,30 @@ class Index:
     def not_in_tables(self) -> list[Key]:
         """Return the runs that may not be in the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
-        keys: list[Key] = []
-        return self._transact(lambda db: db.execute(query).fetchall(), keys)
+        keys: list[Key] = self._transact(lambda db: db.execute(query).fetchall(), [])
+        return keys
 
     def mark_in_tables(self, keys: Iterable[Key]) -> None:
         """Note that these runs are in the tables."""
         statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
         self._transact(lambda db: db.executemany(statement, keys), None)
 
-    def find_missing(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
-        """Return the keys of the runs whose rows of this kind, made from these marks, are not kept."""
-        parts = self._find_parts(kind, marks)
-        return [key for key in marks if key not in parts]
-
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
-        data = _write_stream(rows.select(_stored_schema(kind).names))
+        combined = rows.select(kind.schema.names).replace_schema_metadata(None)
+        combined = combined.unify_dictionaries().combine_chunks()
+        data = pa.BufferOutputStream()
+        with pa.ipc.new_stream(data, combined.schema) as stream:
+            stream.write_table(combined)
+        data = data.getvalue()
         sealed = _seal_value(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
 
         def write(db: sqlite3.Connection) -> None:
-            newest = dict[tuple[str, str], int]()
-            parts = dict[int, list[tuple[str, str]]]()
             db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, data.size, sealed))
-            for part, text in db.execute("select id, made_of from parts where kind = ?", [kind.name]):
-                keys = [key for key, _ in _parse_marks(text)]
-                newest |= {key: max(part, newest.get(key, part)) for key in keys}
-                parts[part] = keys
+            query = "select id, made_of from parts where kind = ? order by id"
+            parts = {part: _parse_marks(text) for part, text in db.execute(query, [kind.name])}
+            newest = {key: part for part, runs in parts.items() for key, _ in runs}
             replaced = parts.keys() - newest.values()
             db.executemany("delete from parts where id = ?", [[part] for part in replaced])
 
@@ -136,9 +138,8 @@ class Index:
     ) -> tuple[set[Key], list[Any]]:
         """Return the keys of the runs whose rows of this kind are kept, and these rows as pyarrow tables."""
         keys_of_parts = dict[int, set[Key]]()
-        for key, part in self._find_parts(kind, marks).items():
+        for key, part in self.find_parts(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        shape = _stored_schema(kind)
         query = "select made_of, bytes, rows from parts where id = ?"
         keys_present, tables = set[Key](), []
 
@@ -146,7 +147,10 @@ class Index:
             for part, keys in keys_of_parts.items():
                 with suppress(DataError, TypeError, pa.ArrowException):  # TypeError: the part is gone
                     made_of, size, sealed = db.execute(query, [part]).fetchone()
-                    rows = _read_stream(_open_value(sealed, kind.name, made_of), size, shape)
+                    packed = _open_value(sealed, kind.name, made_of)
+                    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
+                    if not rows.schema.equals(kind.schema):
+                        raise DataError("rows of another schema")
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                     tables.append(select_rows(rows, kind.table, columns, chosen_runs))
                     keys_present.update(keys)
@@ -158,7 +162,7 @@ class Index:
             return set(), []
         return keys_present, tables
 
-    def _find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
+    def find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
         """Return by key the newest part that has rows of a run, if they were made from this mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         parts = dict[Key, int]()
@@ -187,6 +191,7 @@ class Index:
         for _ in range(2):  # once more with a new file
             try:
                 with closing(self._connect()) as db, db:
+                    self._prepare(db)
                     return work(db)
             except sqlite3.Error as err:
                 if getattr(err, "sqlite_errorcode", 0) & 0xFF not in _BROKEN:
@@ -198,30 +203,22 @@ class Index:
         return instead
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file, made if it is missing or of another version. Raises OSError, sqlite3.Error."""
+        """Open the file, or a new one. Raises OSError, sqlite3.Error."""
         if self.path.exists():
             require_regular(self.path)
         else:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        db = sqlite3.connect(self.path, timeout=_WAIT_S)
-        try:
-            db.execute(f"pragma page_size = {_PAGE_BYTES}")
-            db.execute("pragma synchronous = off")  # a file torn by a crash of the machine is made anew
-            if db.execute("pragma user_version").fetchone()[0] != self._version:
-                self._create(db)
-        except BaseException:
-            db.close()
-            raise
-        return db
+        return sqlite3.connect(self.path, timeout=_WAIT_S)
 
-    def _create(self, db: sqlite3.Connection) -> None:
-        db.execute("begin immediate")
-        for table in ("runs", "parts"):
-            db.execute(f"drop table if exists {table}")
-        for statement in _CREATE:
-            db.execute(statement)
-        db.execute(f"pragma user_version = {self._version}")
-        db.commit()
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """Make the tables anew in a file that is new or of another version."""
+        db.execute(f"pragma page_size = {_PAGE_BYTES}")
+        db.execute("pragma synchronous = off")  # a file torn by a crash of the machine is made anew
+        if db.execute("pragma user_version").fetchone()[0] != self._version:
+            drops = [f"drop table if exists {table}" for table in ("runs", "parts")]
+            for statement in ("begin immediate", *drops, *_CREATE, f"pragma user_version = {self._version}"):
+                db.execute(statement)
+            db.commit()
 
 
 def load_derived(
@@ -273,25 +270,3 @@ def _open_value(sealed: Any, *about: str) -> bytes:
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")
     return sealed[4:]
-
-
-def _write_stream(rows: Any) -> Any:
-    """Write rows as a stream of Arrow, which describes its columns, into a buffer."""
-    combined = rows.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, combined.schema) as stream:
-        stream.write_table(combined)
-    return sink.getvalue()
-
-
-def _read_stream(packed: bytes, size: int, shape: Any) -> Any:
-    """Read the rows of a part again. Raises DataError if they have other columns, ArrowException."""
-    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
-    if not rows.schema.equals(shape):
-        raise DataError("rows of another schema")
-    return rows.replace_schema_metadata(shape.metadata)
-
-
-def _stored_schema(kind: Derived) -> Any:
-    """Return the schema of the rows of this kind, in the order in which they are kept."""
-    return schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))

@@ -13,7 +13,7 @@ from fleet.errors import LockedError, StoreError
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
 from fleet.store.files import open_regular, opened_path, storing, sync, write_all
-from fleet.store.ids import RUN_FILE
+from fleet.store.places import RUN_FILE
 
 LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
@@ -105,8 +105,7 @@ class Journal:
         if len(list(self.folder.glob("stream*.jsonl"))) > count:
             raise StoreError(
                 f"{self._make_path(count + 1)}: this part of the journal is missing, though later ones are "
-                "there. "
-                "Put it back; if it is lost, rename the later ones so that their numbers follow."
+                "there. Put it back; if it is lost, rename the later ones so that their numbers follow."
             )
 
     def _open(self) -> int:

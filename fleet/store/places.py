@@ -1,10 +1,14 @@
-"""Access a results root: a folder here, or a prefix in an object store; files are complete or absent."""
+"""Access a results root, a folder or a prefix in an object store, whose files are complete or absent.
+
+IDs of runs and sessions are made of the time and a random end, so that controllers need not coordinate.
+"""
 
 import errno
 import hashlib
 import os
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -12,20 +16,46 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from warnings import warn
 
-from fleet.errors import StoreWarning, UsageError
+from fleet.errors import StoreError, StoreWarning, UsageError
 from fleet.late import fs, pa
+from fleet.model.host import NOT_TEXT_IN_PATHS
 from fleet.store.files import enter_folder, sync, user_state_dir
-from fleet.store.ids import require_key
 
 Key = tuple[str, str]  # of a run: its host id and its run id
+KEY = rf"^(?!(?i:{'|'.join(NOT_TEXT_IN_PATHS)})\Z)[A-Za-z][A-Za-z0-9._-]{{0,127}}\Z"
+_KEY = re.compile(KEY)
+RUN_FILE = "run.json"  # in a journal: what is measured
 SAMPLES_FILE = "samples.parquet"
 STATE_DIR = ".fleet"  # in a folder; readers and globs skip what begins with a dot
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _OPTIONS = ("endpoint_override", "region", "scheme")
-_CONNECT_TIMEOUT_S = 10.0
-_REQUEST_TIMEOUT_S = 60.0
 _SHAPE = "s3://bucket/prefix, and after a ? endpoint_override=…, region=…, scheme=https"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; digits alone would be read as a number."""
+    return _make_id("r", now)
+
+
+def new_session_id(now: datetime | None = None) -> str:
+    """Make a session ID: like a run ID, but with `s`."""
+    return _make_id("s", now)
+
+
+def require_key(key: str, what: str) -> str:
+    """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
+    if not _KEY.fullmatch(key):
+        raise StoreError(
+            f"{what} {key!r} cannot be a key in the tables: a letter, then letters, digits, '.', '_' or '-'; "
+            f"and not {', '.join(NOT_TEXT_IN_PATHS)}."
+        )
+    return key
+
+
+def _make_id(letter: str, now: datetime | None) -> str:
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
 
 
 def samples_name(host_id: str, run_id: str) -> str:
@@ -74,12 +104,7 @@ class Folder:
 
     def files(self, pattern: str) -> list[str]:
         """Return the matching files, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
-        folder = self.root / pattern.partition("*")[0].rpartition("/")[0]
-        while True:
-            before = _get_inode(folder)
-            names = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
-            if _get_inode(folder) == before:
-                return names
+        return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
     def samples(self) -> dict[Key, str]:
         """Stamp each samples file with its size and time, by host, then run. Raises OSError.
@@ -175,8 +200,8 @@ class Bucket:
         """Return a patient S3 client, without the checksums that only AWS surely takes unless asked for."""
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
         return fs.S3FileSystem(
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            request_timeout=_REQUEST_TIMEOUT_S,
+            connect_timeout=10.0,  # seconds
+            request_timeout=60.0,
             allow_delayed_open=True,  # small files are one PUT, large ones a multipart upload
             **self._options,
         )
@@ -200,25 +225,23 @@ class Bucket:
         return [name for name, _ in self._list_objects(pattern)]
 
     def _list_objects(self, pattern: str) -> list[tuple[str, Any]]:
-        parts = pattern.split("/")
-        fixed = next(
-            (index for index, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1
+        first, *others = parts = pattern.split("/")
+        folder = self.base if "*" in first else f"{self.base}/{first}"
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=bool(others[1:]))
+        objects = (
+            (info.path[len(self.base) + 1 :], info) for info in self.filesystem.get_file_info(selector)
         )
-        folder = "/".join([self.base, *parts[:fixed]])
-        deep = fixed < len(parts) - 1
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=deep)
-        below = len(self.base) + 1
-        objects = [info for info in self.filesystem.get_file_info(selector) if info.is_file]
-        named = ((info.path[below:], info) for info in objects)
-        return sorted((item for item in named if _matches(item[0], parts)), key=lambda item: item[0])
+        matching = [(name, info) for name, info in objects if info.is_file and _matches(name, parts)]
+        return sorted(matching, key=lambda item: item[0])
 
-    def samples(self) -> dict[tuple[str, str], str]:
+    def samples(self) -> dict[Key, str]:
         """Stamp each samples file with its size and time, by host and run; a request per thousand objects."""
         stamps = {}
-        for name, info in self._list_objects("samples/host_id=*/run_id=*/samples.parquet"):
+        for name, info in self._list_objects(f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"):
             _, host, run, _ = name.split("/")
-            key = host.removeprefix("host_id="), run.removeprefix("run_id=")
-            stamps[key] = f"{info.size}:{info.mtime_ns}"
+            stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = (
+                f"{info.size}:{info.mtime_ns}"
+            )
         return stamps
 
     def stamp(self, name: str) -> str | None:
@@ -248,7 +271,10 @@ Place = Folder | Bucket
 
 
 def parse_place(root: str | Path) -> Place:
-    """Parse a path, perhaps with ~user, or s3://bucket/prefix?…; nothing is opened. Raises UsageError."""
+    """Parse a path, perhaps with ~user, or s3://bucket/prefix?…; nothing is opened.
+
+    Raises UsageError, which repeats no part of an address that may be secret.
+    """
     match = _SCHEME.match(text := str(root))
     if not match:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
@@ -263,11 +289,6 @@ def parse_place(root: str | Path) -> Place:
             f"--results {match[1]}://…: only folders and s3:// addresses can hold results. "
             f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
         )
-    return parse_bucket(text)
-
-
-def parse_bucket(text: str) -> Bucket:
-    """Parse s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
     try:
         url = urlsplit(text)
         options = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
@@ -278,27 +299,18 @@ def parse_bucket(text: str) -> Bucket:
             "--results s3://…@…: no credentials in the address: it stands in process lists and histories. "
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
         )
+    address = f"--results {url.scheme}://{url.netloc}{url.path}"
     if unknown := sorted(set(options) - set(_OPTIONS)):
-        raise UsageError(
-            f"--results {url.scheme}://{url.netloc}{url.path}?…: unknown: {', '.join(unknown)}. "
-            f"There are {', '.join(_OPTIONS)}."
-        )
+        raise UsageError(f"{address}?…: unknown: {', '.join(unknown)}. There are {', '.join(_OPTIONS)}.")
     prefix = [part for part in unquote(url.path).split("/") if part]
     if not url.netloc or url.fragment or ".." in prefix:
-        raise UsageError(f"--results {url.scheme}://{url.netloc}{url.path}: not an address: {_SHAPE}.")
+        raise UsageError(f"{address}: not an address: {_SHAPE}.")
     return Bucket("/".join([url.netloc, *prefix]), options)
 
 
 def _matches(name: str, parts: list[str]) -> bool:
     name_parts = name.split("/")
     return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
-
-
-def _get_inode(folder: Path) -> int | None:
-    try:
-        return folder.stat().st_ino
-    except FileNotFoundError:
-        return None
 
 
 def _list_folders(parent: str, beginning: str) -> list[str]:

@@ -66,8 +66,6 @@ def read_files(
     skip_damaged: bool = False,
 ) -> Any:
     """Read files as one table. skip_damaged: warn of damaged files by a StoreWarning. Raises StoreError."""
-    if len(names) == 1 and not skip_damaged:
-        return TableFile(place, names[0], table, threads=True).read(columns, where)
 
     def read(name: str) -> Any:
         return TableFile(place, name, table).read(columns, where)
@@ -112,20 +110,18 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
     try:
         yield
     except Exception as err:
-        text = " ".join(str(err).split()).rstrip(".")
+        reason = " ".join(str(err).split()).rstrip(".")
         if isinstance(err, FileNotFoundError):
-            text = "it is not there any more. Put it back from a copy; see `fleet verify`."
-            raise DamagedFileError(f"{what}: {text}", run_id=run_id) from err
-        if is_damage(err):
-            raise DamagedFileError(f"{what}: {text}. {remedy}", run_id=run_id) from err
-        if isinstance(err, OSError) and err.errno in _FILE_ERRORS:
-            reason = f"{os.strerror(err.errno)}. Let this user read it, or look at the disk."
-            raise DamagedFileError(f"{what}: {reason}", run_id=run_id) from err
-        if (cause := explain(err, f"{what}: ")) is not None:
-            raise cause from err
-        if isinstance(err, OSError):  # of an object store
-            raise StoreError(f"{what}: {text}.") from err
-        raise
+            reason, remedy = "it is not there any more", "Put it back from a copy; see `fleet verify`."
+        elif isinstance(err, OSError) and err.errno in _FILE_ERRORS:
+            reason, remedy = os.strerror(err.errno), "Let this user read it, or look at the disk."
+        elif not is_damage(err):
+            if (cause := explain(err, f"{what}: ")) is not None:
+                raise cause from err
+            if isinstance(err, OSError):  # of an object store
+                raise StoreError(f"{what}: {reason}.") from err
+            raise
+        raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
 
 def is_damage(err: Exception) -> bool:
@@ -182,21 +178,19 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
 class TableFile:
     """One Parquet file of a table, with its footer read. Raises DamagedFileError for what the gate refuses.
 
-    threads: decode columns in parallel; worth it for one big file, a loss for many small ones. whole: check
-    all of it at once, even large samples, which are otherwise checked page by page as they are read.
+    whole: check all of it at once, even large samples, which are otherwise checked page by page as they are
+    read.
     """
 
-    def __init__(
-        self, place: Place, name: str, table: str, *, threads: bool = False, whole: bool = False
-    ) -> None:
+    def __init__(self, place: Place, name: str, table: str, *, whole: bool = False) -> None:
         self.what = f"{place}: cannot read the {table} table: {name}"
         self.table = table
-        self._threads = threads
         run = _RUN.match(name)
         self._run_id = run and run[1]
         with self.reading():
             source, self._footer = _open_verified(place, name, check_pages=whole or table != "samples")
             self._size = source.size()
+            self._threads = self._size > _READ_WHOLE  # which are a loss for many small files
             self._file = _open_parquet(source, table)
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
@@ -246,15 +240,12 @@ class TableFile:
     @property
     def _batch_rows(self) -> int:
         """Return the number of rows to read at a time: fewer if each has many values, by the footer."""
-        rows, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self.table)}
+        rows, words = _BATCH_ROWS, schema.word_columns(self.table)
         for group in self._groups:
-            values = max((column.values for column in group.columns), default=0)
-            texts = (
-                column.unpacked for column in group.columns if column.repeats and column.path not in words
-            )
-            rows = min(
-                rows, _BATCH_VALUES * group.rows // max(1, values), _BATCH_TEXT_BYTES // max(1, *texts, 1)
-            )
+            for column in group.columns:
+                rows = min(rows, _BATCH_VALUES * group.rows // max(1, column.values))
+                if column.repeats and column.path[0] not in words:
+                    rows = min(rows, _BATCH_TEXT_BYTES // max(1, column.unpacked))
         return max(1, rows)
 
     def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.errors import DataError, StoreError
 from fleet.late import pa
-from fleet.model import Hello, Host, Load, Run
+from fleet.model import Hello, Host, Run
 from fleet.store import gate, schema
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
@@ -36,12 +36,17 @@ class RunRecord:
     cpus: Sequence[Mapping[str, Any]]
 
 
-def pack_record(record: RunRecord) -> str:
-    """Write a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
+def write_record(record: RunRecord) -> bytes:
+    """Write a record as JSON."""
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus]
-    plain = to_json({"run": record.row, "cpus": cpus}).encode()
-    return base64.b64encode(pa.Codec("zstd", _ZSTD_LEVEL).compress(plain, asbytes=True)).decode()
+    return to_json({"run": record.row, "cpus": cpus}).encode()
+
+
+def pack_record(record: RunRecord) -> str:
+    """Write a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
+    frame = pa.Codec("zstd", _ZSTD_LEVEL).compress(write_record(record), asbytes=True)
+    return base64.b64encode(frame).decode()
 
 
 def unpack_record(text: bytes) -> RunRecord:
@@ -100,9 +105,8 @@ def _field_names(kind: type) -> tuple[str, ...]:
 def require_hello(run: Run) -> Hello:
     """Return the run's hello; without one no tick has a length and nothing is published. StoreError."""
     if run.hello is None:
-        raise StoreError(
-            f"{run.host.name}: run {run.run_id} has no hello from the agent: nothing to publish."
-        )
+        text = f"{run.host.name}: run {run.run_id} has no hello from the agent: nothing to publish."
+        raise StoreError(text)
     return run.hello
 
 
@@ -117,8 +121,8 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "host_id": run.host.host_id,
         "host_name": run.host.name,
         "state": str(run.state),
-        "started_utc": _parse_moment(run.started_utc),
-        "ended_utc": _parse_moment(run.ended_utc) if run.ended_utc else None,
+        "started_utc": datetime.fromisoformat(run.started_utc),
+        "ended_utc": datetime.fromisoformat(run.ended_utc) if run.ended_utc else None,
         "benchmarks": _list_benchmarks(run),
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.failed),
@@ -142,7 +146,8 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         # what earlier agents left there says nothing of the machine
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
-    row |= _load_columns(facts.load, "before") | _load_columns(run.load_after, "after")
+    for load, when in (facts.load, "before"), (run.load_after, "after"):
+        row |= {f"{name}_{when}": value for name, value in to_dict(load).items()}
     return row | _pick_values(facts, *schema.FACTS)
 
 
@@ -174,11 +179,3 @@ def _list_benchmarks(run: Run) -> list[str]:
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):
         return [f"{item.get('benchmark')}/{item.get('variant')}" for item in listed]
     return list(run.plan.benchmarks)
-
-
-def _load_columns(load: Load, when: str) -> dict[str, Any]:
-    return {f"{part.name}_{when}": getattr(load, part.name) for part in fields(load)}
-
-
-def _parse_moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -14,21 +14,19 @@ from types import MappingProxyType
 from typing import Any
 
 from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError
-from fleet.model import BENCHMARKS, SHIPPED, Descriptions, RunState, read_descriptions
-from fleet.store import gate
+from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_descriptions
 from fleet.store.amendments import Amendment, read_amendments
-from fleet.store.checksums import unseal_json
-from fleet.store.files import read_regular, storing
-from fleet.store.ids import RUN_FILE
-from fleet.store.index import Index, RunEntry
+from fleet.store.files import storing
+from fleet.store.index import Index
 from fleet.store.places import Key, Place, parse_place, samples_name
 from fleet.store.reading import map_in_threads, read_record, read_undamaged, reading, warn_left_out
-from fleet.store.rows import RunRecord, parse_record
+from fleet.store.rows import RunRecord, parse_record, write_record
 from fleet.store.run_tables import add_missing_runs
+from fleet.store.sessions import read_journal_run
 
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
-_OLD_S = 900  # of a samples file so old the session, if alive, has added the rows to the tables
+_OLD_NS = 900 * 10**9  # of a samples file so old the session, if alive, has added the rows to the tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class Listing:
     @cached_property
     def index(self) -> Index:
         """Return the index of this root."""
-        return open_index(self.place)
+        return Index(self.place, _COLUMNS)
 
     @cached_property
     def samples(self) -> Mapping[Key, str]:
@@ -173,24 +171,21 @@ class Listing:
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
-        visible = (row for row in rows if row["run_id"] not in _hidden.get())
-        return sorted(
-            (_make_summary(row, self._amendments.get(row["run_id"])) for row in visible), key=_sort_key
-        )
+        visible = [row for row in rows if row["run_id"] not in _hidden.get()]
+        return sorted((_make_summary(row, self._amendments) for row in visible), key=_sort_key)
 
     def _read_rows(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
         """Read rows of runs from the index, else from their samples files; and why some cannot be read."""
         rows = self.index.read_listed(stamps)
         new = [key for key in stamps if key not in rows]
-        entries, errors = dict[Key, RunEntry](), dict[Key, DamagedFileError]()
-        for key, result in zip(new, map_in_threads(self.read_file, new), strict=True):
-            if isinstance(result, DamagedFileError):
-                errors[key] = result
-            else:
-                entries[key] = RunEntry(stamps[key], *result)
-        if entries:
-            self.index.keep_runs(entries, self.samples, in_tables=False)
-        rows |= {key: dict(entry.listed) for key, entry in entries.items()}
+        results = dict(zip(new, map_in_threads(self.read_file, new), strict=True))
+        errors = {key: result for key, result in results.items() if isinstance(result, DamagedFileError)}
+        contents = {
+            key: result for key, result in results.items() if not isinstance(result, DamagedFileError)
+        }
+        if contents:
+            self.index.keep_runs(stamps, contents, self.samples, in_tables=False)
+        rows |= {key: row for key, (row, _) in contents.items()}
         errors |= self._find_duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
 
@@ -201,13 +196,9 @@ class Listing:
         try:
             with reading(message, run_id=key[1]):
                 record = read_record(self.place, name)
-                row = make_listed_row(record)
+                row = make_listed_row(parse_record(record).row)  # all of it is checked, once
         except DamagedFileError as err:
             return err
-        except StoreError as err:
-            if not isinstance(err.__cause__, FileNotFoundError):
-                raise
-            return DamagedFileError(str(err), run_id=key[1])
         if (row["host_id"], row["run_id"]) != key:
             run = f"run {row['run_id']} of {row['host_id']}"
             return DamagedFileError(f"{message}: it holds {run}. Move it to its place, or remove it.")
@@ -226,8 +217,9 @@ class Listing:
 
     def _complete_tables(self) -> None:
         """Add the rows that the tables lack of runs whose session has ended, if possible."""
+        old_ns = time.time_ns() - _OLD_NS
         waiting = {key: self.samples[key] for key in self.index.not_in_tables() if key in self.samples}
-        ended = {key: stamp for key, stamp in waiting.items() if _is_old(stamp)}
+        ended = {k: stamp for k, stamp in waiting.items() if int(stamp.partition(":")[2] or 0) < old_ns}
         if not ended:
             return
         records = {run_id: text for (_, run_id), text in self.index.read_records(ended).items()}
@@ -254,57 +246,43 @@ def open_listing(root: Root) -> Listing:
     return root if isinstance(root, Listing) else Listing(root)
 
 
-def make_listed_row(record: bytes) -> dict[str, Any]:
-    """Return the columns of a listing from a run's record. Raises DataError."""
-    return _pick_listed(parse_record(record).row)  # all of it is checked, once
-
-
-def open_index(place: Place) -> Index:
-    """Open the index of a root."""
-    return Index(place, _COLUMNS)
+def make_listed_row(row: Mapping[str, Any]) -> _Row:
+    """Return the columns of a listing from a run's row of `runs`."""
+    benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
+    unknown = {"benchmarks": [benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS]}
+    return {name: row[name] for name in _COLUMNS} | {"hello_json": json.dumps(unknown)}
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
     """Keep runs in the index that were just published, and whose rows are in the tables."""
-    listing, entries = Listing(place), dict[Key, RunEntry]()
-    for record in records:
-        key = record.row["host_id"], record.row["run_id"]
-        stamp, contents = place.stamp(samples_name(*key)), listing.read_file(key)
-        if stamp and not isinstance(contents, DamagedFileError):
-            entries[key] = RunEntry(stamp, *contents)
-    listing.index.keep_runs(entries, in_tables=True)
-
-
-def complete_session(place: Place, session_id: str) -> None:
-    """Add to `runs` and `cpus` the rows they lack of a session that has ended. Raises OSError, StoreError."""
-    listing = Listing(place)
-    records = listing.read_records([run for run in listing.all_runs if run.session_id == session_id])
-    add_missing_runs(place, records.keys(), records.__getitem__)
+    runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
+    stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
+    contents = {key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps}
+    Index(place, _COLUMNS).keep_runs(stamps, contents, in_tables=True)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """List the runs that are only a journal on this machine, oldest first: under way, or interrupted."""
+    """List the runs that are only a journal on this machine, oldest first: under way, or interrupted.
+
+    Journals that are damaged, or vanish meanwhile, are left out.
+    """
+    summaries = []
     with storing("read the journals", place):
-        folders = sorted((place.state_dir / "journal").glob("*/"))
-        summaries = [summary for folder in folders if (summary := _read_unfinished(folder)) is not None]
-        left = [run for run in summaries if not place.exists(samples_name(run.host_id, run.run_id))]
-    return sorted(left, key=_sort_key)
+        for folder in (place.state_dir / "journal").glob("*/"):
+            with suppress(StoreError, ValueError):
+                run = _summarize_journal(read_journal_run(folder))
+                if not place.exists(samples_name(*run.key)):
+                    summaries.append(run)
+    return sorted(summaries, key=_sort_key)
 
 
-def _pick_listed(row: Mapping[str, Any]) -> _Row:
-    benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
-    unknown = {"benchmarks": [benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS]}
-    listed = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
-    _make_summary(listed)
-    return listed
-
-
-def _make_summary(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
-    labels = _parse_labels(row["labels_json"])
-    values = {name: row[column] for name, column in _COLUMN_OF.items()}
-    values["benchmarks"] = tuple(row["benchmarks"])
-    values["descriptions"] = _parse_descriptions(row["hello_json"])
-    values["labels"] = labels if amendment is None else tuple(amendment.apply(labels).items())
+def _make_summary(row: Mapping[str, Any], amendments: Mapping[str, Amendment]) -> RunSummary:
+    labels, amendment = _parse_labels(row["labels_json"]), amendments.get(row["run_id"])
+    values = {name: row[column] for name, column in _COLUMN_OF.items()} | {
+        "benchmarks": tuple(row["benchmarks"]),
+        "descriptions": _parse_descriptions(row["hello_json"]),
+        "labels": labels if amendment is None else tuple(amendment.apply(labels).items()),
+    }
     return RunSummary(**values)
 
 
@@ -319,46 +297,20 @@ def _parse_labels(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(json.loads(text).items())
 
 
-def _read_unfinished(folder: Path) -> RunSummary | None:
-    """Return a journal's run; None if `run.json` is not one, or vanishes meanwhile."""
-    try:
-        row = _parse_journal_row(unseal_json(read_regular(folder / RUN_FILE)))
-    except (OSError, DataError):
-        return None
-    row |= {"labels": _parse_labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
-    return RunSummary(**row, state=RunState.UNFINISHED)
-
-
-def _parse_journal_row(written: Any) -> _Row:
-    """Return the columns of `runs` in `run.json`. Raises DataError if it is not of a run."""
-    match written:
-        case {
-            "host": {"name": name},
-            "facts": {"os": system, "arch": arch, "cpu_model": cpu_model},
-            "plan": {"benchmarks": benchmarks},
-            "agent": {"build": build},
-            "labels": labels,
-        }:
-            row = {
-                **{key: written.get(key) for key in ("run_id", "session_id", "host_id", "started_utc")},
-                "host_name": name,
-                "target": f"{system}-{arch}",
-                "cpu_model": cpu_model,
-                "benchmarks": benchmarks,
-                "agent_build": build,
-                "labels_json": json.dumps(labels),
-            }
-            return gate.convert_row("runs", row, row)
-    raise DataError("it is not of a run")
-
-
-def _modified_ns(stamp: str) -> int:
-    return int(stamp.rpartition(":")[2] or 0)
-
-
-def _is_old(stamp: str) -> bool:
-    """Report whether a file with this stamp is so old that its session has added its rows to the tables."""
-    return time.time() - _modified_ns(stamp) / 1e9 > _OLD_S
+def _summarize_journal(run: Run) -> RunSummary:
+    return RunSummary(
+        run_id=run.run_id,
+        session_id=run.session_id,
+        host_id=run.host.host_id,
+        host_name=run.host.name,
+        state=RunState.UNFINISHED,
+        started_utc=datetime.fromisoformat(run.started_utc),
+        target=f"{run.facts.os}-{run.facts.arch}",
+        benchmarks=run.plan.benchmarks,
+        agent_build=run.agent.build,
+        labels=tuple(run.labels.items()),
+        cpu_model=run.facts.cpu_model,
+    )
 
 
 def _sort_key(summary: RunSummary) -> tuple[datetime, str]:

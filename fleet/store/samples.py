@@ -20,18 +20,11 @@ CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = [
-    name for name in schema.word_columns("samples") if name not in schema.PATH_COLUMNS["samples"]
-]
+_DICTIONARIES = sorted({*schema.word_columns("samples")} - {*schema.PATH_COLUMNS["samples"]})
 # Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = (
-    "ticks.list.element",
-    "start_offset_ns",
-    "round",
-    "line_page",
-    "line_offset",
-    "line_physical",
-    "core_ghz",
+    *("ticks.list.element", "start_offset_ns", "round"),
+    *("line_page", "line_offset", "line_physical", "core_ghz"),
 )
 
 
@@ -47,18 +40,17 @@ def write_samples(
     file: TableWriter | None = None
     counters_file: TableWriter | None = None
     with ExitStack() as files:
-        for chunk, is_last in _pack_chunks(bursts):
+        for chunk, is_only in _pack_chunks(bursts):
             table, counters = chunk.to_table(run), chunk.counters_table(run)
             _hash_table(digest, table)
             if file is None:
-                small = is_last and chunk.samples < SMALL_SAMPLES
-                file = files.enter_context(_open_writer(path, table.schema, in_memory=is_last, small=small))
+                small = is_only and chunk.samples < SMALL_SAMPLES
+                file = files.enter_context(_open_writer(path, table.schema, small=small))
             file.write(table, ROW_GROUP_BURSTS)
             if counters is not None:
                 if counters_file is None:
-                    counters_file = files.enter_context(
-                        TableWriter(counters_path, counters.schema, in_memory=False)
-                    )
+                    writer = TableWriter(counters_path, counters.schema)
+                    counters_file = files.enter_context(writer)
                 counters_file.write(counters)
             sizes.append(len(chunk))
             samples, flagged = samples + chunk.samples, flagged + chunk.flagged
@@ -70,31 +62,30 @@ def write_samples(
 
 
 def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
-    """Yield the bursts in chunks, at least one, and whether each is the last."""
+    """Yield the bursts in chunks, none empty unless it is the only one; and whether it is."""
     if isinstance(bursts, BurstColumns):
         yield bursts, True
         return
-    chunk = BurstColumns()
+    chunk, is_only = BurstColumns(), True
     for burst in bursts:
         chunk.add(burst)
         if chunk.samples + chunk.other_samples + chunk.counts >= CHUNK_SAMPLES:
             yield chunk, False
-            chunk = BurstColumns()
-    yield chunk, True
+            chunk, is_only = BurstColumns(), False
+    if len(chunk) or is_only:
+        yield chunk, is_only
 
 
 def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
-    return {RECORD.decode(): pack_record(record)} | (
-        {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
-    )
+    chunks = {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
+    return {RECORD.decode(): pack_record(record)} | chunks
 
 
-def _open_writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
+def _open_writer(path: Path, shape: Any, *, small: bool) -> TableWriter:
     """Open a samples file. small: without zstd, statistics and page checksums, which would save nothing."""
     return TableWriter(
         path,
         shape,
-        in_memory=in_memory,
         compression="lz4" if small else "zstd",
         compression_level=None if small else 3,
         use_dictionary=False if small else _DICTIONARIES,
@@ -115,7 +106,7 @@ def hash_samples(file: TableFile) -> str:
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
     """Copy the samples of a file to a new one, with another record. Raises OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
-    with _open_writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
+    with _open_writer(path, schema.file_schema("samples"), small=False) as writer:
         for table in file.iter_as_stored(sizes):
             writer.write(table, ROW_GROUP_BURSTS)
         writer.describe(_make_metadata(record, sizes))

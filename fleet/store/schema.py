@@ -76,8 +76,10 @@ def check_version(version: bytes) -> None:
     """Raise DataError if a file has another major version."""
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
-        versions = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
-        raise DataError(f"{versions}: read it with the fleet that wrote it")
+        raise DataError(
+            f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}: "
+            "read it with the fleet that wrote it"
+        )
 
 
 def word_columns(table: str) -> list[str]:
@@ -100,10 +102,9 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
 
     names: only these columns.
     """
-    types = {column.name: _arrow_type(column.type) for column in TABLES[table]}
-    types |= dict.fromkeys(word_columns(table), pa.dictionary(pa.int32(), pa.string()))
+    words = dict.fromkeys(word_columns(table), pa.dictionary(pa.int32(), pa.string()))
     columns = [
-        pa.field(column.name, types[column.name], nullable=column.nullable)
+        pa.field(column.name, words.get(column.name) or _arrow_type(column.type), nullable=column.nullable)
         for column in TABLES[table]
         if names is None or column.name in names
     ]

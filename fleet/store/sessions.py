@@ -16,7 +16,7 @@ from fleet.model import RequestedOptions, Run
 from fleet.store.checksums import seal_json, unseal_json
 from fleet.store.files import enter_state_folder, open_regular, read_regular, storing, sync
 from fleet.store.gate import prepare_type
-from fleet.store.ids import RUN_FILE, require_key
+from fleet.store.places import RUN_FILE, require_key
 from fleet.store.rows import to_dict, to_json
 from fleet.text import decoding_words
 
@@ -60,27 +60,33 @@ class Sessions:
         """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
         path = _intent_path(self.state_dir, intent.session_id)
         with ExitStack() as held:
-            with (
-                storing("note the session", path),
-                enter_state_folder(self.state_dir, "journal") as folder,
-            ):
+            with storing("note the session", path):
                 if path.exists() and (pid := _lock_holder(path)):
                     who = f"process {pid} on this machine is measuring it."
                     raise LockedError(f"session {intent.session_id} is under way: {who}")
-                note = held.enter_context(_write_note(folder, path.name, intent))
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                (folder / _draft_name(path.name)).replace(folder / path.name)
-                sync(folder)
+                held.enter_context(self._write_note(path, intent, lock=True))
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
         """Note in an ended session which hosts it could not measure. Raises StoreError."""
         path = _intent_path(self.state_dir, intent.session_id)
-        with storing("note the session", path), enter_state_folder(self.state_dir, "journal") as folder:
-            _write_note(folder, path.name, replace(intent, failures=failures)).close()
-            (folder / _draft_name(path.name)).replace(folder / path.name)
+        with storing("note the session", path):
+            self._write_note(path, replace(intent, failures=failures)).close()
+
+    def _write_note(self, path: Path, intent: Intent, *, lock: bool = False) -> BinaryIO:
+        """Write a session's note to the disk; return it open, and locked if wanted."""
+        with enter_state_folder(self.state_dir, "journal") as folder:
+            draft = folder / f".{path.name}.{os.getpid()}"
+            note = os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+            note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
+            note.flush()
+            os.fsync(note.fileno())
+            with suppress(OSError):  # a file system without locks
+                if lock:
+                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.replace(folder / path.name)
             sync(folder)
+        return note
 
     def end_session(self, session_id: str) -> None:
         """Remove the note of a session that has nothing left to do."""
@@ -119,13 +125,13 @@ class Sessions:
 
     def read_begun_runs(self) -> list[Run]:
         """Read the runs of all journals, oldest first, but for those unreadable or vanishing meanwhile."""
-        return [run for run in self._read_all() if isinstance(run, Run)]
+        return [run for run in self._read_journals() if isinstance(run, Run)]
 
     def describe_damaged(self) -> list[str]:
         """Return an error message for each unreadable journal, except those that vanish meanwhile."""
-        return [str(err) for err in self._read_all() if isinstance(err, StoreError)]
+        return [str(err) for err in self._read_journals() if isinstance(err, StoreError)]
 
-    def _read_all(self) -> Iterator[Run | StoreError]:
+    def _read_journals(self) -> Iterator[Run | StoreError]:
         with storing("read the journals", self.state_dir):
             folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
         for folder in folders:
@@ -139,10 +145,9 @@ class Sessions:
 def read_journal_run(folder: Path) -> Run:
     """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be read as a run."""
     path = folder / RUN_FILE
-    with storing("read the journal", path):
-        text = read_regular(path)
     try:
-        return decode(Run, unseal_json(text))
+        with storing("read the journal", path):
+            return decode(Run, unseal_json(read_regular(path)))
     except DataError as err:
         raise StoreError(
             f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
@@ -160,20 +165,6 @@ def _lock_holder(path: Path) -> int | None:
         except OSError:
             return None  # a file system without locks
     return None
-
-
-def _draft_name(name: str) -> str:
-    return f".{name}.{os.getpid()}"
-
-
-def _write_note(folder: Path, name: str, intent: Intent) -> BinaryIO:
-    """Write the draft of a session's note to the disk; return it open."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    note = os.fdopen(open_regular(folder / _draft_name(name), flags), "wb")
-    note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
-    note.flush()
-    os.fsync(note.fileno())
-    return note
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:

@@ -1,5 +1,7 @@
 """Manage a results root: its journals, and publishing runs completely or not at all (docs/tables.md)."""
 
+import os
+import shutil
 import tempfile
 import threading
 import time
@@ -13,13 +15,20 @@ from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_json
-from fleet.store.files import discard, draft_path, enter_state_folder, remove_folder, storing
-from fleet.store.ids import RUN_FILE, require_key
+from fleet.store.files import discard, draft_path, enter_state_folder, storing
 from fleet.store.journal import Journal
-from fleet.store.places import SAMPLES_FILE, Folder, counters_name, parse_place, samples_name
+from fleet.store.places import (
+    RUN_FILE,
+    SAMPLES_FILE,
+    Folder,
+    counters_name,
+    parse_place,
+    require_key,
+    samples_name,
+)
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_dict, to_json
-from fleet.store.run_tables import add_runs
+from fleet.store.run_tables import add_missing_runs, add_runs
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
 from fleet.store.sessions import Sessions
@@ -82,8 +91,7 @@ class Store(Sessions):
 
     def drop_journal(self, run_id: str) -> None:
         """Remove the journal of a run without publishing it."""
-        folder = self._journal_dir(run_id)
-        with storing("remove the journal", folder):
+        with storing("remove the journal", self._journal_dir(run_id)):
             self._remove(run_id)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
@@ -128,9 +136,8 @@ class Store(Sessions):
         try:
             published = TableFile(self.place, name, "samples").record
         except StoreError as err:
-            raise StoreError(
-                f"{self.place}: cannot publish the run: {err} What arrived is kept in the journal."
-            ) from err
+            text = f"{self.place}: cannot publish the run: {err} What arrived is kept in the journal."
+            raise StoreError(text) from err
         if published.row["content_sha256"] != record.row["content_sha256"]:
             raise StoreError(
                 f"{self.place}: {name} is published already, with other samples; nothing was changed. "
@@ -164,7 +171,10 @@ class Store(Sessions):
     def complete_tables(self, session_id: str) -> None:
         """Write the rows that a killed controller of this session did not write. Raises StoreError."""
         with storing("complete the tables runs and cpus", self.place):
-            runs.complete_session(self.place, session_id)
+            listing = runs.Listing(self.place)
+            session_runs = [run for run in listing.all_runs if run.session_id == session_id]
+            records = listing.read_records(session_runs)
+            add_missing_runs(self.place, records.keys(), records.__getitem__)
 
     def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """List the runs whose samples can be read, oldest first. withdrawn: include the withdrawn ones."""
@@ -184,7 +194,9 @@ class Store(Sessions):
             enter_state_folder(self.state_dir, "journal") as journals,
             enter_state_folder(self.state_dir, "staging") as staging,
         ):
-            remove_folder(journals / run_id, staging)
+            grave = staging / f"{run_id}-removed-{os.getpid()}"  # gone in one step for other readers
+            (journals / run_id).rename(grave)
+            shutil.rmtree(grave, ignore_errors=True)
 
     def _journal_dir(self, run_id: str) -> Path:
         return self.state_dir / "journal" / require_key(run_id, "run")

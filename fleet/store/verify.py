@@ -1,12 +1,13 @@
 """Read every file of a results root and compare it with what was written: `fleet verify`."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import StoreError
+from fleet.errors import DataError, StoreError
 from fleet.late import pa
 from fleet.store import schema
 from fleet.store.amendments import FILES as AMENDMENTS
@@ -17,7 +18,7 @@ from fleet.store.places import Folder, Key, Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, map_in_threads, read_table_name, reading
 from fleet.store.rows import RECORD, parse_record, unpack_record_json
 from fleet.store.run_tables import file_name
-from fleet.store.runs import make_listed_row, open_index
+from fleet.store.runs import Listing, make_listed_row
 from fleet.store.samples import hash_samples
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
@@ -58,7 +59,11 @@ def verify(place: Place) -> Verification:
     for table, names in others.items():
         problems += [problem for name in names for problem in _verify_table(place, name, table, records)]
     problems += _verify_index(place, samples, records)
-    problems += [problem for name in amendments if (problem := _verify_amendment(place, name))]
+    for name in amendments:
+        try:
+            read_amendment(place, name)
+        except StoreError as err:
+            problems.append(str(err))
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verification(len(samples), sum(count for _, count, _ in results), files, tuple(problems))
 
@@ -70,14 +75,14 @@ def verify_file(path: Path) -> Verification:
         with reading(str(path)):
             table = read_table_name(folder, path.name)
             file = TableFile(folder, path.name, table, whole=table == "samples")
-            if table not in ("samples", "summaries"):
-                problem = f"{path}: a file of {table}, not a run or a summary. Export one: fleet export."
-            elif table == "summaries" and len(file.read().column("summary").unique()) != 1:
-                problem = f"{path}: does not hold one summary. Write it again: fleet export --medians."
-            elif table == "samples":
+            if table == "samples":
                 runs, samples = 1, file.count_samples()
                 if hash_samples(file) != file.record.row["content_sha256"]:
                     problem = f"{path}: not the samples that its record is of. Write it again: fleet export."
+            elif table != "summaries":
+                problem = f"{path}: a file of {table}, not a run or a summary. Export one: fleet export."
+            elif len(file.read().column("summary").unique()) != 1:
+                problem = f"{path}: does not hold one summary. Write it again: fleet export --medians."
     except StoreError as err:
         problem = str(err)
     return Verification(runs, samples, 1, (problem,) if problem else ())
@@ -109,64 +114,50 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
     for run_id, listed in hosts.items():
         if len(listed) > 1:
             yield f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those that are copies."
-    index = open_index(place)
+    index = Listing(place).index
     rows, indexed_records = index.read_listed(samples), index.read_records(samples)
-    for key in rows:
-        record = records.get(key[1])
-        if record is not None and (
-            indexed_records.get(key) != record or rows[key] != make_listed_row(record)
-        ):
-            yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
+    for key, row in rows.items():
+        if (record := records.get(key[1])) is None:
+            continue
+        expected = parse_record(record)
+        with suppress(DataError):
+            indexed = parse_record(indexed_records.get(key, b""))
+            if indexed == expected and row == make_listed_row(expected.row):
+                continue
+        yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
 
 
 def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
     """Yield the problems of a file: it cannot be read, or rows differ from those in `records`."""
     differing = defaultdict[str, set[str]](set)
-    rows, meant, keys = Counter[str](), dict[str, int](), set[str]()
+    expected, keys = dict[str, dict[int | None, Any]](), set[str]()  # expected: by run and CPU, not yet read
     try:
         with reading(name, REMEDIES[table]):
             for part in TableFile(place, name, table).iter_tables():
                 keys |= {*part.column("summary" if table == "summaries" else "run_id").unique().to_pylist()}
                 for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
-                    listed = batch.to_pylist()
-                    for row in listed:
+                    for row in batch.to_pylist():
                         convert_row(table, row)
-                    known_rows = [row for row in listed if row["run_id"] in records]
-                    rows.update(row["run_id"] for row in known_rows)
-                    expected = _expected_rows(
-                        table, {row["run_id"]: records[row["run_id"]] for row in known_rows}
-                    )
-                    meant |= Counter(run_id for run_id, _ in expected)
-                    for row in known_rows:
-                        other = expected.get((row["run_id"], row.get("cpu")), {})
-                        differing[row["run_id"]] |= {key for key in row if row[key] != other.get(key)}
+                        if (run_id := row["run_id"]) not in records:
+                            continue
+                        if run_id not in expected:
+                            expected[run_id] = _expected_rows(table, records[run_id])
+                        other = expected[run_id].pop(row.get("cpu"), {})
+                        differing[run_id] |= {key for key in row if row[key] != other.get(key)}
     except StoreError as err:
         yield str(err)
         return
     if keys and Path(name).stem != file_name(keys):
         yield _COPY.format(name)
-    for run_id, names in differing.items():
-        if run_id in meant and (names or rows[run_id] != meant[run_id]):
-            fields = ", ".join(sorted(names)) or "number of rows"
+    for run_id, rows in expected.items():
+        if rows or differing[run_id]:
+            fields = ", ".join(sorted(differing[run_id])) or "number of rows"
             yield f"{name}: what it holds of {run_id} is not that of the samples: {fields}. {REMEDIES[table]}"
 
 
-def _expected_rows(
-    table: str, records: Mapping[str, bytes]
-) -> dict[tuple[str, int | None], Mapping[str, Any]]:
-    """Return the rows that a table should have of runs, by run and CPU."""
-    shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
-    for record_json in records.values():
-        record = parse_record(record_json)
-        rows += [record.row] if table == "runs" else record.cpus
-    combined = pa.Table.from_pylist(rows, shape)
-    return {(row["run_id"], row.get("cpu")): row for row in combined.to_pylist()}
-
-
-def _verify_amendment(place: Place, name: str) -> str | None:
-    try:
-        with reading(name):
-            read_amendment(place, name)
-    except StoreError as err:
-        return str(err)
-    return None
+def _expected_rows(table: str, record_json: bytes) -> dict[int | None, Any]:
+    """Return the rows that a table should have of a run, by CPU."""
+    record = parse_record(record_json)
+    rows = [record.row] if table == "runs" else record.cpus
+    listed = pa.Table.from_pylist(rows, schema.arrow_schema(table)).to_pylist()
+    return {row.get("cpu"): row for row in listed}

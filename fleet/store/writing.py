@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from fleet.late import pa, pq
-from fleet.store.checksums import seal_bytes, seal_file
-from fleet.store.files import sync, write_new_file
+from fleet.late import pq
+from fleet.store.checksums import seal_file
+from fleet.store.files import sync
 
 
 class TableWriter(AbstractContextManager["TableWriter"]):
@@ -16,13 +16,10 @@ class TableWriter(AbstractContextManager["TableWriter"]):
     It has only Parquet's types, without an Arrow schema, so that every reader sees the same.
     """
 
-    def __init__(
-        self, path: Path, shape: Any, *, in_memory: bool = True, lasting: bool = True, **options: Any
-    ) -> None:
+    def __init__(self, path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> None:
         self._path, self._lasting = path, lasting
-        self._memory = pa.BufferOutputStream() if in_memory else None
         options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
-        self._file = pq.ParquetWriter(self._memory or path, shape, **options)
+        self._file = pq.ParquetWriter(path, shape, **options)
         self.describe(shape.metadata)
 
     def write(self, table: Any, row_group: int | None = None) -> None:
@@ -36,9 +33,7 @@ class TableWriter(AbstractContextManager["TableWriter"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish the file, unless an error is being raised."""
         self._file.close()
-        if kind is None and self._memory is not None:
-            write_new_file(self._path, seal_bytes(memoryview(self._memory.getvalue())), lasting=self._lasting)
-        elif kind is None:
+        if kind is None:
             seal_file(self._path)
             if self._lasting:
                 sync(self._path)

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fleet.remote.shell import LOADER, new_mark, render_command
+from fleet.remote.shell import LOADER, new_mark, render_command, render_last_command
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
 
@@ -24,7 +24,7 @@ SHELLS = {
 
 def remote_command(command, env):
     mark = new_mark()
-    return mark, LOADER + mark, render_command(command, env, mark, is_last=True)
+    return mark, LOADER + mark, render_last_command(command, env, mark)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -58,10 +58,10 @@ def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_pat
     assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark} :\n\n{mark}\n")
 
 
-@pytest.mark.parametrize("is_last", [True, False])
-def test_a_command_cut_on_its_way_does_not_run(tmp_path, is_last):
+@pytest.mark.parametrize("way", [render_last_command, render_command])
+def test_a_command_cut_on_its_way_does_not_run(tmp_path, way):
     mark = new_mark()
-    text, head = LOADER + mark, render_command("touch ran; touch ran-too", {}, mark, is_last=is_last)
+    text, head = LOADER + mark, way("touch ran; touch ran-too", {}, mark)
     for length in range(len(head)):
         done = subprocess.run(["sh", "-c", text], input=head[:length], cwd=tmp_path, check=False)
         assert done.returncode == 126
@@ -73,9 +73,9 @@ def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell
     needs.program(shell, SHELLS[shell])
     mark = new_mark()
     sent = [
-        render_command('printf %s "$PLAIN"; cat; echo told >&2; exit 3', ENV, mark, is_last=False),
-        render_command('cd /; lost=1; echo "${PLAIN-unset}"', {}, mark, is_last=False),
-        render_command('pwd; echo "${lost-unset}"; cat; exit 7', {}, mark, is_last=True),
+        render_command('printf %s "$PLAIN"; cat; echo told >&2; exit 3', ENV, mark),
+        render_command('cd /; lost=1; echo "${PLAIN-unset}"', {}, mark),
+        render_last_command('pwd; echo "${lost-unset}"; cat; exit 7', {}, mark),
     ]
     program = [shell, "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(
@@ -97,8 +97,7 @@ def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell
 def test_whatever_bin_sh_is_it_answers_questions_by_its_own_means(shell, tmp_path):
     package, (program, *arguments) = QNX_SHELLS[shell]
     mark = new_mark()
-    commands = ("echo one; exit 3", "read -r line; echo $?")
-    sent = b"".join(render_command(command, {}, mark, is_last=False) for command in commands)
+    sent = render_command("echo one; exit 3", {}, mark) + render_command("read -r line; echo $?", {}, mark)
     sh = shlex.join([needs.program(program, package), *arguments])
     done = subprocess.run(
         ["/bin/sh", "-c", (LOADER + mark).replace("/bin/sh", sh)],

@@ -20,6 +20,7 @@ from fleet.store.reading import TableFile, read_record
 from fleet.store.rows import parse_record
 from fleet.store.runs import list_unfinished
 from fleet.store.store import LEFTOVER_AFTER_S
+from fleet.store.verify import verify
 from tests import builders
 
 
@@ -114,6 +115,8 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     (summary,) = Listing(store.place).list_with_unfinished()
     assert summary.samples == sum(len(burst.ticks) for burst in bursts)
     assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
+    assert summary.samples % 100 == 0, "the last stretch ends with the last burst"
+    assert verify(store.place).problems == ()
 
 
 def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
@@ -207,10 +210,12 @@ def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
     assert len(pd.read_parquet(store.place.root / "samples", filters=[("host_id", "==", "b")])) == 3
 
 
-def test_an_empty_root_has_no_runs(store: Store) -> None:
+def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(store: Store) -> None:
     assert Listing(store.place).list_with_unfinished() == []
     store.place.root.mkdir(exist_ok=True)
     assert Listing(store.place).list_with_unfinished() == []
+    with pytest.raises(UsageError, match="nothing is published"):
+        find_run(store.list_runs(), "rpi5", store.place)
 
 
 def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None:
@@ -242,11 +247,6 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     for run in runs:
         store.publish(run, builders.bursts_of(run))
     assert find_last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
-
-
-def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:
-    with pytest.raises(UsageError, match="nothing is published"):
-        find_run(store.list_runs(), "rpi5", store.place)
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:
@@ -376,11 +376,3 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
     store.new_journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
         find_run(store.list_runs(), "r99", store.place)
-
-
-def test_exactly_five_names_are_all_listed(store: Store) -> None:
-    for number in range(5):
-        run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
-        store.publish(run, builders.bursts_of(run))
-    with pytest.raises(UsageError, match=r"Hosts: h0, h1, h2, h3, h4\. "):
-        find_run(store.list_runs(), "x", store.place)

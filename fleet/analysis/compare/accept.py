@@ -51,8 +51,7 @@ class Acceptance:
     failed, flagged: the shares of its bursts that gave no number, and of its other bursts that have a flag.
     rows: a row per number and expectation: CLASS, `ns`, the range expected, `low` to `high` in ns (NaN: no
     such limit), `source` of the expectation, `count` of the runs or machines it is of and how many of them
-    are slower or less (`beaten`), `p` and `q` of a number as far off; all four missing for ranges by hand.
-    Last, its `outcome`.
+    are slower or less (`beaten`), `p` and `q` of a number as far off (NaN for ranges by hand), `outcome`.
     """
 
     host: str
@@ -111,7 +110,6 @@ def judge_last_runs(
     if not tables:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
-    rows[["count", "beaten"]] = rows.reindex(columns=["count", "beaten"]).astype("Int64")
     by_id = {run["run_id"]: run for run in judged}
     own = {run_id: part.drop(columns="run_id") for run_id, part in rows.groupby("run_id", sort=False)}
     acceptances = []

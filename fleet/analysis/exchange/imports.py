@@ -30,9 +30,8 @@ from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Store
 from fleet.store.files import storing
-from fleet.store.ids import require_key
 from fleet.store.imports import FILES, write_summary
-from fleet.store.places import Folder, Place
+from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import TableFile, read_files
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, printable, suggest_similar

@@ -80,16 +80,17 @@ def load_pairs(
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
-    missing = listing.index.find_missing(PAIRS, _mark_runs(runs))
+    marks = _mark_runs(runs)
+    missing = marks.keys() - listing.index.find_parts(PAIRS, marks)
     if len(missing) >= _MANY_RUNS:
-        _derive_in_processes(listing, [run_id for _, run_id in missing])
+        _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
         wanted = set(keys)
         return _derive_runs(listing.place, [run for run in runs if run.key in wanted], selected=len(runs))
 
     where = make_filters(benchmark=benchmark, relation=relation)
-    return to_pandas(load_derived(listing.index, PAIRS, _mark_runs(runs), derive, columns, where))
+    return to_pandas(load_derived(listing.index, PAIRS, marks, derive, columns, where))
 
 
 def verify_pairs(root: Root) -> list[str]:

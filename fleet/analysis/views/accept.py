@@ -65,7 +65,7 @@ def acceptance_line(acceptance: Acceptance) -> str:
 def _name_sources(rows: pd.DataFrame) -> list[str]:
     """Return each kind of expectation once, with its largest number of runs or machines."""
     kinds = rows["source"].str.partition(":")[0]
-    largest = rows["count"].astype("float64").groupby(kinds, sort=False).max()
+    largest = rows["count"].groupby(kinds, sort=False).max()
     return [_name_source(str(kind), count) for kind, count in largest.items()]
 
 

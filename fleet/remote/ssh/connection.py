@@ -50,7 +50,9 @@ class SshConnection(Connection):
         with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
             channel, mark = self._take_shell(timeout_s)
             try:
-                text = shell.render_command(command, self._env, mark, is_last=bool(stdin))
+                text = (shell.render_last_command if stdin else shell.render_command)(
+                    command, self._env, mark
+                )
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
                 received = _exchange(channel, text + stdin, deadline, goes_on=not stdin)
                 if (done := collect_answer(received, out, err)) is None:
@@ -173,7 +175,7 @@ class SshStream(Stream):
         late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
         with connection._limit(idle_timeout_s, late):
             self._channel, self._mark = connection._take_shell(idle_timeout_s)
-            head = shell.render_command(command, connection._env, self._mark, is_last=True)
+            head = shell.render_last_command(command, connection._env, self._mark)
             for begin in range(0, len(head), _SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + _SLICE_BYTES])
 

@@ -63,7 +63,7 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
     assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
     rows = [*csv.DictReader(io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout))]
     (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
-    assert (below["relation"], below["source"], below["count"]) == ("package", "equal machines", "8")
+    assert (below["relation"], below["source"], below["count"]) == ("package", "equal machines", "8.0")
     assert float(below["ns"]) > float(below["high"])
     (machine,) = fleet_here("accept", "node6", "--json", *root).json
     assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
