@@ -278,6 +278,22 @@ def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
     assert contents(tmp_path) == before
 
 
+def test_a_page_is_made_anew_where_a_table_of_the_model_alone_is_added(
+    tmp_path: Path, fleet_here: CALL
+) -> None:
+    root, folder, words = tmp_path / "results", tmp_path / "site", ("--name", "friend", "-b", "cas/cmpxchg")
+    simulated.publish(root, simulated.desktop("desk", model="Made-up desk"), 0)
+    matrix = tmp_path / "friend.csv"
+    matrix.write_text(fleet_here("export", "desk", "-b", "cas", "-r", str(root)).stdout)
+    write(root, folder)
+    before = (folder / "m" / "desk.html").read_text()
+    told = fleet_here("import", str(matrix), *words, "--cpu-model", "Made-up desk", "-r", str(root))
+    assert told.exit_code == 0, told.stderr
+    assert "1 of them made anew" in write(root, folder)
+    assert (folder / "m" / "desk.html").read_text() != before
+    assert "0 of them made anew" in write(root, folder)
+
+
 def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
     made_lab: Path, tmp_path: Path
 ) -> None:
