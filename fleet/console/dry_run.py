@@ -70,7 +70,8 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
             names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(planned.host.name)
     typical = {text for was_measured, _, text in names_by_cost if not was_measured}
     if len(names_by_cost) > 1 and len(typical) == 1 and not any(key[0] for key in names_by_cost):
-        lines = [f"Measuring takes about {typical.pop().removesuffix('.')}."]
+        duration = typical.pop().removesuffix(".")
+        lines = [f"Measuring takes {'' if duration.startswith('under') else 'about '}{duration}."]
     elif not names_by_cost:
         return "`fleet check` counts the CPUs of that kind, and forecasts how long it takes."
     else:

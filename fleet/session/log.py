@@ -42,7 +42,7 @@ class SessionLog:
             case events.StageEntered(host, stage, detail):
                 self._write(host, f"stage {stage} {detail}".rstrip())
             case events.DurationEstimated(host, duration):
-                self._write(host, f"measuring takes about {duration}")
+                self._write(host, f"measuring takes, by forecast, {duration}")
             case events.NoteAdded(host, text):
                 self._write(host, strip_host_name(host, text))
             case events.CommandEnded(host, stage, command, code, output):
