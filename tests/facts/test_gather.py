@@ -121,15 +121,22 @@ def test_a_wished_compiler_is_reported_first(home):
     assert facts.compilers[0].command == "gcc"
 
 
-def test_an_unknown_operating_system_is_named():
-    answer = RECORDED.replace(b"uname_s Linux", b"uname_s Plan9")
-    with pytest.raises(ProbeError, match="guest: `uname -s` says 'Plan9'"):
-        gather(Replay({"/bin/sh": answer}), HOST)
-
-
-def test_an_unknown_architecture_is_named():
-    answer = RECORDED.replace(b"uname_m x86_64", b"uname_m vax")
-    with pytest.raises(ProbeError, match="`uname -m` says 'vax'"):
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (RECORDED.replace(b"uname_s Linux", b"uname_s Plan9"), "guest: `uname -s` says 'Plan9'"),
+        (RECORDED.replace(b"uname_m x86_64", b"uname_m vax"), "`uname -m` says 'vax'"),
+        (Completed(1, b"", b"This account is not available.\n"), "guest: /bin/sh did not answer the probe"),
+        (Completed(0, RECORDED[:900], b""), "guest: /bin/sh did not answer the probe"),
+        (
+            Completed(128, b"", b"fatal: unrecognized command [" + b"x" * 5000 + b"] by git-shell"),
+            r"fatal: unrecognized command \[x+ … x+\] by git-shell",
+        ),
+    ],
+    ids=["os", "architecture", "no shell", "cut", "long"],
+)
+def test_an_answer_that_gives_no_facts_is_an_error_that_quotes_it(answer, words):
+    with pytest.raises(ProbeError, match=words):
         gather(Replay({"/bin/sh": answer}), HOST)
 
 
@@ -146,21 +153,6 @@ def test_a_32_bit_system_under_a_64_bit_kernel_gets_a_32_bit_agent():
     assert any("32-bit" in note for note in facts.notes)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [Completed(1, b"", b"This account is currently not available.\n"), Completed(0, RECORDED[:900], b"")],
-)
-def test_an_account_without_a_shell_and_a_cut_answer_are_probe_errors(answer):
-    with pytest.raises(ProbeError, match="guest: /bin/sh did not answer the probe"):
-        gather(Replay({"/bin/sh": answer}), HOST)
-
-
-def test_both_ends_of_a_long_answer_that_is_none_are_shown():
-    printed = b"fatal: unrecognized command [" + b"x" * 5000 + b"] by git-shell"
-    with pytest.raises(ProbeError, match=r"fatal: unrecognized command \[x+ … x+\] by git-shell"):
-        gather(Replay({"/bin/sh": Completed(128, b"", printed)}), HOST)
-
-
 def test_the_command_to_try_by_hand_goes_the_same_way(tmp_path):
     host = Host("guest", "10.0.0.1", port=2222, user="bench", jump=("gate",), identity_files=("/k 1",))
     with pytest.raises(ProbeError) as refused:
@@ -173,18 +165,11 @@ def test_a_broken_link_stays_a_link_error():
         gather(Replay({":": LinkError("gone")}), HOST)
 
 
-def test_without_a_home_the_next_place_is_taken(monkeypatch):
+@pytest.mark.parametrize("home", [None, "some/where", "-n", "{}/two\nlines"])
+def test_no_home_and_one_that_is_no_path_on_one_line_are_passed_over(monkeypatch, tmp_path, home):
     monkeypatch.delenv("HOME")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    facts = facts_here(local())
-    assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
-    with suppress(OSError):  # somebody's agents may lie there
-        Path(facts.workdir).rmdir()
-
-
-@pytest.mark.parametrize("odd", ["some/where", "-n", "{}/two\nlines"])
-def test_a_home_that_is_no_path_on_one_line_is_passed_over(monkeypatch, tmp_path, odd):
-    monkeypatch.setenv("HOME", odd.format(tmp_path))
+    if home is not None:
+        monkeypatch.setenv("HOME", home.format(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     facts = facts_here(local())
     assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
@@ -208,13 +193,10 @@ def refusal(workdir: Path) -> str:
     return str(caught.value)
 
 
-def test_a_workdir_that_is_a_link_is_refused(tmp_path, home):
+def test_a_workdir_that_is_a_link_or_a_file_is_refused(tmp_path, home):
     (tmp_path / "link").symlink_to(home)
-    assert "is a symbolic link. To do: remove the link" in refusal(tmp_path / "link")
-
-
-def test_a_workdir_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
+    assert "is a symbolic link. To do: remove the link" in refusal(tmp_path / "link")
     assert "is not a directory" in refusal(tmp_path / "file")
 
 
