@@ -245,16 +245,14 @@ def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Coll
     compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
     if compiler and (agent_name := job.agent_on_host()):
         return agent_name
-    wanted = facts.target, job.all_sources, *job.controller_options
-    built = job.built_agent() if compiler else builder.find_finished(*wanted)
+    target, options = facts.target, job.controller_options
+    built = job.built_agent() if compiler else builder.find_finished(target, job.all_sources, *options)
     if built is None and compiler:
         others = "; the first of the hosts like it builds for all" if job.shared_cache_name() else ""
         reason = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
         return f"would be built on the host with {compiler.version or compiler.command} ({reason})"
     with _prefixing_errors_with_host(host):
-        toolchain = (
-            built.toolchain if built else first_installed_toolchain(facts.target, *job.controller_options)
-        )
+        toolchain = built.toolchain if built else first_installed_toolchain(target, *options)
     if agent_name := tc.find_agent_of_build(tc.build_id(job.all_sources, toolchain), facts.workdir_entries):
         return agent_name
     name = toolchain.name

@@ -3,6 +3,7 @@
 An unknown fact gives no finding, unless that itself is a problem. docs/check.md explains the thresholds.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,13 +75,13 @@ def _check_limits_and_memory(facts: Facts) -> list[_Check]:
     kinds = {(dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.ranks) for dimm in modules}
     speeds = {(dimm.configured_mts or 0, dimm.rated_mts or 0) for dimm in modules}
     configured, rated = min((speed for speed in speeds if 0 < speed[0] < speed[1]), default=(0, 0))
-    least = facts.processes_most is not None and facts.processes_most < count + OWN_PROCESSES
+    allowed = math.inf if facts.processes_most is None else facts.processes_most
     available = facts.memory_available_bytes
     return [
         (quota is not None, "quota", {"severity": severity}),
         (":" in (facts.resctrl or ""), "resctrl", {}),
         (None not in (facts.memory_limit, available), "memory", {"mib": (available or 0) >> 20}),
-        (least, "processes", processes),
+        (allowed < count + OWN_PROCESSES, "processes", processes),
         (facts.priority_most == 0 and facts.user != "root", "priority", {}),
         (
             populated is not None and populated < channels,

@@ -269,7 +269,7 @@ def decode_hello(line: bytes) -> Hello | None:
 
 def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     """Add the burst's flags, and make its start relative to the run's first hello, in ns."""
-    began, zero = (each.raw.get("monotonic_ns") or 0 for each in (hello, first or hello))
+    began, zero = hello.raw.get("monotonic_ns") or 0, (first or hello).raw.get("monotonic_ns") or 0
     later_ns = began - zero if began and zero else 0
     flags = derive_burst_flags(burst, hello)
     if not flags and not later_ns:
