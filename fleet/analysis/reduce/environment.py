@@ -63,22 +63,17 @@ def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
     between: no value is on both sides; otherwise it varies within a side. a, b: rows of the `runs` table.
     """
-    rows = list[dict[str, object]]()
-    for name, of_runs in describe_rows_environments(
-        pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
-    ).items():
-        values = [Counter(of_runs[: len(a)]), Counter(of_runs[len(a) :])]
-        if set(values[0]) != set(values[1]):
-            between = not set(values[0]) & set(values[1])
-            rows.append(
-                {"what": name, "a": _list_values(values[0]), "b": _list_values(values[1]), "between": between}
-            )
-    knows_boots = all(side["boot_id"].notna().all() for side in (a, b))
-    if knows_boots and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
-        boots = [
-            format_count(side["boot_id"].nunique(), f"{of}boot") for side, of in ((a, ""), (b, "other "))
-        ]
-        rows.append({"what": "boot", "a": boots[0], "b": boots[1], "between": True})
+    rows = list[tuple[str, str, str, bool]]()
+    both = pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
+    for name, texts in describe_rows_environments(both).items():
+        values, others = Counter(texts[: len(a)]), Counter(texts[len(a) :])
+        if set(values) != set(others):
+            rows.append((name, _list_values(values), _list_values(others), not set(values) & set(others)))
+    boots = [set(side["boot_id"]) for side in (a, b)]
+    has_all = all(side["boot_id"].notna().all() for side in (a, b))
+    if has_all and set(a["host_id"]) == set(b["host_id"]) and not boots[0] & boots[1]:
+        counts = format_count(len(boots[0]), "boot"), format_count(len(boots[1]), "other boot")
+        rows.append(("boot", *counts, True))
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
+from fleet.analysis.base.tables import Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce.burst_levels import describe_rows, find_asymmetry, find_main_bursts
 from fleet.analysis.reduce.bursts import (
@@ -85,8 +85,9 @@ def make_pairs(
     first = decode_categories(about.iloc[begins].reset_index(drop=True))
     first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
     ends = _ends(first, ordered=ordered)
+    turned = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = 2 * about["round"].to_numpy(dtype=np.int64) + _turn_directions(about)
+    visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
     main = find_main_bursts(middles, counts, visits, _number_units(first, ends, descriptions))
     numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
     times = middles / numbers["median_ns"][pair]
@@ -98,7 +99,7 @@ def make_pairs(
             "relation": first["relation"],
             "bursts": counts,
             **numbers,
-            "asymmetry": find_asymmetry(middles, _turn_directions(about) & (not ordered), pair, len(begins)),
+            "asymmetry": find_asymmetry(middles, turned & (not ordered), pair, len(begins)),
             **_join_flags(about["flags"], pair, len(begins)),
             "samples": first["samples"],
             **of_samples(first),
@@ -140,11 +141,6 @@ def _collect_parameters(
     core_ghz = group_medians((ghz * times)[near], pair[near])
     of_bursts["core_ghz"] = np.clip(core_ghz, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
     return {name: first[name] for name in PARAMETERS} | of_bursts
-
-
-def _turn_directions(about: pd.DataFrame) -> Bools:
-    turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
-    return turned
 
 
 def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:

@@ -296,7 +296,9 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
-    return pa.table([_to_arrow(pairs[field.name], field.type) for field in shape], schema=shape)
+    texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
+    pairs = pairs.astype(dict.fromkeys(texts, object))
+    return pa.table([pa.array(pairs[field.name], field.type) for field in shape], schema=shape)
 
 
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
@@ -332,11 +334,6 @@ def select_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> 
     of = kinds.__getitem__
     named = [add_core_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
     return rows.assign(relation=named)
-
-
-def _to_arrow(values: "pd.Series[Any]", type_: Any) -> Any:
-    """Convert a column; NaN becomes null."""
-    return pa.array(values.astype(object) if pa.types.is_dictionary(type_) else values, type_)
 
 
 class _Slice(NamedTuple):

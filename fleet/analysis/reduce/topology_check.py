@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 from typing import Any
 
@@ -41,14 +41,9 @@ def check_topology(
     pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """Find everything odd about one run. pairs: from `pair_medians`. history: from `host_history`."""
-    past = (
-        {}
-        if history is None
-        else {"": [row for rows in group_medians_by_run(history).values() for row in rows]}
-    )
-    return pd.DataFrame(
-        check_runs(pairs.assign(run_id=""), past, descriptions)[""], columns=list(FINDING_COLUMNS)
-    )
+    past = [] if history is None else chain(*group_medians_by_run(history).values())
+    findings = check_runs(pairs.assign(run_id=""), {"": [*past]}, descriptions)[""]
+    return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
 
 
 Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
@@ -72,14 +67,11 @@ def check_runs(
     for run_id, *kind, ns in _iter_values(medians, *_RUN, "relation", "median_ns"):
         now[run_id][kind[0], kind[1], kind[2]] = ns
     comparisons: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    for run_id, *finding in _check_siblings(pairs):
+    orders = ((run_id, *finding) for run_id, own in now.items() for finding in _check_order(own))
+    for run_id, *finding in chain(_check_siblings(pairs), orders, _check_asymmetry(pairs)):
         comparisons[run_id].append(tuple(finding))
-    for run_id, of_run in now.items():
-        comparisons[run_id] += _check_order(of_run)
-    for run_id, *finding in _check_asymmetry(pairs):
-        comparisons[run_id].append(tuple(finding))
-    for run_id, of_run in now.items():
-        comparisons[run_id] += _off_history(of_run, past.get(run_id, ()))
+    for run_id, own in now.items():
+        comparisons[run_id] += _off_history(own, past.get(run_id, ()))
     return comparisons
 
 
