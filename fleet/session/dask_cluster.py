@@ -50,23 +50,24 @@ class Job:
     settings: Mapping[str, Any]
 
 
-def encode_event(event: events.Event) -> bytes:
-    """Return the event with its host's name in place of the host, which may have secrets."""
-    if isinstance(event, events.BurstsReceived):
-        event = replace(event, live_medians=None)
-    stream = io.BytesIO()
-    pickler = pickle.Pickler(stream)
-    pickler.persistent_id = lambda value: value.name if isinstance(value, Host) else None  # type: ignore[method-assign]
-    pickler.dump(event)
-    return stream.getvalue()
+class _HostNamePickler(pickle.Pickler):
+    """Writes a host's name in place of the host, which may have secrets."""
+
+    def persistent_id(self, value: object) -> str | None:
+        """Return the name of a host, None for any other value."""
+        return value.name if isinstance(value, Host) else None
 
 
-def decode_event(message: bytes, hosts: Mapping[str, Host]) -> events.Event:
-    """Return the event that was encoded for one of these hosts. Raises KeyError if it is another."""
-    unpickler = pickle.Unpickler(io.BytesIO(message))  # noqa: S301  distributed itself pickles what workers send
-    unpickler.persistent_load = hosts.__getitem__  # type: ignore[method-assign]
-    event: events.Event = unpickler.load()
-    return event
+class _HostNameUnpickler(pickle.Unpickler):
+    """Reads an event of one of `hosts`, by their names. Raises KeyError if it is of another."""
+
+    def __init__(self, message: bytes, hosts: Mapping[str, Host]) -> None:
+        super().__init__(io.BytesIO(message))
+        self._hosts = hosts
+
+    def persistent_load(self, name: str) -> Host:
+        """Return the host of this name."""
+        return self._hosts[name]
 
 
 class EventSender:
@@ -84,7 +85,7 @@ class EventSender:
         with self._guard:
             held = self._held.pop(name, None)
             if isinstance(event, events.BurstsReceived):
-                held = None
+                held, event = None, replace(event, live_medians=None)
                 if now - self._sent_at.get(name, -math.inf) < PROGRESS_EVERY_S:
                     self._held[name] = event
                     return
@@ -93,7 +94,9 @@ class EventSender:
             if pending is not None:
                 # a worker about to end, or without its scheduler
                 with suppress(OSError, RuntimeError, ValueError):
-                    self._send_message(encode_event(pending))
+                    stream = io.BytesIO()
+                    _HostNamePickler(stream).dump(pending)
+                    self._send_message(stream.getvalue())
 
 
 class EventReceiver:
@@ -108,7 +111,9 @@ class EventReceiver:
 
     def receive(self, message: bytes) -> None:
         """Pass a message's event on."""
-        event = decode_event(message, self._hosts)
+        event = _HostNameUnpickler(
+            message, self._hosts
+        ).load()  # distributed itself pickles what workers send
         with self._guard:
             notes = self._notes.setdefault(event.host.name, {})
             match event:
