@@ -103,12 +103,11 @@ def differences(
 
 def _collect_forests(compared: Sequence[Comparison]) -> list[Forest]:
     """Return a forest for each benchmark and relation with a verdict in two or more comparisons."""
-    effects = [
-        row
-        for rows in {comparison.sides: comparison.fleet for comparison in compared}.values()
-        for row in to_records(rows)
-    ]
-    pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
+    pooled = {
+        (row["benchmark"], row["variant"], row["relation"]): row
+        for comparison in compared
+        for row in to_records(comparison.fleet)
+    }
     rows_by_relation: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for comparison in compared:
         label = comparison.b.hosts[0] if comparison.a.hosts == comparison.b.hosts else comparison.b.name

@@ -123,10 +123,7 @@ def describe_acceptance(machine: Acceptance) -> str:
 
 
 def find(
-    root: Root,
-    selection: Sequence[str],
-    benchmark: str | None = None,
-    ranges: Sequence[ExpectedRange] = (),
+    root: Root, selection: Sequence[str], benchmark: str | None = None, ranges: Sequence[ExpectedRange] = ()
 ) -> Findings:
     """Find what changed when in a selection, which of its equal machines are odd, and which as expected."""
     only, hosts = Only(benchmark), defaultdict[str, HostFindings](HostFindings)

@@ -32,13 +32,7 @@ from fleet.analysis.base.text import (
     to_records,
 )
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.exchange.imports import (
-    PREFIX,
-    compute_half_widths,
-    derive_cpus,
-    is_guessed,
-    load_imports,
-)
+from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_cpus, is_guessed, load_imports
 from fleet.analysis.exchange.run_files import make_summary
 from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
