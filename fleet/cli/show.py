@@ -11,6 +11,7 @@ from fleet.cli import completion
 
 if TYPE_CHECKING:
     from fleet.analysis.reduce.comparison_rows import Only
+    from fleet.analysis.views.show import RunsToShow
     from fleet.store import Listing, RunSummary
 
 
@@ -128,19 +129,29 @@ def show(
         return
     root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     chosen = views.select_runs_to_show(root, select or ())
-    run_ids = [run.run_id for run in chosen.runs]
     if cpus_of is not None:
         _print_cpus(root, chosen.latest, cpus_of, json=json)
     elif pair is not None:
         _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
     elif json:
+        run_ids = [run.run_id for run in chosen.runs]
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
-        typer.echo(views.show_as_csv(root, run_ids, only))
+        _print_csv(root, chosen, only)
     else:
         canvas = Canvas(**cli.describe_terminal())
         text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
         cli.print_paged(text)
+
+
+def _print_csv(root: "Listing", chosen: "RunsToShow", only: "Only") -> None:
+    """Print the runs, and on stderr what the selection lacks."""
+    from fleet.analysis.views.overview import render_heading
+    from fleet.analysis.views.show import show_as_csv
+
+    typer.echo(show_as_csv(root, [run.run_id for run in chosen.runs], only))
+    if chosen.missing:
+        typer.echo(render_heading(chosen.runs, chosen.left_out, chosen.missing), err=True)
 
 
 def _print_pair(

@@ -13,6 +13,7 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(f
     heading = fleet("show").stdout.partition("\n")[0]
     assert heading.startswith("2 of 3 hosts, 2 runs, ")
     assert "; missing: gone (connection refused, " in heading
+    assert fleet("show", "--csv").stderr == f"{heading}\n"
     reason = heading[heading.index("gone (") :]
     assert f"<p>{heading}. Measured: clock" in fleet("report", "-o", "-").stdout
     assert fleet("report", "all", "-o", "site/").exit_code == 0
