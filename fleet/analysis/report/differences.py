@@ -41,7 +41,7 @@ class Residual:
 class Difference:
     """A comparison and its maps. rows: one per relation."""
 
-    found: Comparison
+    comparison: Comparison
     rows: list[dict[str, Any]]
     residuals: list[Residual]
 
@@ -65,7 +65,7 @@ class Differences:
     """All comparisons of a page. headlines, scatter, rows: from `views.compare`."""
 
     sides: tuple[str, str]
-    found: list[Difference]
+    by_host: list[Difference]
     forests: list[Forest]
     headlines: list[str]
     scatter: str

@@ -340,7 +340,7 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
 
 
 def _draw_residual(difference: Difference, residual: Residual) -> Markup:
-    a, b = difference.found.a.name, difference.found.b.name
+    a, b = difference.comparison.a.name, difference.comparison.b.name
     title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
     return _map_picture(title, [("own", residual.drawn)], palette=plots.CHANGES)
 
