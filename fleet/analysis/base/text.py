@@ -262,7 +262,7 @@ def _to_plain_value(value: Any) -> Any:
     return to_records(value) if hasattr(value, "columns") else value.tolist()
 
 
-def name_kind(row: Mapping[str, Any]) -> str:
+def name_kind(row: Mapping[Any, Any]) -> str:
     """Name the benchmark and variant of a row, as `cas/cmpxchg`."""
     return f"{row['benchmark']}/{row['variant']}"
 

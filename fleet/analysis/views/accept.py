@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -20,36 +19,34 @@ _LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = "a number needs 3 earlier runs, 3 other equal machines or tables, or a range in expected.yaml"
 
 
-def acceptances_text(found: Sequence[Acceptance]) -> str:
+def acceptances_text(acceptances: Sequence[Acceptance]) -> str:
     """Render a line per machine, its outcome and why, then the units."""
-    lines = [one_line(acceptance_line(acceptance)) for acceptance in found]
-    rows = pd.concat([acceptance.rows for acceptance in found])
+    lines = [one_line(acceptance_line(acceptance)) for acceptance in acceptances]
+    rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
     if len(named):
-        units = text.describe_units(named, found[0].descriptions)
+        units = text.describe_units(named, acceptances[0].descriptions)
         lines += ["", f"{units}. Expected: where 19 of 20 such machines or runs are."]
     return "\n".join(lines)
 
 
 def acceptance_line(acceptance: Acceptance) -> str:
     """Compare a machine's last run with what is expected of it, in one line."""
-    rows, outcome = acceptance.rows, acceptance.outcome
-    named = rows[rows["outcome"] == outcome] if outcome in (Outcome.BELOW, Outcome.ABOVE) else rows[:0]
-    words = list(_describe_rows(named.sort_values("q", na_position="first"), acceptance.descriptions))
+    rows, outcome, descriptions = acceptance.rows, acceptance.outcome, acceptance.descriptions
+    own = rows[rows["outcome"] == outcome]
     if outcome is Outcome.AS_EXPECTED:
-        judged = rows[rows["outcome"] == outcome]
-        count = format_count(len(judged.drop_duplicates(CLASS)), "number")
-        placed = judged[judged["source"] == f"{TABLE}s"]
-        words = [f"{count} held against {' and '.join(_name_sources(judged))}"]
-        words += _describe_rows(placed[: _LISTED - 1], acceptance.descriptions)
-    elif outcome is Outcome.CANNOT_TELL and rows.empty:
+        count = format_count(len(own.drop_duplicates(CLASS)), "number")
+        words = [f"{count} held against {' and '.join(_name_sources(own))}"]
+        words += _describe_rows(own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions)
+    elif outcome is not Outcome.CANNOT_TELL:
+        words = [*_describe_rows(own.sort_values("q", na_position="first"), descriptions)]
+    elif rows.empty:
         words = ["it has not measured this"]
-    elif outcome is Outcome.CANNOT_TELL:
+    else:
         placed = rows[rows["source"] != ""]
-        none = (
-            f"no table of {acceptance.cpu_model} is here; " if placed.empty and acceptance.cpu_model else ""
-        )
-        words = [*_describe_rows(placed[: _LISTED - 1], acceptance.descriptions), f"{none}{NEEDS}"]
+        model = acceptance.cpu_model if placed.empty else None
+        none = f"no table of {model} is here; " if model else ""
+        words = [*_describe_rows(placed[: _LISTED - 1], descriptions), f"{none}{NEEDS}"]
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
     hint += f"; {acceptance.failed:.0%} of bursts failed" if acceptance.failed >= _MANY else ""
     hint += f"; {acceptance.flagged:.0%} of bursts are flagged" if acceptance.flagged >= _MANY else ""
@@ -89,42 +86,31 @@ def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[s
         yield ", ".join(words)
 
 
-def acceptances_json(found: Sequence[Acceptance]) -> str:
+def acceptances_json(acceptances: Sequence[Acceptance]) -> str:
     """Render a list of machines; `ns`, `low` and `high` in ns, null where unknown."""
-    machines: list[dict[str, Any]] = [
-        {
-            "host": acceptance.host,
-            "run_id": acceptance.run_id,
-            "outcome": acceptance.outcome,
-            "failed": acceptance.failed,
-            "flagged": acceptance.flagged,
-            "rows": acceptance.rows,
-        }
-        for acceptance in found
-    ]
+    names = ("host", "run_id", "outcome", "failed", "flagged", "rows")
+    machines = [{name: getattr(acceptance, name) for name in names} for acceptance in acceptances]
     return text.format_document("accept", machines)
 
 
-def acceptances_csv(found: Sequence[Acceptance]) -> str:
+def acceptances_csv(acceptances: Sequence[Acceptance]) -> str:
     """Render a row per machine, number and expectation."""
-    parts = []
-    for acceptance in found:
-        rows = acceptance.rows.copy()
-        rows.insert(0, "host", acceptance.host)
-        rows.insert(1, "run_id", acceptance.run_id)
-        parts.append(rows)
-    return text.format_csv(pd.concat(parts)).rstrip("\n")
+    rows = pd.concat([item.rows.assign(host=item.host, run_id=item.run_id) for item in acceptances])
+    names = ["host", "run_id"]
+    return text.format_csv(rows[[*names, *rows.columns.drop(names)]]).rstrip("\n")
 
 
-def propose_ranges(found: Sequence[Acceptance]) -> str:
+def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
     """Render expected.yaml: by CPU model, the ranges that these machines were held against.
 
     Machines below them are left out. Raises UsageError without ranges.
     """
     lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
-    good = [acceptance for acceptance in found if acceptance.outcome is not Outcome.BELOW]
-    for model in dict.fromkeys(acceptance.cpu_model for acceptance in good if acceptance.cpu_model):
-        same_model = [acceptance for acceptance in good if acceptance.cpu_model == model]
+    by_model: dict[str, list[Acceptance]] = {}
+    for acceptance in acceptances:
+        if acceptance.outcome is not Outcome.BELOW and acceptance.cpu_model:
+            by_model.setdefault(acceptance.cpu_model, []).append(acceptance)
+    for model, same_model in by_model.items():
         rows = pd.concat([acceptance.rows for acceptance in same_model]).dropna(subset=["low", "high"])
         if rows.empty:
             continue
@@ -132,12 +118,10 @@ def propose_ranges(found: Sequence[Acceptance]) -> str:
         for (benchmark, variant), own in rows.groupby(["benchmark", "variant"], sort=False):
             lines.append(f"  {benchmark}/{variant}:")
             for relation, spans in own.groupby("relation", sort=False):
-                limits = [spans["low"].min(), spans["high"].max()]
+                low, high = spans["low"].min(), spans["high"].max()
                 if text.is_rate(same_model[0].descriptions[str(benchmark)]):
-                    limits = [1 / limit for limit in reversed(limits)]
-                lines.append(
-                    f"    {relation}: {_round(limits[0], math.floor)} to {_round(limits[1], math.ceil)}"
-                )
+                    low, high = 1 / high, 1 / low
+                lines.append(f"    {relation}: {_round(low, math.floor)} to {_round(high, math.ceil)}")
     if len(lines) == 1:
         raise UsageError(f"no ranges to write: {NEEDS}.")
     return "\n".join(lines) + "\n"

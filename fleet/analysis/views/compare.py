@@ -1,7 +1,7 @@
 """The text, JSON and CSV of `fleet compare`; the report shows the headlines and relations too."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,22 +163,11 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
 
 
 def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    first = group[0]
     relations = pd.concat([item.relations.assign(host=item.b.hosts[0]) for item in group])
-    rows = text.to_records(relations)
-    notes = {
-        Verdict.EQUIVALENT: f"within ±{first.threshold * 100:g}%",
-        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, first.descriptions, Verdict.AT_ANOTHER_LEVEL),
-    }
-    parts = []
-    for verdict in Verdict:
-        hosts = relations.loc[relations["verdict"] == verdict, "host"]
-        if len(hosts):
-            note = notes.get(verdict) or join_names(dict.fromkeys(hosts), _NAMES_LENGTH)
-            parts.append(f"{len(hosts)} {verdict} ({note})")
-    parts += _describe_split_relations(rows, first.descriptions)
-    count = format_count(len(rows), "relation")
-    return one_line(f"{sides[1]} against {sides[0]}, {len(group)} hosts: {count}, {', '.join(parts)}")
+    hosts = relations.groupby("verdict", sort=False)["host"].unique()
+    notes = {str(verdict): join_names(names, _NAMES_LENGTH) for verdict, names in hosts.items()}
+    parts = _count_verdicts(text.to_records(relations), group[0], notes)
+    return one_line(f"{sides[1]} against {sides[0]}, {len(group)} hosts: {', '.join(parts)}")
 
 
 def _summarize_relations(comparison: Comparison) -> str:
@@ -188,27 +177,36 @@ def _summarize_relations(comparison: Comparison) -> str:
             f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
         )
     rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
-    split = _describe_split_relations(rows, descriptions)
     if not comparison.has_verdict:
-        return ", ".join(("no verdict, too few runs", *split))
+        return ", ".join(("no verdict, too few runs", *_describe_split_relations(rows, descriptions)))
     changes = [
         (text.convert_change(row, descriptions)[0], row["relation"])
         for row in rows
         if row["verdict"] == Verdict.CHANGED
     ]
     change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
+    notes = {str(Verdict.CHANGED): f"at most {text.format_change(change)}, {relation}"}
+    return ", ".join(_count_verdicts(rows, comparison, notes))
+
+
+def _count_verdicts(
+    rows: Sequence[dict[str, Any]], comparison: Comparison, notes: Mapping[str, str]
+) -> list[str]:
+    """Count the rows, those of each verdict with its note, and those whose runs are at several levels."""
+    descriptions = comparison.descriptions
     notes = {
-        Verdict.CHANGED: f" (at most {text.format_change(change)}, {relation})",
-        Verdict.EQUIVALENT: f" (within ±{comparison.threshold * 100:g}%)",
-        Verdict.AT_ANOTHER_LEVEL: (
-            f" ({_describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)})"
-        ),
+        **notes,
+        Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
+        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
     }
     counts = Counter(row["verdict"] for row in rows)
-    parts = [
-        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
+    verdicts = [
+        f"{counts[verdict]} {verdict}" + (f" ({notes[verdict]})" if verdict in notes else "")
+        for verdict in Verdict
+        if verdict in counts
     ]
-    return ", ".join((format_count(len(rows), "relation"), *parts, *split))
+    split = _describe_split_relations(rows, descriptions)
+    return [format_count(len(rows), "relation"), *verdicts, *split]
 
 
 def _describe_widest_levels(

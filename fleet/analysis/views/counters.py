@@ -1,6 +1,7 @@
 """Tables of performance counters, for each unit of a benchmark."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -25,8 +26,8 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     if counters.empty:
         return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
     relations = dict(zip(_iter_pairs(pairs), pairs["relation"], strict=True))
-    of_rows: list[Any] = [relations.get(pair) for pair in _iter_pairs(counters)]
-    rows = counters.assign(relation=of_rows)
+    names: list[Any] = [relations.get(pair) for pair in _iter_pairs(counters)]
+    rows = counters.assign(relation=names)
     rows = rows[rows["relation"].notna()]
     share = rows["running_ns"] / rows["enabled_ns"]
     rows = rows.assign(
@@ -46,48 +47,49 @@ def _iter_pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def tabulate_events(
-    found: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
+    events: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
     """Return the tables of one benchmark and variant, or None without events.
 
-    found: from `count_per_unit`. hello: of the run.
+    events: from `count_per_unit`. hello: of the run.
     """
-    if found.empty:
+    if events.empty:
         return None
-    first, is_averaged = found.iloc[0], descriptions[found.iloc[0]["benchmark"]].view in _SAME_WORK
-    is_averaged = is_averaged and found["thread"].nunique() > 1
+    first = events.iloc[0]
+    benchmark = descriptions[first["benchmark"]]
+    is_averaged = benchmark.view in _SAME_WORK and events["thread"].nunique() > 1
     if is_averaged:
         keys = [name for name in _NUMBER if name != "thread"]
         columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
-        found = found.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
-        found["thread"] = "each"
-    by_event = found.groupby("event", sort=False, observed=True)
-    never = [str(name) for name, part in by_event if part["per_unit"].eq(0).all()]
-    counted_events = set(found["event"]) - set(never)
+        events = events.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
+        events["thread"] = "each"
+    is_zero = events["per_unit"].eq(0).groupby(events["event"], sort=False, observed=True).all()
+    never = [str(name) for name in is_zero.index[is_zero]]
+    counted_events = set(events["event"]) - set(never)
     names = [counter["event"] for counter in hello.get("counters", ()) if counter["event"] in counted_events]
     planned = hello.get("plan", {}).get("benchmarks", ())
     points = [point for kind in planned for point in kind.get("points") or ()]
-    key_columns = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
+    key_columns = [name for name in ("point", "thread") if events[name].nunique() > 1] or ["thread"]
     places = {point: place for place, point in enumerate(dict.fromkeys(points))}
-    rows = sorted(to_records(found), key=lambda row: places.get(row["point"], -1))
-    relations = sorted(found["relation"].unique(), key=relation_sort_key)
-    of_each = {relation: [row for row in rows if row["relation"] == relation] for relation in relations}
-    if "point" not in key_columns and len(relations) > 1:  # short tables are easier to compare in one
+    rows = sorted(to_records(events), key=lambda row: places.get(row["point"], -1))
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: relation_sort_key(row["relation"])):
+        parts.setdefault(row["relation"], []).append(row)
+    if "point" not in key_columns and len(parts) > 1:  # short tables are easier to compare in one
         key_columns = ["relation", *key_columns]
-        of_each = {"by what two CPUs share": [row for part in of_each.values() for row in part]}
+        parts = {"by what two CPUs share": [*chain(*parts.values())]}
     tables = [
         PointTable(title, (", ".join(key_columns), *names), _format_lines(part, key_columns, names))
-        for title, part in of_each.items()
+        for title, part in parts.items()
         if names
     ]
-    unit = descriptions[first["benchmark"]].unit.replace("_", " ")
     notes = [f"0 everywhere: {', '.join(never)}"] if never else []
-    notes += [f"medians of {format_count(int(found['bursts'].max()), 'count')}"]
+    notes += [f"medians of {format_count(int(events['bursts'].max()), 'count')}"]
     notes += ["mean of the threads"] if is_averaged else []
-    notes += ["-: the CPU had no counter free"] if found["per_unit"].isna().any() else []
-    notes += ["~: counted for a part of the time, the rest is estimated"] if found["scaled"].any() else []
-    name = f"{first['benchmark']}/{first['variant']} events"
-    return PointTables(name, f"counted per {unit} in each thread", tables, "; ".join(notes))
+    notes += ["-: the CPU had no counter free"] if events["per_unit"].isna().any() else []
+    notes += ["~: counted for a part of the time, the rest is estimated"] if events["scaled"].any() else []
+    legend = f"counted per {benchmark.unit.replace('_', ' ')} in each thread"
+    return PointTables(f"{first['benchmark']}/{first['variant']} events", legend, tables, "; ".join(notes))
 
 
 def _format_lines(

@@ -1,7 +1,7 @@
 """Render a heat map as text: numbers if they fit, else coloured half blocks, else groups, with a legend."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -102,21 +102,20 @@ def _lay_out_matrix(
     label = max(map(len, rows))
     width = max(len(cell) for line in (*cells, columns) for cell in line)
 
-    def line(name: str, line_cells: Sequence[str], styles: Sequence[Style | str]) -> Text:
+    def line(name: str, line_cells: Sequence[str], shades: Iterable[int]) -> Text:
         text = Text(f"{name:>{label}} |")
-        for cell, border, style in zip(line_cells, drawn.borders, styles, strict=True):
+        for cell, border, shade in zip(line_cells, drawn.borders, shades, strict=True):
+            style = _choose_style(shade) if canvas.colour and shade >= 0 else ""
             text.append(f"{' |' if border else ''} ").append(f"{cell:>{width}}", style)
         return text
 
-    plain = [""] * len(columns)
-    head = line("", columns, plain)
+    head = line("", columns, [-1] * len(columns))
     rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
     lines = [head, rule]
     for name, line_cells, shades, border in zip(
         rows, cells, drawn.choose_shades(), drawn.borders, strict=True
     ):
-        coloured = [_choose_style(shade) if canvas.colour and shade >= 0 else "" for shade in shades]
-        lines += [rule] * border + [line(name, line_cells, coloured)]
+        lines += [rule] * border + [line(name, line_cells, shades)]
     return Text("\n").join([*lines, Text()])
 
 
@@ -132,27 +131,25 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pair
     shades = drawn.choose_shades()
     begins = [row for row, border in enumerate(drawn.borders) if border]
     for block in map(list, np.split(np.arange(len(shades)), begins)):
-        for upper, lower in zip(block[::2], [*block[1::2], None], strict=False):
-            text.append(f"{drawn.labels[upper]:>{label}} ")
-            for column, (top, gap) in enumerate(zip(shades[upper], drawn.borders, strict=True)):
-                bottom = -1 if lower is None else shades[lower][column]
-                rows = [row for row in (upper, lower) if row is not None]
-                points_out = any(_mark(order.cpus[row], order.cpus[column], marked) == "*" for row in rows)
-                text.append(" " * gap).append(
-                    "x" if points_out else "▀", _style_two_cells(top, bottom, points_out)
-                )
+        for rows in (block[start : start + 2] for start in range(0, len(block), 2)):
+            text.append(f"{drawn.labels[rows[0]]:>{label}} ")
+            for column, gap in enumerate(drawn.borders):
+                top, bottom = [*shades[rows, column], -1][:2]
+                is_marked = any(_mark(order.cpus[row], order.cpus[column], marked) == "*" for row in rows)
+                style = _style_two_cells(top, bottom, is_marked)
+                text.append(" " * gap).append("x" if is_marked else "▀", style)
             text.append("\n")
     return text
 
 
 @cache
-def _style_two_cells(top: int, bottom: int, points_out: bool) -> Style:
+def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
     """Return the colours of a cell with one pair above another; unmeasured pairs stay dark."""
     upper, lower = (
         Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
         for shade in (top, bottom)
     )
-    if points_out:
+    if is_marked:
         return Style(color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower)
     return Style(color=upper, bgcolor=lower)
 
@@ -168,15 +165,11 @@ def _draw_signs(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> 
         f"rows ping, columns pong{flagged}\n"
         f"{_column_labels(drawn, label)}"
     )
-    for name, cpu, shades, border in zip(
-        drawn.labels, order.cpus, drawn.choose_shades(), drawn.borders, strict=True
-    ):
-        shade_signs = (
-            _SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " " for shade in shades
-        )
+    steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (SHADES - 1)
+    for name, cpu, row, border in zip(drawn.labels, order.cpus, steps, drawn.borders, strict=True):
         signs = [
-            "x" if _mark(cpu, other, marked) == "*" else sign
-            for other, sign in zip(order.cpus, shade_signs, strict=True)
+            "x" if _mark(cpu, other, marked) == "*" else _SIGNS[step] if step >= 0 else " "
+            for other, step in zip(order.cpus, row, strict=True)
         ]
         text.append("\n" * border + f"{name:>{label}} {_spread_words(signs, drawn.borders)}\n")
     return text
@@ -208,10 +201,9 @@ def is_light_shade(shade: int) -> bool:
 
 def shade_to_rgb(shade: int) -> tuple[int, ...]:
     """Return the red, green and blue of a shade, 0 to 255."""
-    share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
-    step = min(int(share), len(_VIRIDIS) - 2)
+    step = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
     return tuple(
-        round(a + (b - a) * (share - step)) for a, b in zip(_VIRIDIS[step], _VIRIDIS[step + 1], strict=True)
+        round(float(np.interp(step, range(len(_VIRIDIS)), part))) for part in zip(*_VIRIDIS, strict=True)
     )
 
 

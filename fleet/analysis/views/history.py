@@ -24,30 +24,30 @@ _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like cha
 
 
 def render_relation_history(
-    found: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
+    history: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
 ) -> str:
     """Render a line per run, benchmark and variant, oldest first, then each host's course.
 
     width: of the page.
     """
-    relations = list(found["relation"].unique())
+    relations = list(history["relation"].unique())
     several = len(relations) > 1
     names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
     numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
-    rows = text.to_records(found)
+    rows = text.to_records(history)
     common_labels = text.find_common_labels([row["labels"] for row in rows])
     lines = [_format_line(row, descriptions, several=several, common_labels=common_labels) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
-    levels = not are_pairs(found["relation"]).any()
+    levels = not are_pairs(history["relation"]).any()
     listed_titles = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
     of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
     named = (([name for name in names if name in listed_titles], subject) for names, subject in of.items())
     meant = [f"{', '.join(names)}: of {subject}" for names, subject in named if names]
-    explanation = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
-    body = text.add_common_labels(listed, common_labels) + _render_courses(found, width)
+    explanation = "; ".join((text.describe_units(history["benchmark"], descriptions), *meant))
+    body = text.add_common_labels(listed, common_labels) + _render_courses(history, width)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {explanation}\n{body}\n\n{end}"
@@ -65,12 +65,12 @@ def _render_courses(history: pd.DataFrame, width: int | None) -> str:
 
 
 def render_history(
-    runs: Sequence[RunSummary], found: pd.DataFrame, descriptions: Descriptions = SHIPPED
+    runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """Render a host's comparable runs by level and course. found: from `mark_usual`."""
+    """Render a host's comparable runs by level and course. history: from `mark_usual`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
-    for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
+    for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
         since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
         usual = since[find_main_runs(since)]
@@ -82,7 +82,7 @@ def render_history(
         title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.format_half_width(half_width_between_runs(usual))
         rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
-    changed = dict.fromkeys(since_text(row) for row in text.to_records(found) if row["since"])
+    changed = dict.fromkeys(since_text(row) for row in text.to_records(history) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
@@ -107,20 +107,12 @@ def draw_sparkline(values: npt.ArrayLike) -> str:
 def _format_line(
     row: dict[str, Any], descriptions: Descriptions, *, several: bool, common_labels: Container[str]
 ) -> tuple[str, ...]:
-    min_column, max_column = (
-        ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
-    )
+    ends = ["min_ns", "max_ns"]
+    if text.is_rate(descriptions[row["benchmark"]]):
+        ends.reverse()
     started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     run = (started, row["host_name"], row["run_id"], text.name_kind(row), *[row["relation"]] * several)
-    numbers = (
-        text.format_value(descriptions[row["benchmark"]], row[name])
-        for name in ("median_ns", min_column, max_column, "p99_ns")
-    )
-    ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
-    return (
-        *run,
-        str(row["pairs"]),
-        *numbers,
-        *ends,
-        text.format_labels(row["labels"], without=common_labels),
-    )
+    numbers = text.format_columns(row, ("median_ns", *ends, "p99_ns"), descriptions)
+    shares = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
+    labels = text.format_labels(row["labels"], without=common_labels)
+    return (*run, str(row["pairs"]), *numbers, *shares, labels)

@@ -1,6 +1,7 @@
 """Ladders of `fleet show`: the cost of memory by level and by size."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -12,12 +13,12 @@ from fleet.analysis.base.text import (
     is_none,
     is_rate,
     is_too_wide,
-    to_records,
 )
 from fleet.analysis.reduce.ladders import MEMORY, STEP, format_size, select_ladder_steps, sort_settings
-from fleet.model import SHIPPED, Descriptions, relation_sort_key
+from fleet.model import SHIPPED, Benchmark, Descriptions, relation_sort_key
 from fleet.text import format_count, table
 
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # titles and lines
 _NONE = "-"
 _ENDS = ["ping_cpu", "pong_cpu"]
 
@@ -39,20 +40,17 @@ def render_ladder(
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]
     grouping = "by the level of the memory" if len(levels) else "by its size"
-    parts = [
-        f"{first['benchmark']}/{first['variant']}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"
-    ]
-    parts += [
-        f"{describe_cpus(group)}\n{_render_levels(group, width, descriptions)}"
-        for group in group_like_cpus(levels).values()
-    ]
+    name = f"{first['benchmark']}/{first['variant']}"
+    parts = [f"{name}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"]
+    groups = group_like_cpus(levels).values()
+    parts += [_render_fitting(tabulate_levels, group, descriptions, width, names=3) for group in groups]
     parts += explain_marks(levels)
     if levels["spread"].notna().any():
         ends = levels["spread"].median(), levels["spread"].max()
         parts.append(f"interval: {describe_half_widths('half the plateaus', *ends)}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
-            parts.append(f"{describe_cpus(group)}\n{_render_sizes(group, width, descriptions)}")
+            parts.append(_render_fitting(_tabulate_sizes, group, descriptions, width, names=0))
     ending = describe_bursts(rows)
     if benchmark.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
@@ -70,67 +68,65 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 
 def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+) -> Table:
     """Return titles and a row per level, medians of like CPUs; in_cycles: loads in cycles too.
 
     group: plateaus, from `group_like_cpus`. cache: the part that one CPU may fill; sizes: those measured.
     """
-    columns, cycles = sort_settings(group, descriptions), in_cycles and _has_cycles(group, descriptions)
+    titles, format_cells = _choose_columns(group, descriptions, in_cycles=in_cycles)
     lines = []
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == MEMORY):
-        of_level = group[group["level"] == level]
-        cache, ends = (
-            int(of_level["cache_bytes"].max()),
-            (of_level["least_bytes"].min(), of_level["most_bytes"].max()),
-        )
+        rows = group[group["level"] == level]
+        cache, ends = int(rows["cache_bytes"].max()), (rows["least_bytes"].min(), rows["most_bytes"].max())
         sizes = "-".join(dict.fromkeys(format_size(int(size)) for size in ends))
-        line = [level, format_size(cache) if cache else _NONE, sizes]
-        for column in columns:
-            line += _format_cell(of_level[of_level["setting"] == column], descriptions, cycles=cycles)
-        lines.append(tuple(line))
-    return ("level", "cache", "sizes", *_name_columns(columns, cycles=cycles)), lines
+        lines.append((level, format_size(cache) if cache else _NONE, sizes, *format_cells(rows)))
+    return ("level", "cache", "sizes", *titles), lines
 
 
-def _render_levels(
-    group: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
+def _tabulate_sizes(rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles: bool) -> Table:
+    titles, format_cells = _choose_columns(rows, descriptions, in_cycles=in_cycles)
+    sizes: list[int] = sorted(rows["bytes"].unique())
+    lines = [(format_size(int(size)), *format_cells(rows[rows["bytes"] == size])) for size in sizes]
+    return ("size", *titles), lines
+
+
+def _choose_columns(
+    rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles: bool
+) -> tuple[list[str], Callable[[pd.DataFrame], list[str]]]:
+    """Return the titles of the settings of these rows, and a function that formats a line's rows below them.
+
+    in_cycles: with the cycles of loads, where the core's frequency is known.
+    """
+    settings, benchmark = sort_settings(rows, descriptions), descriptions[rows["benchmark"].iloc[0]]
+    cycles = in_cycles and not is_rate(benchmark) and bool(rows["core_ghz"].notna().any())
+
+    def format_cells(line: pd.DataFrame) -> list[str]:
+        cells = (
+            _format_cell(line[line["setting"] == setting], benchmark, cycles=cycles) for setting in settings
+        )
+        return [*chain(*cells)]
+
+    return [title for setting in settings for title in (setting, *["cycles"] * cycles)], format_cells
+
+
+def _render_fitting(
+    tabulate: Callable[..., Table],
+    rows: pd.DataFrame,
+    descriptions: Descriptions,
+    width: int | None,
+    names: int,
 ) -> str:
-    titles, lines = tabulate_levels(group, descriptions, in_cycles=in_cycles)
-    full_table = table(titles, lines, right=set(range(3, len(titles))))
-    return (
-        _render_levels(group, width, descriptions, in_cycles=False)
-        if in_cycles and is_too_wide(full_table, width)
-        else full_table
-    )
+    """Render a table below its CPUs, without cycles if it would be too wide. names: columns of text."""
+    for in_cycles in (True, False):
+        titles, lines = tabulate(rows, descriptions, in_cycles=in_cycles)
+        listed = table(titles, lines, right=set(range(names, len(titles))))
+        if not is_too_wide(listed, width):
+            break
+    return f"{describe_cpus(rows)}\n{listed}"
 
 
-def _has_cycles(rows: pd.DataFrame, descriptions: Descriptions) -> bool:
-    """Report whether loads are shown in cycles too: where the core's frequency is known."""
-    return not is_rate(descriptions[rows["benchmark"].iloc[0]]) and bool(rows["core_ghz"].notna().any())
-
-
-def _render_sizes(
-    rows: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
-) -> str:
-    columns, cycles = sort_settings(rows, descriptions), in_cycles and _has_cycles(rows, descriptions)
-    lines = []
-    for size in sorted(rows["bytes"].unique()):
-        line = [format_size(int(size))]
-        for column in columns:
-            line += _format_cell(
-                rows[(rows["bytes"] == size) & (rows["setting"] == column)], descriptions, cycles=cycles
-            )
-        lines.append(tuple(line))
-    titles = ("size", *_name_columns(columns, cycles=cycles))
-    full_table = table(titles, lines, right=set(range(len(titles))))
-    return (
-        _render_sizes(rows, width, descriptions, in_cycles=False)
-        if cycles and is_too_wide(full_table, width)
-        else full_table
-    )
-
-
-def _format_cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> list[str]:
+def _format_cell(rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool) -> list[str]:
     """Return a number, and its cycles: ~ for a plateau that is not level, 12|34 at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -138,12 +134,8 @@ def _format_cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool
     uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
     in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
     levels = [ns for ns in (middle, rows["other_ns"].median()) if not is_none(ns)]
-    number = "|".join(format_value(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
+    number = "|".join(format_value(benchmark, ns) for ns in levels)
     return [("~" if uneven else "") + number, *in_cycles]
-
-
-def _name_columns(columns: Sequence[str], *, cycles: bool) -> list[str]:
-    return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
@@ -171,13 +163,12 @@ def describe_pages(rows: pd.DataFrame) -> str:
 def describe_cpus(rows: pd.DataFrame) -> str:
     """Name the CPUs of a table: one, several measured in turn, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
-    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in to_records(rows[_ENDS].drop_duplicates())]
-    of_kind = f" ({kind})" if kind else ""
+    ends = sorted({*zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)})
+    suffix, (first, last) = f" ({kind})" if kind else "", ends[0]
+    if threads == 1 and len(ends) == 1:
+        return f"CPU {first}{suffix}"
     if threads == 1:
-        cpus = sorted({ping for ping, _ in ends})
-        if len(cpus) == 1:
-            return f"CPU {cpus[0]}{of_kind}"
-        return f"one CPU{of_kind}: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
+        return f"one CPU{suffix}: median of {len(ends)}, {first} to {ends[-1][0]}, one after the other"
     if len(ends) == 1:
-        return f"{threads} CPUs{of_kind}, {ends[0][0]} to {ends[0][1]}, all together"
-    return f"{threads} CPUs{of_kind} together: median of {format_count(len(ends), 'group')}"
+        return f"{threads} CPUs{suffix}, {first} to {last}, all together"
+    return f"{threads} CPUs{suffix} together: median of {format_count(len(ends), 'group')}"

@@ -58,12 +58,12 @@ def render_changes_headline(history: History) -> str:
         return one_line(f"{about}: no verdict")
     dated, changed = history.changes["dated"], history.changes["changed"]
     parts = [
-        format_count(int((dated & changed).sum()), "change"),
         f"{int((~dated & changed).sum())} gradual",
         f"{int((~changed).sum())} below {history.threshold * 100:g}%",
         format_count(history.odd["night"].nunique(), "odd night"),
     ]
-    return one_line(f"{about}: {', '.join([parts[0], *(part for part in parts[1:] if part[0] != '0')])}")
+    changes = format_count(int((dated & changed).sum()), "change")
+    return one_line(f"{about}: {', '.join([changes, *(part for part in parts if part[0] != '0')])}")
 
 
 def format_changes(history: History) -> list[tuple[str, ...]]:
@@ -82,14 +82,9 @@ def _format_change(row: dict[str, Any], history: History) -> tuple[str, ...]:
         when = f"{night} ({_format_day(row['first'], night)} to {_format_day(row['last'], night)})"
     is_everywhere = 1 < len(history.hosts) == len(row["hosts"])
     hosts = f"all {len(history.hosts)}" if is_everywhere else join_names(row["hosts"], 40)
+    where = f"{hosts}, {_name_relation(row)}"
     beside = "; ".join(row["else"]) or ("nothing known" if row["dated"] else "")
-    return (
-        when,
-        f"{hosts}, {_name_relation(row)}",
-        format_change(change),
-        format_interval(low, high),
-        beside,
-    )
+    return (when, where, format_change(change), format_interval(low, high), beside)
 
 
 def _name_relation(row: dict[str, Any]) -> str:

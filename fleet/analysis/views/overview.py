@@ -1,10 +1,8 @@
 """Many hosts on a screen, also after `fleet run`: a line a host, a column a relation, level or peak."""
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,11 +70,6 @@ class Group:
     def any_flagged(self) -> bool:
         """Report whether any burst is flagged."""
         return any(self.flagged.values())
-
-    @property
-    def heading(self) -> str:
-        """Return the name and unit of its numbers."""
-        return self.benchmark.heading
 
     @property
     def hosts(self) -> list[str]:
@@ -152,11 +145,11 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
     if table.empty:
         return ""
     listed = _Listed(table, canvas, descriptions)
-    with_intervals = listed.text(intervals=True)
-    fitting = with_intervals if with_intervals and canvas.fits(with_intervals) else ""
-    plain = "" if fitting and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
-    fewer = plain.count("\n\n") < fitting.count("\n\n")
-    body = fitting if fitting and not (plain and fewer) else plain
+    body = listed.text(intervals=True)
+    fits = canvas.fits(body)
+    if not fits or len(listed.hosts) > _SEPARATE_UP_TO:
+        plain = listed.text(intervals=False)
+        body = plain if not fits or plain.count("\n\n") < body.count("\n\n") else body
     return "\n".join((body, *_explain_table(table, descriptions, with_intervals="±" in body)))
 
 
@@ -167,47 +160,37 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
     for group in group_columns(table, descriptions):
         for column, cells in group.columns.items():
             ordered = sorted(cells.values(), key=lambda cell: cell.ns)
+            first, last = ordered[0], ordered[-1]
             middle = format_value(group.benchmark, float(np.median([cell.ns for cell in ordered])))
-            ends = ((cell.text, cell.host) for cell in (ordered[0], ordered[-1]))
-            rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
-    text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
-    last = f"{_count_numbers(table, descriptions)}; median, min, max: of the hosts"
-    return "\n".join(
-        (
-            text,
-            *_list_relations(table),
-            last,
-            *_describe_changes(table),
-            *_describe_levels(table, descriptions),
-        )
-    )
+            ends = (first.text, first.host, last.text, last.host)
+            rows.append((group.title, column, f"{len(ordered):,}", middle, *ends))
+    listed = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
+    explanations = _explain_numbers(table, descriptions, "median, min, max: of the hosts")
+    return "\n".join((listed, *explanations))
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
     """Name the hosts whose benchmarks have no number in the table, or that lack what was asked for."""
     host_benchmarks = set(zip(table["host_id"], table["benchmark"], strict=True))
+    hosts_with_numbers = {host for host, _ in host_benchmarks}
     hosts_by_reason: dict[str, dict[str, None]] = {}
     for run in runs:
         names = {kind.partition("/")[0] for kind in run.benchmarks}
-        if only != ALL:
-            if run.host_id not in {host for host, _ in host_benchmarks}:
-                hosts_by_reason.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
-        elif left_out := ", ".join(
-            sorted(name for name in names if (run.host_id, name) not in host_benchmarks)
-        ):
-            reason = f"nothing of {left_out} stands for it here; "
+        absent = sorted(name for name in names if (run.host_id, name) not in host_benchmarks)
+        if only == ALL and absent:
+            reason = f"nothing of {', '.join(absent)} stands for it here; "
             reason += "`fleet show HOST --ladder` says what there is or failed"
-            hosts_by_reason.setdefault(reason, {})[run.host_name] = None
-    return "\n".join(
-        one_line(f"{join_names(hosts, 60)}: {reason}") for reason, hosts in hosts_by_reason.items()
-    )
+        elif only != ALL and run.host_id not in hosts_with_numbers:
+            reason = f"nothing was measured{only}"
+        else:
+            continue
+        hosts_by_reason.setdefault(reason, {})[run.host_name] = None
+    lines = (f"{join_names(hosts, 60)}: {reason}" for reason, hosts in hosts_by_reason.items())
+    return "\n".join(map(one_line, lines))
 
 
 def render_heading(
-    runs: Sequence[RunSummary],
-    left_out: int = 0,
-    missing: Sequence[MissingHost] = (),
-    command: str = "show",
+    runs: Sequence[RunSummary], left_out: int = 0, missing: Sequence[MissingHost] = (), command: str = "show"
 ) -> str:
     """Say how many hosts and runs are shown, from when, and which hosts are left out or missing.
 
@@ -215,13 +198,11 @@ def render_heading(
     """
     hosts = len({run.host_name for run in runs})
     total = hosts + left_out + sum(not host.has_runs for host in missing)
-    counted_hosts = (
-        f"{hosts} of {format_count(total, 'host')}" if total > hosts else format_count(hosts, "host")
-    )
-    when = format_span(runs[0].started_utc, runs[-1].started_utc)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
-        f"{counted_hosts}, {format_count(len(runs), 'run')}, {when} UTC"
+        f"{hosts} of " * (total > hosts)
+        + f"{format_count(total, 'host')}, {format_count(len(runs), 'run')}, "
+        + f"{format_span(runs[0].started_utc, runs[-1].started_utc)} UTC"
         + f", {partial} partial" * bool(partial)
         + f"; all: fleet {command} all" * bool(left_out)
         + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
@@ -248,28 +229,19 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
 def _order_hosts(table: pd.DataFrame) -> list[str]:
     """Sort hosts by their mean latency relative to the other hosts', over the columns they have."""
     usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
-    relative = table.assign(of_usual=np.log(table["median_ns"] / usual)).groupby("host_id", sort=False)
-    means = relative["of_usual"].mean().reset_index()
-    return means.sort_values("of_usual", kind="stable")["host_id"].tolist()
+    logs = pd.Series(np.log(table["median_ns"] / usual))
+    return [*logs.groupby(table["host_id"], sort=False).mean().sort_values(kind="stable").index]
 
 
 def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
     """Yield the cell of each host in a column; equal hosts share their mean rank."""
-    ordered = sorted(rows["median_ns"])
+    places = rows["median_ns"].rank(method="average") - 1
+    ranks = places / (len(rows) - 1) if len(rows) >= _RANKED_FROM else [None] * len(rows)
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
-    for benchmark, host, name, ns, half in rows[names].itertuples(index=False, name=None):
-        place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
-        rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
-        yield (
-            host,
-            Cell(
-                format_value(descriptions[benchmark], ns),
-                format_half_width(half),
-                rank,
-                _shorten_host_name(name),
-                ns,
-            ),
-        )
+    columns = (rows[name] for name in names)
+    for benchmark, host, name, ns, half, rank in zip(*columns, ranks, strict=True):
+        number = format_value(descriptions[benchmark], ns)
+        yield host, Cell(number, format_half_width(half), rank, _shorten_host_name(name), ns)
 
 
 class _Listed:
@@ -305,38 +277,34 @@ class _Listed:
         hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
         own = [self._own[host] for host in hosts]
         names = [_shorten_host_name(rows["host_name"].iloc[0]) for rows in own]
+        margin = max(len("host"), *map(len, names))
+        # Columns of text as wide as their titles: the group's, the column's in two lines, then the hosts.
+        blocks = [[f"{word:<{margin}}" for word in ("", "host", "", *names)]]
+        gap = _WIDE_GAP if len(groups) > 1 else _GAP
+        for group in groups:
+            variants = {host: Cell(name, "-", None, host, math.nan) for host, name in group.variants.items()}
+            cells_by_title = {**({"variant": variants} if variants else {}), **group.columns}
+            columns = []
+            for title, cells in cells_by_title.items():
+                kinds = title.partition(" ")[::2]  # kinds of cores are on a line of their own
+                columns.append([*kinds, *_render_column(cells, hosts, intervals=intervals)])
+            widths = [max(map(len, texts)) for texts in columns]
+            widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
+            for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True):
+                padded = [f"{text:>{width}}" for text in texts]
+                drawn = map(self._colour_cell, padded[2:], map(cells.get, hosts))
+                texts[:] = [*padded[:2], *drawn]
+            lines = [_GAP.join(texts) for texts in zip(*columns, strict=True)]
+            blocks.append([gap + line for line in (f"{group.title:<{len(lines[0])}}", *lines)])
         bursts = (sum(group.bursts[host] for group in groups) for host in hosts)
         flagged = (sum(group.flagged[host] * group.bursts[host] for group in groups) for host in hosts)
         ends = {"flagged": [format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]}
         if max(rows["runs"].max() for rows in self._own.values()) > 1:
             ends["runs"] = [str(rows["runs"].max()) for rows in own]
-        margin = max(len("host"), *map(len, names))
-        head = [" " * margin, f"{'host':<{margin}}", " " * margin]
-        lines = [f"{name:<{margin}}" for name in names]
-        for group in groups:
-            variants = {host: Cell(name, "-", None, host, math.nan) for host, name in group.variants.items()}
-            cells_by_title = {**({"variant": variants} if variants else {}), **group.columns}
-            columns = [_render_column(cells, hosts, intervals=intervals) for cells in cells_by_title.values()]
-            # Kinds of cores are on a line of their own.
-            titles = [title.partition(" ")[::2] for title in cells_by_title]
-            widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
-            widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
-            gap = _WIDE_GAP if len(groups) > 1 else _GAP
-            for index in (0, 1):
-                words = (f"{title[index]:>{width}}" for title, width in zip(titles, widths, strict=True))
-                head[1 + index] += gap + _GAP.join(words)
-            head[0] += f"{gap}{group.title:<{len(head[1]) - len(head[0]) - len(gap)}}"
-            for index, host in enumerate(hosts):
-                drawn = (
-                    self._colour_cell(f"{texts[index]:>{width}}", cells.get(host))
-                    for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True)
-                )
-                lines[index] += gap + _GAP.join(drawn)
-        for title, column in ends.items():
-            width = max(len(title), *map(len, column))
-            head[1] += f"{_GAP}{title:>{width}}"
-            lines = [f"{line}{_GAP}{text:>{width}}" for line, text in zip(lines, column, strict=True)]
-        return "\n".join(line for line in map(str.rstrip, (*head, *lines)) if line)
+        for title, texts in ends.items():
+            width = max(map(len, (title, *texts)))
+            blocks.append([f"{_GAP}{word:>{width}}" for word in ("", title, "", *texts)])
+        return "\n".join(filter(None, ("".join(parts).rstrip() for parts in zip(*blocks, strict=True))))
 
     def _colour_cell(self, padded: str, cell: Cell | None) -> str:
         rank = cell.rank if cell and self._canvas.colour else None
@@ -355,16 +323,19 @@ def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals
 
 
 def _explain_table(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: bool) -> Iterator[str]:
-    yield from _list_relations(table)
-    yield f"{_count_numbers(table, descriptions)}; flagged: of bursts"
-    if table["runs"].max() > 1:
-        yield "of several runs: the geometric mean of those at the main level"
+    several = "\nof several runs: the geometric mean of those at the main level" * bool(table["runs"].max() > 1)
+    yield from _explain_numbers(table, descriptions, f"flagged: of bursts{several}")
+    if table["half"].notna().any():
+        widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
+        yield f"±95%: {describe_interval(table)}" + f"; {widths}" * (not with_intervals)
+
+
+def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: str) -> Iterator[str]:
+    """Explain relations and units, then name hosts that changed or are at several levels. others: columns."""
+    yield from filter(None, [explain_relations(table["relation"])])
+    yield f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
     yield from _describe_changes(table)
     yield from _describe_levels(table, descriptions)
-    if table["half"].isna().all():
-        return
-    widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
-    yield f"±95%: {describe_interval(table)}" + f"; {widths}" * (not with_intervals)
 
 
 def _describe_changes(table: pd.DataFrame) -> Iterator[str]:
@@ -384,23 +355,15 @@ def _describe_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterato
     """Name the hosts with some runs at another level than the number."""
     switching = [row for row in to_records(table) if len(row["levels"]) > 1]
     for row in switching[:_LISTED]:
-        (main, runs), (other, others) = (
-            (format_value(descriptions[row["benchmark"]], ns), count) for ns, count in row["levels"]
+        (main_ns, runs), (other_ns, others) = row["levels"]
+        main, other = (format_value(descriptions[row["benchmark"]], ns) for ns in (main_ns, other_ns))
+        yield one_line(
+            f"levels differ between runs: {row['host_name']}, {row['benchmark']}, {row['relation']}: "
+            f"{format_count(runs, 'run')} at {main}, {format_count(others, 'run')} at another level, "
+            f"median {other}"
         )
-        subject = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
-        levels = f"{format_count(runs, 'run')} at {main}, {format_count(others, 'run')} at another level"
-        levels += f", median {other}"
-        yield one_line(f"levels differ between runs: {subject}: {levels}")
     if len(switching) > _LISTED:
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
-
-
-def _list_relations(table: pd.DataFrame) -> Iterable[str]:
-    return filter(None, [explain_relations(table["relation"])])
-
-
-def _count_numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
-    return f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs"
 
 
 def _shorten_host_name(name: str) -> str:

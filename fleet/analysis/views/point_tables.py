@@ -14,6 +14,7 @@ from fleet.analysis.base.text import (
     format_half_width,
     format_value,
     is_none,
+    name_kind,
     to_records,
 )
 from fleet.analysis.reduce.bursts import WORK_COLUMNS
@@ -76,59 +77,54 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     tables, rows, columns = split_parameters(benchmark, pairs)
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
-    measured_there = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]
+    work_columns = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]
     cells, *others = (
-        _compute_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there)
+        _compute_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *work_columns)
     )
     loaded = benchmark.other_unit == "byte"
     usually = ("ratio", "boundary") if benchmark.view is View.BLOCKS else ("knee",) if loaded else ()
     titled = [
         parameter for parameter in tables if parameter.type == "word" or pairs[parameter.name].nunique() > 1
     ]
+    row_title = ", ".join(parameter.name.removesuffix("_bytes") for parameter in rows)
     point_tables = []
     for key in _sort_keys(cells, tables):
         across = _sort_keys({column for line in cells[key].values() for column in line}, columns)
-        heads = [", ".join(parameter.name.removesuffix("_bytes") for parameter in rows)]
         labels = [_label(column, columns) for column in across]
         more = ("words/own",) if {"words", "own"} <= {*labels} else usually
-        titles = (*heads, *labels, *more)
         lines = []
         for row in _sort_keys(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
-            texts = ["-" if ns is None else format_value(descriptions[benchmark.name], ns) for ns in numbers]
-            below = [[other[key][row].get(column) for other in others] for column in across if others]
+            texts = ["-" if ns is None else format_value(benchmark, ns) for ns in numbers]
             by_title = dict(zip(labels, numbers, strict=True))
+            own, words = by_title.get("own"), by_title.get("words")
             if benchmark.view is View.BLOCKS:
-                texts += _ends(row[0], by_title)
+                texts += _format_ends(row[0], own, by_title.get("shared"))
             elif "words/own" in more:
-                own, words = by_title["own"], by_title["words"]
                 texts.append(f"{words / own:.1f}" if own and words else "-")
             if loaded:
                 texts.append(_format_knee(cells[key], others[-1][key], row, across))
             lines.append((_label(row, rows), *texts))
             if others:
-                lines.append(("", *map(_others_text, below), *("" for _ in more)))
-        values = zip(tables, key, strict=True)
-        title = ", ".join(
-            _explain_parameter(parameter, value) for parameter, value in values if parameter in titled
-        )
-        point_tables.append(PointTable(title, titles, lines))
-    legend = "; ".join(
-        [f"{benchmark.heading}, median of pairs", *_describe_parameters(pairs, [*rows, *columns])]
-    )
+                below = (
+                    _format_others([other[key][row].get(column) for other in others]) for column in across
+                )
+                lines.append(("", *below, *[""] * len(more)))
+        values = [pair for pair in zip(tables, key, strict=True) if pair[0] in titled]
+        title = ", ".join(_explain_parameter(parameter, value) for parameter, value in values)
+        point_tables.append(PointTable(title, (row_title, *labels, *more), lines))
+    described = _describe_parameters(pairs, [*rows, *columns])
     notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(others))]
-    notes += ["words/own: what false sharing costs"] * any(
-        "words/own" in point_table.titles for point_table in point_tables
-    )
-    note = "; ".join(notes)
-    return PointTables(f"{benchmark.name}/{pairs['variant'].iloc[0]}", legend, point_tables, note)
+    if any("words/own" in point_table.titles for point_table in point_tables):
+        notes.append("words/own: what false sharing costs")
+    legend = "; ".join((f"{benchmark.heading}, median of pairs", *described))
+    return PointTables(f"{benchmark.name}/{pairs['variant'].iloc[0]}", legend, point_tables, "; ".join(notes))
 
 
-def _others_text(values: Sequence[float | None]) -> str:
+def _format_others(values: Sequence[float | None]) -> str:
     """Format what the other threads did: the least and the largest share, or a rate."""
-    numbers = [value for value in values if value is not None and not is_none(value)]
     decimals = 2 if len(values) > 1 else 1
-    return "-".join(f"{value:.{decimals}f}" for value in numbers) or "-"
+    return "-".join(f"{value:.{decimals}f}" for value in values if not is_none(value)) or "-"
 
 
 def _format_knee(
@@ -153,14 +149,14 @@ def _format_knee(
     return "not reached" if before[0] else "-"
 
 
-def _list_notes(benchmark: Benchmark, others: bool) -> Iterator[str]:
+def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
     if benchmark.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
         yield f"knee: where a {benchmark.unit} takes {_KNEE:g} times what it does without them"
     elif benchmark.other_unit:
         units = f"{benchmark.other_unit}s of another thread in a {benchmark.unit}"
         yield f"below each: the fewest and the most {units}"
-    elif others:
+    elif has_others:
         yield "below each: what the threads that did the least and the most did, as shares of the mean"
     if benchmark.view is View.BLOCKS:
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
@@ -180,13 +176,13 @@ def _compute_cells(
 
 
 def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
-    def places(key: Key) -> list[Any]:
-        return [
+    return sorted(
+        keys,
+        key=lambda key: [
             ((value is None) == bool(parameter.none), value and parameter.sort_key(value), len(str(value)))
             for parameter, value in zip(parameters, key, strict=True)
-        ]
-
-    return sorted(keys, key=places)
+        ],
+    )
 
 
 def _label(key: Key, parameters: Sequence[Parameter]) -> str:
@@ -222,9 +218,8 @@ def _describe_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -
             yield ", ".join(meanings)
 
 
-def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
+def _format_ends(block: Any, own: float | None, shared: float | None) -> tuple[str, str]:
     """Format the cost of shared blocks relative to own memory, and the cost of each end of a block."""
-    own, shared = cells.get("own"), cells.get("shared")
     if own is None or shared is None or is_none(own) or is_none(shared):
         return "-", "-"
     return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
@@ -237,13 +232,11 @@ def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED)
     the same run, per cycle where the frequency is known; `a CPU` and `op/cycle` are means per CPU.
     """
     rows = add_peak_shares(pairs, descriptions)
-    first = rows.iloc[0]
-    tables = [
-        PointTable(describe_cpus(group), *_tabulate_group(group)) for group in group_like_cpus(rows).values()
-    ]
+    groups = group_like_cpus(rows).values()
+    tables = [PointTable(describe_cpus(group), *_tabulate_group(group)) for group in groups]
     pages = describe_pages(rows[rows["operation"] != "peak"])
     note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"
-    return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
+    return PointTables(name_kind(rows.iloc[0].to_dict()), f"Gop/s; {pages}", tables, note)
 
 
 def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
@@ -257,10 +250,10 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     rows = pairs[pairs["benchmark"].map(lambda name: descriptions[name].view is View.PRODUCTS).astype(bool)]
     rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
     peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
-    none = (math.nan, math.nan)
+    keys, keys_of_peaks = (part[cpus].itertuples(index=False, name=None) for part in (rows, peaks))
     numbers = zip(peaks["gops"], peaks["core_ghz"], strict=True)
-    keys, of_peaks = (part[cpus].itertuples(index=False, name=None) for part in (rows, peaks))
-    peak_by_cpus = dict(zip(of_peaks, numbers, strict=True))
+    peak_by_cpus = dict(zip(keys_of_peaks, numbers, strict=True))
+    none = (math.nan, math.nan)
     gops, ghz = np.array([peak_by_cpus.get(key, none) for key in keys], dtype=float).reshape(-1, 2).T
     rows = rows.assign(
         share=rows["gops"] / gops * (ghz / rows["core_ghz"]).fillna(1),
@@ -268,17 +261,13 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
         shape=rows["point"].map(lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    operation = [
+    operations = [
         parameter
         for name in rows["benchmark"].unique()
         for parameter in descriptions[name].parameters_with_role("row")
-    ]
-    names = sorted(
-        rows["operation"].unique(), key=lambda name: [parameter.sort_key(name) for parameter in operation[:1]]
-    )
-    places = {name: place for place, name in enumerate(names)}
-    rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")
-    return rows.drop(columns="place")
+    ][:1]
+    names = sorted(rows["operation"].unique(), key=lambda name: [item.sort_key(name) for item in operations])
+    return rows.sort_values("operation", key=lambda column: column.map(names.index), kind="stable")
 
 
 def _tabulate_group(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -309,9 +298,6 @@ def tabulate_nodes(
     return [_tabulate_node_matrices(part, node_facts, descriptions) for _, part in cells]
 
 
-_HOMES = "pairs whose line lies on the NUMA node of"
-
-
 def tabulate_homes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
@@ -319,9 +305,10 @@ def tabulate_homes(
 
     pairs, cpus: of one run.
     """
-    rows, node_of_cpu = select_homes(pairs, descriptions), dict(zip(cpus["cpu"], cpus["node"], strict=True))
-    ends = zip(rows["ping_cpu"], rows["pong_cpu"], rows["memory_node"], strict=True)
-    near = [sum(node_of_cpu.get(cpu) == home for cpu in (ping, pong)) for ping, pong, home in ends]
+    rows, nodes = select_homes(pairs, descriptions), dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    near = sum(
+        (rows[name].map(nodes) == rows["memory_node"]).astype(int) for name in ("ping_cpu", "pong_cpu")
+    )
     rows = rows.assign(near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True))
     results = []
     for (name, variant, point), part in rows.groupby(["benchmark", "variant", "point"], observed=True):
@@ -332,43 +319,36 @@ def tabulate_homes(
             numbers = [value for value in values if value is not None]
             cost = f"{max(numbers) / min(numbers):.2f}" if len(numbers) > 1 else "-"
             lines.append((relation, *("-" if ns is None else f"{ns:.1f}" for ns in values), cost))
-        table_of_homes = PointTable(
-            _HOMES, ("relation", "both CPUs", "one of them", "neither", "ratio"), lines
-        )
-        legend = descriptions[str(name)].heading
-        title = f"{name}/{variant} {point}".rstrip()
-        results.append(PointTables(title, legend, [table_of_homes], describe_bursts(part)))
+        titles = ("relation", "both CPUs", "one of them", "neither", "ratio")
+        title, heading = f"{name}/{variant} {point}".rstrip(), descriptions[str(name)].heading
+        homes = PointTable("pairs whose line lies on the NUMA node of", titles, lines)
+        results.append(PointTables(title, heading, [homes], describe_bursts(part)))
     return results
 
 
 def _tabulate_node_matrices(
     cells: pd.DataFrame, node_facts: list[dict[str, Any]], descriptions: Descriptions
 ) -> PointTables:
-    name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
+    first = cells.iloc[0]
+    benchmark = descriptions[first["benchmark"]]
     distances = {(facts["node"], far): str(how) for facts in node_facts for far, how in facts["distances"]}
     tables = []
     for setting in sort_settings(cells, descriptions):
         part = cells[cells["setting"] == setting]
         rows, columns, matrix = lay_out_node_matrix(part)
-        others = lay_out_node_matrix(part, "other_rate")[2]
-        rates = {cell: f" at {rate:.1f} GB/s" for cell, rate in others.items() if rate > 0}
-        lines = []
-        for row in rows:
-            line = [f"node {row}"]
-            for node in columns:
-                ns, far = matrix.get((row, node)), distances.get((row, node))
-                number = "-" if ns is None else format_value(descriptions[name], ns)
-                far_text = f" ({far})" if far else ""
-                line.append(number + "*" * (row == node) + far_text + rates.get((row, node), ""))
-            lines.append(tuple(line))
+        rates = lay_out_node_matrix(part, "other_rate")[2]
+
+        def describe_cell(row: int, node: int, matrix: NodeMatrix = matrix, rates: NodeMatrix = rates) -> str:
+            ns, far, rate = matrix.get((row, node)), distances.get((row, node)), rates.get((row, node), 0)
+            number = ("-" if ns is None else format_value(benchmark, ns)) + "*" * (row == node)
+            return number + (f" ({far})" if far else "") + (f" at {rate:.1f} GB/s" if rate > 0 else "")
+
+        lines = [(f"node {row}", *(describe_cell(row, node) for node in columns)) for row in rows]
         titles = ("CPUs", *(f"node {node}" for node in columns))
         values = np.array([[matrix.get((row, node), np.nan) for node in columns] for row in rows])
         shades = Heatmap(titles, (), values, choose_limits([values])).choose_shades().tolist()
-        tables.append(
-            PointTable(
-                f"{setting}{_compare_remote_with_local(name, matrix, descriptions)}", titles, lines, shades
-            )
-        )
+        title = f"{setting}{_compare_remote_with_local(benchmark, matrix)}"
+        tables.append(PointTable(title, titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
         describe_bursts(cells),
@@ -377,17 +357,17 @@ def _tabulate_node_matrices(
         f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
         *(f"node {facts['node']}: not allowed here" for facts in node_facts if not facts["allowed"]),
     ]
-    legend = f"{descriptions[name].heading}; {BY_NODE}"
-    return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
+    name, legend = f"{first['benchmark']}/{first['variant']}", f"{benchmark.heading}; {BY_NODE}"
+    return PointTables(name, legend, tables, "; ".join(filter(None, note)))
 
 
-def _compare_remote_with_local(name: str, matrix: NodeMatrix, descriptions: Descriptions) -> str:
+def _compare_remote_with_local(benchmark: Benchmark, matrix: NodeMatrix) -> str:
     """Compare remote memory with a node's own, and name the worst pair; empty without either."""
-    values_by_cell = {cell: convert_to_shown(descriptions[name], ns) for cell, ns in matrix.items()}
+    values = {cell: convert_to_shown(benchmark, ns) for cell, ns in matrix.items()}
     ratios = {
-        (row, node): value / values_by_cell[row, row]
-        for (row, node), value in values_by_cell.items()
-        if row != node and (row, row) in values_by_cell
+        (row, node): value / values[row, row]
+        for (row, node), value in values.items()
+        if row != node and (row, row) in values
     }
     if not ratios:
         return ""
@@ -395,12 +375,12 @@ def _compare_remote_with_local(name: str, matrix: NodeMatrix, descriptions: Desc
     return f": remote/local {median(ratios.values()):.2f}, worst node {row} to {node} {worst:.2f}"
 
 
-def render_tables(found: PointTables, width: int | None = None) -> str:
+def render_tables(tables: PointTables, width: int | None = None) -> str:
     """Render the tables for a terminal, one below another; wider ones in parts."""
     parts = (
-        f"{one_line(point_table.title)}\n{_render_table(point_table, width)}" for point_table in found.tables
+        f"{one_line(point_table.title)}\n{_render_table(point_table, width)}" for point_table in tables.tables
     )
-    return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))
+    return "\n".join((one_line(f"{tables.name}: {tables.legend}"), *parts, one_line(tables.note)))
 
 
 def _render_table(point_table: PointTable, width: int | None) -> str:

@@ -18,18 +18,16 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
     common_labels = find_common_labels([dict(run.labels) for run in runs])
-    listed = table(
-        titles, [_run_line(run, common_labels) for run in runs], right={5, 6}, width=width, drop=drop
-    )
-    return add_common_labels(listed, common_labels)
+    lines = [_run_line(run, common_labels) for run in runs]
+    return add_common_labels(table(titles, lines, right={5, 6}, width=width, drop=drop), common_labels)
 
 
 def runs_as_json(runs: Sequence[RunSummary]) -> str:
     """Render the runs as a list of objects, oldest first."""
     rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
-    return format_document(
-        "runs", [{key: value for key, value in row.items() if key != "descriptions"} for row in rows]
-    )
+    for row in rows:
+        del row["descriptions"]
+    return format_document("runs", rows)
 
 
 def _run_line(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:

@@ -69,25 +69,26 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     """
     parts = load.load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
     rows = (row for part in parts for row in to_records(part.dropna(subset=["other_ticks"])))
+    statistics = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}
     bursts = pd.DataFrame(
         [_reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
-        columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
+        columns=[*_PAIR, *statistics],
     )
-    of_pair = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}
-    pairs = bursts.groupby(_PAIR, sort=True).agg(of_pair).reset_index()
-    pairs = pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
-    pairs = pairs.assign(least_ns=-pairs["down_min"], most_ns=pairs["up_min"])
+    pairs = bursts.groupby(_PAIR, sort=True).agg(statistics).reset_index()
+    mean, least = (pairs["up_ns"] + pairs["down_ns"]) / 2, -pairs["down_min"]
+    pairs = pairs.assign(mean_ns=mean, least_ns=least, most_ns=pairs["up_min"])
     return pairs.drop(columns=["up_min", "down_min"])
 
 
 def _reduce_burst(row: dict[str, Any]) -> tuple[Any, ...]:
     factor, warmup = row["ns_per_tick"] / row["iterations"], row["warmup"]
-    received = [np.asarray(ticks)[warmup:] * factor for ticks in (row["ticks"], row["other_ticks"][0])]
-    turned = row["ping_cpu"] > row["pong_cpu"]
-    down, up = reversed(received) if turned else received  # ping receives what comes from pong
-    low, high = sorted((row["ping_cpu"], row["pong_cpu"]))
-    medians = float(np.median(up)), float(np.median(down))
-    return row["variant"], row["point"], low, high, *medians, float(up.min()), float(down.min())
+    # Ping receives what comes from pong.
+    down, up = (np.asarray(ticks)[warmup:] * factor for ticks in (row["ticks"], row["other_ticks"][0]))
+    low, high = row["ping_cpu"], row["pong_cpu"]
+    if low > high:
+        low, high, down, up = high, low, up, down
+    numbers = (np.median(up), np.median(down), up.min(), down.min())
+    return row["variant"], row["point"], low, high, *map(float, numbers)
 
 
 def render_directions(root: Root, run: dict[str, Any]) -> str:
@@ -103,19 +104,19 @@ def render_directions(root: Root, run: dict[str, Any]) -> str:
             offset = f"{middle:+.1f} ± {(row['most_ns'] - row['least_ns']) / 2:.1f}"
             lines.append((f"{row['low']}-{row['high']}", *numbers, offset))
         titles = ("pair", "there", "back", "mean", "offset ± bound")
-        parts.append(f"{title}\n{table(titles, lines, right=set(range(5)))}\n{_meaning(rows, run)}")
+        parts.append(
+            f"{title}\n{table(titles, lines, right=set(range(5)))}\n{_explain_directions(rows, run)}"
+        )
     return "\n\n".join(parts)
 
 
-def _meaning(rows: pd.DataFrame, run: dict[str, Any]) -> str:
+def _explain_directions(rows: pd.DataFrame, run: dict[str, Any]) -> str:
     if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
         return _SHARED
+    half_ns = (rows["up_ns"] - rows["down_ns"]).abs().max() / 2
     quantum = run["clock_quantum_ticks"]
-    if quantum is not None:
-        limit_ns = _STEPS * quantum * 1e9 / run["ticks_per_second"]
-        if bool(((rows["up_ns"] - rows["down_ns"]).abs() / 2 < limit_ns).all()):
-            return _TESTED
-    return _NOT_DISTINGUISHABLE
+    is_tested = quantum is not None and half_ns < _STEPS * quantum * 1e9 / run["ticks_per_second"]
+    return _TESTED if is_tested else _NOT_DISTINGUISHABLE
 
 
 def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL) -> pd.DataFrame:
@@ -133,40 +134,37 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     run_ids = [run.run_id for run in runs]
     pairs = as_float64(load_pairs(root, run_id=run_ids))
     pairs = only.of(pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs)
-    of_pair = pairs[(pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)]
-    if of_pair.empty:
+    chosen = pairs[(pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)]
+    if chosen.empty:
         raise UsageError(f"--pair {pair}: nothing was measured of it{only}. {_name_pairs(pairs)}")
-    of_pair = of_pair.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
     facts = load.load_runs(root, run_id=run_ids)
     steps = dict(zip(facts["run_id"], facts["clock_quantum_ticks"].astype(float), strict=True))
     place, parts = open_listing(root).place, []
     for run in runs:
-        of_run = of_pair[of_pair["run_id"] == run.run_id]
-        where = load.make_filters(benchmark=[*of_run["benchmark"].unique()])
-        for table_part in TableFile(place, samples_name(*run.key), "samples").iter_tables(
-            SAMPLE_COLUMNS, where
-        ):
-            cpus = np.stack([table_part.column(name).to_numpy() for name in _ENDS])
+        names = chosen.loc[chosen["run_id"] == run.run_id, "benchmark"].unique()
+        file = TableFile(place, samples_name(*run.key), "samples")
+        for samples in file.iter_tables(SAMPLE_COLUMNS, load.make_filters(benchmark=[*names])):
+            cpus = np.stack([samples.column(name).to_numpy() for name in _ENDS])
             is_chosen = (cpus.min(axis=0) == low) & (cpus.max(axis=0) == high)
-            bursts = read_bursts(table_part.filter(pa.array(is_chosen)), run.descriptions)
+            bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
             step_ns = load.compute_ns_per_tick(bursts.about, run.descriptions) * steps[run.run_id]
             medians = compute_medians(bursts)[0]
             parts.append(bursts.about.assign(burst_ns=medians, samples=bursts.counts, grain_ns=step_ns))
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_KIND, object))
-    numbers = of_pair[[*_KIND[:-1], "pair_ns", "pair_flags"]].astype(dict.fromkeys(_KIND[:-1], object))
-    rows = rows.merge(numbers, on=_KIND[:-1]).sort_values(["start_offset_ns"], kind="stable")
-    order = rows["run_id"].map({run_id: number for number, run_id in enumerate(run_ids)})
-    rows = rows.iloc[order.argsort(kind="stable")].reset_index(drop=True)
-    return load.add_run_columns(rows[[*_KIND, *_OF_BURST]], facts)
+    numbers = chosen.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
+    numbers = numbers[[*_KIND[:-1], "pair_ns", "pair_flags"]].astype(dict.fromkeys(_KIND[:-1], object))
+    rows = rows.merge(numbers, on=_KIND[:-1])
+    rows = rows.assign(order=rows["run_id"].map(run_ids.index)).sort_values(["order", "start_offset_ns"])
+    return load.add_run_columns(rows[[*_KIND, *_OF_BURST]].reset_index(drop=True), facts)
 
 
 def _name_pairs(pairs: pd.DataFrame) -> str:
     """Name the pairs that were measured: some, or the CPUs if each two of them were."""
-    ends = sorted({(min(cpus), max(cpus)) for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)})
-    cpus = {*(cpu for pair in ends for cpu in pair)}
-    if len([a for a, b in ends if a != b]) == len(cpus) * (len(cpus) - 1) // 2 > 0:
-        return f"Pairs are any two of the CPUs {format_cpus(sorted(cpus))}."
-    listed = ", ".join(format_pair({"ping_cpu": a, "pong_cpu": b}) for a, b in ends[:_PAIRS_NAMED])
+    ends = sorted({tuple(sorted(cpus)) for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)})
+    cpus = sorted({cpu for pair in ends for cpu in pair})
+    if sum(a != b for a, b in ends) == len(cpus) * (len(cpus) - 1) // 2 > 0:
+        return f"Pairs are any two of the CPUs {format_cpus(cpus)}."
+    listed = ", ".join(format_pair(dict(zip(_ENDS, pair, strict=True))) for pair in ends[:_PAIRS_NAMED])
     more = f" and {len(ends) - _PAIRS_NAMED} more (fleet show HOST --csv)" * (len(ends) > _PAIRS_NAMED)
     return f"There are {listed}{more}."
 
@@ -215,28 +213,26 @@ def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
     histogram = table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
     measured = f"{format_count(len(bursts), 'burst')} of {format_count(len(runs), 'run')}"
     span = format_span(runs["started_utc"].iloc[0], runs["started_utc"].iloc[-1])
-    levels = [
-        f"{len(part)} at {format_value(benchmark, part['burst_ns'].median())}"
-        f" in {format_count(part['run_id'].nunique(), 'run')}"
-        for part in (bursts[is_main], bursts[~is_main])
-        if len(part)
-    ]
+    levels = []
+    for part in (bursts[is_main], bursts[~is_main]):
+        if len(part):
+            middle = format_value(benchmark, part["burst_ns"].median())
+            levels.append(f"{len(part)} at {middle} in {format_count(part['run_id'].nunique(), 'run')}")
     samples = " or ".join(map(str, sorted({*bursts["samples"]})))
     step = "unknown" if is_none(grain) else f"{grain:.2g} ns of a sample"
     flags = [f"{flag} {count}" for flag, count in count_flags(bursts["flags"]).items()]
-    of_pair = count_flags(runs["pair_flags"])
-    flags += [f"{flag} in {format_count(of_pair[flag], 'run')}" for flag in PAIR_FLAGS if flag in of_pair]
+    totals = count_flags(runs["pair_flags"])
+    flags += [f"{flag} in {format_count(totals[flag], 'run')}" for flag in PAIR_FLAGS if flag in totals]
     ghz, kernels = bursts["core_ghz"].dropna(), runs["kernel"].dropna().unique()
     conditions = [f"kernel {' | '.join(kernels)}"] * bool(len(kernels))
     conditions += [f"core at {ghz.min():.2f} to {ghz.max():.2f} GHz"] * bool(len(ghz))
-    return "\n".join(
-        (
-            one_line(f"{first['host_name']} {format_pair(first)} ({first['relation']}), {name_kind(first)}"),
-            f"{benchmark.heading}, medians of {measured}, {span} UTC",
-            histogram,
-            f"levels: {'; another: '.join(levels)}",
-            f"a step of the clock: {step}; {samples} samples a burst",
-            f"flags: {', '.join(flags) or 'none'}",
-            one_line(f"conditions: {'; '.join(conditions) or 'not known'}"),
-        )
+    lines = (
+        one_line(f"{first['host_name']} {format_pair(first)} ({first['relation']}), {name_kind(first)}"),
+        f"{benchmark.heading}, medians of {measured}, {span} UTC",
+        histogram,
+        f"levels: {'; another: '.join(levels)}",
+        f"a step of the clock: {step}; {samples} samples a burst",
+        f"flags: {', '.join(flags) or 'none'}",
+        one_line(f"conditions: {'; '.join(conditions) or 'not known'}"),
     )
+    return "\n".join(lines)

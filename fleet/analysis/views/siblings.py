@@ -40,22 +40,12 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
 
 def siblings_as_json(groups: Sequence[Siblings]) -> str:
     """Render a list of groups; latencies one way in ns, shares as fractions, null where unknown."""
-    names = (
-        "hosts",
-        "about",
-        "runs",
-        "threshold",
-        "has_verdict",
-        "odd_hosts",
-        "smallest",
-        "rows",
-        "environment",
-    )
-    rows = [{name: getattr(group, name) for name in (*names, "caveats")} for group in groups]
-    return text.format_document(
-        "siblings",
-        [row | {"smallest": None if text.is_none(row["smallest"]) else row["smallest"]} for row in rows],
-    )
+    names = ("hosts", "about", "runs", "threshold", "has_verdict", "odd_hosts", "smallest")
+    tables = ("rows", "environment", "caveats")
+    rows = [{name: getattr(group, name) for name in (*names, *tables)} for group in groups]
+    for row in rows:
+        row["smallest"] = None if text.is_none(row["smallest"]) else row["smallest"]
+    return text.format_document("siblings", rows)
 
 
 def siblings_as_csv(groups: Sequence[Siblings]) -> str:
@@ -109,20 +99,12 @@ def _render_group(group: Siblings, width: int | None) -> Iterator[str]:
 
 
 def _format_number(row: dict[str, Any], descriptions: Descriptions) -> tuple[str, ...]:
-    numbers = ["-", "-"]
-    if not text.is_none(row["ns"]):
-        benchmark = descriptions[row["benchmark"]]
-        numbers = [text.format_value(benchmark, row[name]) for name in ("ns", "others_ns")]
+    kind, numbers = "-", ["-", "-"]
+    if row["benchmark"]:
+        kind = text.name_kind(row)
+        numbers = text.format_columns(row, ("ns", "others_ns"), descriptions)
         numbers[1] += f" {text.format_half_width(row['scatter'])}" * (not text.is_none(row["scatter"]))
     change, low, high = text.convert_change(row, descriptions)
-    kind = text.name_kind(row) if row["benchmark"] else "-"
     q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
-    return (
-        row["host"],
-        kind,
-        row["relation"],
-        *numbers,
-        text.format_change(change),
-        text.format_interval(low, high),
-        q,
-    )
+    changes = (text.format_change(change), text.format_interval(low, high), q)
+    return (row["host"], kind, row["relation"], *numbers, *changes)

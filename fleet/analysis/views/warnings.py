@@ -249,19 +249,18 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def _warn_of_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
+    if not run["failed"]:
+        return
     reasons_by_form: dict[str, list[str]] = {}
     for failed in run["failed"]:
         reasons_by_form.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(failed["reason"])
-    if reasons_by_form:
-        reason_groups = sorted(reasons_by_form.values(), key=len, reverse=True)
-        listed = "; ".join(
-            f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in reason_groups[:_LISTED]
-        )
-        of = Counter(failed["benchmark"] for failed in run["failed"])
-        counts = (
-            ": " + ", ".join(f"{name} {count}" for name, count in of.most_common()) if len(of) > 1 else ""
-        )
-        yield RunWarning("partial", "bursts failed and have no samples", f"{of.total()}{counts}", listed)
+    groups = sorted(reasons_by_form.values(), key=len, reverse=True)
+    listed = "; ".join(f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in groups[:_LISTED])
+    counts = Counter(failed["benchmark"] for failed in run["failed"])
+    extent = str(counts.total())
+    if len(counts) > 1:
+        extent += ": " + ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    yield RunWarning("partial", "bursts failed and have no samples", extent, listed)
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
@@ -274,90 +273,75 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
 def _warn_of_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
-        if flag in _MEASURES and (
-            flagged_pairs := [row for row in rows.pairs if flag in row["flags"].split(",")]
-        ):
-            yield from _pair_flag(flag, text, run, flagged_pairs, rows.of_pairs)
+        pairs = [row for row in rows.pairs if flag in row["flags"].split(",")] if flag in _MEASURES else []
+        if pairs:
+            yield from _warn_of_pairs(flag, text, run, pairs, rows.of_pairs)
         elif flag in counts:
-            share = counts[flag] / rows.of_bursts
-            minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
-            cause = ""
+            share, cause = counts[flag] / rows.of_bursts, ""
             if flag == "busy_cpu":  # of which a hypervisor, and no other work, took the time
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
-                busy = marked.to_numpy(dtype=bool)
-                taken, of = int((busy & (_steal_shares(rows.bursts) >= _LACK)).sum()), int(busy.sum())
+                taken_shares = _steal_shares(rows.bursts[marked.astype(bool)])
+                taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
                 if taken == of:
                     continue  # `steal` is the same fact
                 cause = f"the hypervisor took it from {taken} of {format_count(of, 'burst')}" * bool(taken)
+            minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
     """Return the share of each burst's time that a hypervisor took from one thread; 0 where unknown."""
-    of_ping, of_pong = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
-    shares: Floats = np.nan_to_num(np.fmax(of_ping, of_pong) / 1e6)
+    parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
+    shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
     return shares
 
 
 def _warn_of_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
-    bursts = rows.bursts
-    shares = _steal_shares(bursts)
-    order = np.argsort(-shares, kind="stable")
-    felt = shares[order[shares[order] >= _FELT]]
+    bursts = rows.bursts.assign(share=_steal_shares(rows.bursts))
+    felt = bursts[bursts["share"] >= _FELT].sort_values("share", ascending=False, kind="stable")
     if len(felt):
-        worst = bursts.iloc[order[: len(felt)][:_LISTED]].assign(share=felt[:_LISTED])
         listed = ", ".join(
             f"{row['benchmark']} {format_pair(row)} in round {row['round']} ({format_share(row['share'])})"
-            for row in to_records(worst)
+            for row in to_records(felt.head(_LISTED))
         )
         extent = f"{format_share(len(felt) / rows.of_bursts)}, on average "
-        extent += f"{format_share(felt.mean())} of their time"
+        extent += f"{format_share(felt['share'].mean())} of their time"
         minor = len(felt) <= _FEW_BURSTS * rows.of_bursts
         yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
 
-def _pair_flag(
-    flag: str, text: str, run: dict[str, Any], flagged_pairs: list[dict[str, Any]], of_pairs: int
+def _warn_of_pairs(
+    flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], of_pairs: int
 ) -> Iterator[RunWarning]:
+    """Yield the warning about pairs with a flag, unless as many have it by chance."""
     if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
-        flagged_pairs = [row for row in flagged_pairs if row["relation"] != "smt"]
-    extent, by_chance = f"{len(flagged_pairs)} of {of_pairs}", 0
+        pairs = [row for row in pairs if row["relation"] != "smt"]
+    extent, by_chance = f"{len(pairs)} of {of_pairs}", 0
     if flag == "drift" and (by_chance := round(_CHANCE * of_pairs)):
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
         extent += f" wider than {format_half_width(run['precision'])}"
-    if len(flagged_pairs) > by_chance:
-        yield RunWarning(
-            flag,
-            text,
-            extent,
-            _format_worst_pairs(flagged_pairs, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed")),
-        )
+    if len(pairs) > by_chance:
+        yield RunWarning(flag, text, extent, _format_worst_pairs(pairs, flag))
 
 
 def _warn_of_wide_intervals(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     """Warn of uncertain pairs where no precision was requested; else `not_converged` names them."""
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:
-        worst, extent = (
-            _format_worst_pairs(wide, *_MEASURES["not_converged"]),
-            f"{len(wide)} of {rows.of_pairs}",
-        )
-        yield RunWarning(
-            "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
-        )
+        text = f"pairs have an interval wider than {format_half_width(_WIDE)}"
+        worst = _format_worst_pairs(wide, "not_converged")
+        yield RunWarning("wide", text, f"{len(wide)} of {rows.of_pairs}", worst)
 
 
-def _format_worst_pairs(
-    pairs: list[dict[str, Any]], column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
-) -> str:
-    """Format the pairs with the largest size of `column`, or the smallest if `fastest`."""
+def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
+    """Format the pairs furthest off by what the flag measures; for some flags the smallest are."""
+    column, describe = _MEASURES[flag]
+    sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
-    worst = sorted(measured_pairs, key=lambda row: abs(row[column]) if fastest else -abs(row[column]))[
-        :_LISTED
-    ]
-    return ", ".join(f"{row['benchmark']} {format_pair(row)} ({value(row)})" for row in worst)
+    worst = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))[:_LISTED]
+    return ", ".join(f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst)
 
 
 def _warn_of_breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
@@ -375,9 +359,8 @@ def _warn_of_topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
         usual = SIBLING_NEARER if check == "siblings" else 1.0
         far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
         worst = part.iloc[np.argsort(-far, kind="stable")]
-        yield from _warn_of_cases(
-            check, text, (worst["benchmark"] + " " + worst["says"]).tolist(), "finding", ", "
-        )
+        cases = (worst["benchmark"] + " " + worst["says"]).tolist()
+        yield from _warn_of_cases(check, text, cases, "finding", ", ")
 
 
 def _warn_of_cases(
