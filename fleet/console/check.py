@@ -34,7 +34,7 @@ def _render_host(check: CheckedHost, *, findings: bool) -> str:
     name = outcome.host.name
     lines = [] if facts is None else [f"{name}: {_describe_machine(facts)}"]
     if facts is not None and check.intended is not None:
-        lines += _describe_run(facts, check.intended)
+        lines += [f"  {line}" for line in _describe_run(facts, check.intended)]
     else:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
     if findings:
@@ -54,19 +54,16 @@ def _describe_machine(facts: Facts) -> str:
 
 def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
-    benchmarks, cost = ", ".join(intended.plan.benchmarks), _describe_cost(intended)
-    return [f"  The agent {intended.agent}; {place}.", f"  fleet run would measure {benchmarks}{cost}."]
-
-
-def _describe_cost(intended: RunPreview) -> str:
-    forecast = intended.forecast
+    forecast, kinds = intended.forecast, intended.plan.benchmarks
     if forecast is None:
-        return f"; no forecast: {intended.why}"
-    counts = [format_count(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
-    counts += [format_count(forecast.points, "point")] if forecast.points else []
-    counts += [f"{format_count(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
-    counts += [forecast.memory_text] if forecast.memory_text else []
-    return f" on {format_count(forecast.cpus, 'CPU')}: {', '.join(counts)}"
+        cost = f"; no forecast: {intended.why}"
+    else:
+        counts = [format_count(forecast.pairs, "pair")] if needs_pairs(kinds) else []
+        counts += [format_count(forecast.points, "point")] if forecast.points else []
+        counts += [f"{format_count(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
+        counts += [forecast.memory_text] if forecast.memory_text else []
+        cost = f" on {format_count(forecast.cpus, 'CPU')}: {', '.join(counts)}"
+    return [f"The agent {intended.agent}; {place}.", f"fleet run would measure {', '.join(kinds)}{cost}."]
 
 
 def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
@@ -77,14 +74,14 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
             kind = (_describe_machine(check.facts), *_describe_run(check.facts, check.intended))
             names_by_kind[kind].append(check.outcome.host.name)
     kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
-    texts = []
-    for lines, names in kinds[:MESSAGES_SHOWN]:
-        head = f"{format_count(len(names), 'host')}: {join_names(names)}"
-        texts.append("\n  ".join([head, *(line.strip() for line in lines)]))
+    texts = [
+        "\n  ".join([f"{format_count(len(names), 'host')}: {join_names(names)}", *lines])
+        for lines, names in kinds[:MESSAGES_SHOWN]
+    ]
     if rest := kinds[MESSAGES_SHOWN:]:
-        hosts = sum(len(names) for _, names in rest)
+        others, hosts = len(rest), sum(len(names) for _, names in rest)
         texts.append(
-            f"{format_count(len(rest), 'other kind')} of machine, {format_count(hosts, 'host')}: see --json."
+            f"{format_count(others, 'other kind')} of machine, {format_count(hosts, 'host')}: see --json."
         )
     return texts
 
@@ -104,13 +101,12 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
         for finding in check.findings:
             kind = (finding.severity, finding.kind, finding.remedy)
             findings_by_kind[kind][check.outcome.host.name] = finding
+    kinds = sorted(findings_by_kind.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])))
     lines = []
-    for _, by_name in sorted(
-        findings_by_kind.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1]))
-    ):
+    for _, by_name in kinds:
         name, first = next(iter(by_name.items()))
         differ = len({finding.found for finding in by_name.values()}) > 1
-        similar = f" (on {name}; similar on the others)" if differ else ""
+        similar = f" (on {name}; similar on the others)" * differ
         hosts = f"{similar}\n      {format_count(len(by_name), 'host')}: {join_names(by_name)}"
         lines.append(_render_finding(first, hosts))
     return ["Findings\n" + "\n".join(lines)] if lines else []
@@ -118,16 +114,11 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:
     """Render a JSON list, one object a host; `check` is null for a host without facts."""
-    return as_document("check", [_make_object(check) for check in checks])
-
-
-def _make_object(check: CheckedHost) -> dict[str, object]:
-    facts = check.facts
-    return outcome_object(check.outcome) | {
-        "notes": list(check.outcome.notes),
-        "reported": list(check.reported),
-        "check": facts
-        and {
+    rows = []
+    for check in checks:
+        facts, notes = check.facts, list(check.outcome.notes)
+        row = outcome_object(check.outcome) | {"notes": notes, "reported": list(check.reported)}
+        row["check"] = facts and {
             "target": str(facts.target),
             "cpu_model": facts.cpu_model,
             "kernel": facts.kernel,
@@ -136,8 +127,9 @@ def _make_object(check: CheckedHost) -> dict[str, object]:
             "workdir_made": facts.workdir_made,
             "run": check.intended and _make_run_object(check.intended),
             "findings": [asdict(finding) for finding in check.findings],
-        },
-    }
+        }
+        rows.append(row)
+    return as_document("check", rows)
 
 
 def _make_run_object(intended: RunPreview) -> dict[str, object]:

@@ -25,11 +25,11 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
         host, plan = planned.host, planned.plan
         benchmarks = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
         cpus = "all allowed" if plan.cpus is None else format_cpus_or_kind(plan.cpus)
-        sampling = _describe_sampling(plan)
-        rows.append((host.name, format_address(host), benchmarks, plan.variant or "auto", cpus, sampling))
+        settings = (benchmarks, plan.variant or "auto", cpus, _describe_sampling(plan))
+        rows.append((host.name, format_address(host), *settings))
     titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
     if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
-        common = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))
+        common = "; ".join(map(" ".join, zip(titles[2:], rows[0][2:], strict=True)))
         text = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {common}"
     else:
         text = table(titles, rows)
@@ -68,18 +68,18 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
     for planned in plans:
         for cost in planned.costs:
             names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(planned.host.name)
-    typical = {text for was_measured, _, text in names_by_cost if not was_measured}
-    if len(names_by_cost) > 1 and len(typical) == 1 and not any(key[0] for key in names_by_cost):
-        duration = typical.pop().removesuffix(".")
-        lines = [f"Measuring takes {'' if duration.startswith('under') else 'about '}{duration}."]
-    elif not names_by_cost:
+    if not names_by_cost:
         return "`fleet check` counts the CPUs of that kind, and forecasts how long it takes."
+    texts = {text for _, _, text in names_by_cost}
+    if len(names_by_cost) > 1 and len(texts) == 1 and not any(key[0] for key in names_by_cost):
+        duration = texts.pop().removesuffix(".")
+        lines = [f"Measuring takes {'' if duration.startswith('under') else 'about '}{duration}."]
     else:
         lines = ["Measuring takes about"]
         for was_measured, cpus, text in sorted(names_by_cost, key=lambda key: (not key[0], *key[1:])):
-            names = f"{join_names(names_by_cost[was_measured, cpus, text])} " if was_measured else ""
+            names = join_names(names_by_cost[was_measured, cpus, text]) if was_measured else ""
             width = format_count(cpus, "CPU")
-            lines.append(f"  {names}({width}): {text}" if names else f"  {width}: {text}")
+            lines.append(f"  {names} ({width}): {text}" if names else f"  {width}: {text}")
     unknown = [planned.host.name for planned in plans if not planned.was_measured]
     return "\n".join(lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else []))
 

@@ -17,8 +17,7 @@ def render_hosts(
 ) -> str:
     """Render a row per host.
 
-    last_runs: start of the last run, by host ID. smt: what it says of SMT, from `read_smt`. width: of the
-    terminal.
+    last_runs: start of the last run, by host ID. smt: from `read_smt`. width: of the terminal.
     """
     rows = []
     for host in hosts:
@@ -26,15 +25,9 @@ def render_hosts(
         labels = " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-"
         system = f"{host.os or 'auto'}/{host.arch or 'auto'}"
         address = (host.name, format_address(host), str(host.via), system, str(host.build))
-        rows.append(
-            (
-                *address,
-                f"{start:%Y-%m-%d %H:%M}" if start else "-",
-                (smt or {}).get(host.host_id, "-").partition(",")[0],
-                ",".join(host.groups) or "-",
-                labels,
-            )
-        )
+        answer = (smt or {}).get(host.host_id, "-").partition(",")[0]
+        begin = f"{start:%Y-%m-%d %H:%M}" if start else "-"
+        rows.append((*address, begin, answer, ",".join(host.groups) or "-", labels))
     titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "SMT", "groups", "labels")
     return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
 
@@ -55,13 +48,11 @@ def render_hosts_json(
 ) -> str:
     """Render a JSON list of the hosts' `host_object`; of the last run the start in UTC and SMT, or null."""
     starts = {host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()}
-    return as_document(
-        "hosts",
-        [
-            host_object(host) | {"measured_utc": starts.get(host.host_id), "smt": smt.get(host.host_id)}
-            for host in hosts
-        ],
-    )
+    rows = [
+        host_object(host) | {"measured_utc": starts.get(host.host_id), "smt": smt.get(host.host_id)}
+        for host in hosts
+    ]
+    return as_document("hosts", rows)
 
 
 def host_object(host: Host) -> dict[str, Any]:

@@ -36,10 +36,6 @@ class Hints:
     logs: str = ""
     resumes: bool = True
 
-    def command(self, *words: str) -> str:
-        """Return a command to paste; empty words are left out."""
-        return " ".join(word for word in ("fleet", *words) if word)
-
 
 _NO_HINTS = Hints()
 
@@ -73,14 +69,13 @@ def render_medians(
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
     try:
-        root, canvas = Listing(store.place), Canvas(width, colour)
+        root, canvas, many = Listing(store.place), Canvas(width, colour), len(stored) > MANY
         runs = [run for run in root.runs if run.run_id in stored]
-        many, hosts = len(stored) > MANY, {run.host_id for run in runs}
-        others = [run for run in root.runs if run.host_id in hosts and not many]
+        hosts = set() if many else {run.host_id for run in runs}
         earlier = [
             run
-            for runs_of_host in group_by_host(others).values()
-            for run in keep_comparable(runs_of_host)[-MOST_EARLIER_RUNS:]
+            for group in group_by_host([run for run in root.runs if run.host_id in hosts]).values()
+            for run in keep_comparable(group)[-MOST_EARLIER_RUNS:]
             if run.run_id not in stored
         ]
         parts = [render_overview(root, runs, canvas, earlier, ends=many)]
@@ -88,27 +83,26 @@ def render_medians(
             parts += [render_maps(root, run.run_id, canvas) for run in runs]
     except StoreError as err:
         return f"The runs are stored, but cannot be summarized: {err}"
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     stored = [outcome for outcome in outcomes if outcome.is_stored]
     settled = all(outcome.is_settled for outcome in outcomes)
-    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
     is_single_session = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
     total = format_count(len(outcomes), "host" if is_single_session else "run")
-    details = f", {bursts}, {seconds:.1f} s" if stored else ""
-    lines = [f"{len(stored)} of {total} stored{details}."]
+    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
+    lines = [f"{len(stored)} of {total} stored{f', {bursts}, {seconds:.1f} s' if stored else ''}."]
     if stored:
-        lines.append(f"Next: {hints.command('show', hints.results)}")
+        lines.append(f"Next: fleet show {hints.results}")
         if len(outcomes) > 1 and settled:
-            lines.append(f"  {hints.command('show', stored[0].host.name, hints.results)}")
+            lines.append(f"  fleet show {stored[0].host.name} {hints.results}")
     if not settled and hints.resumes:
-        resume = hints.command("resume", hints.results, hints.inventory)
-        lines.append(f"To measure what is missing: {resume}")
+        options = " ".join(filter(None, (hints.results, hints.inventory)))
+        lines.append(f"To measure what is missing: fleet resume {options}")
     if hints.logs and any(outcome.message for outcome in outcomes):
         lines.append(f"Full log: {hints.logs}")
-    return "\n".join(lines)
+    return "\n".join(map(str.rstrip, lines))
 
 
 def _list_hosts(outcomes: Sequence[Outcome], width: int | None) -> str:
@@ -125,9 +119,10 @@ def _count_endings(outcomes: Sequence[Outcome]) -> str:
         outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
     rows = []
     for ending, group in sorted(outcomes_by_ending.items(), key=lambda item: -len(item[1])):
-        time = f"{median(o.seconds for o in group):.1f} s, {max(o.seconds for o in group):.1f} s"
+        seconds, bursts = [o.seconds for o in group], sum(o.bursts for o in group)
+        time = f"{median(seconds):.1f} s, {max(seconds):.1f} s"
         names = join_names((o.host.name for o in group), 60)
-        rows.append((f"{len(group):,}", *ending, f"{sum(o.bursts for o in group):,}", time, names))
+        rows.append((f"{len(group):,}", *ending, f"{bursts:,}", time, names))
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
@@ -143,28 +138,18 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
             message = f"{join_names(names)}\n  the first: {message}"
         texts.append(f"{stage}: {message}")
     if rest := groups[MESSAGES_SHOWN:]:
-        hosts = sum(len(group.names) for group in rest)
-        texts.append(
-            f"{format_count(len(rest), 'other failure')} on {format_count(hosts, 'host')}: see --json."
-        )
+        others, hosts = len(rest), sum(len(group.names) for group in rest)
+        texts.append(f"{format_count(others, 'other failure')} on {format_count(hosts, 'host')}: see --json.")
     return texts
 
 
 def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
     """Render the notes of many hosts, the most frequent first."""
-    groups = group_messages(
-        (
-            (o.host, strip_host_name(o.host, note))
-            for o in outcomes
-            for note in o.notes
-            if not note.startswith(FORECAST)
-        ),
-        numbers_alike=True,
-    )
+    notes = ((o.host, note) for o in outcomes for note in o.notes if not note.startswith(FORECAST))
+    groups = group_messages(((host, strip_host_name(host, note)) for host, note in notes), numbers_alike=True)
     lines = [
-        f"{format_count(len(group.names), 'host')} ({join_names(group.names, 60)}): "
-        f"{shorten_message(group.text)}"
-        for group in groups[:MESSAGES_SHOWN]
+        f"{format_count(len(names), 'host')} ({join_names(names, 60)}): {shorten_message(text)}"
+        for text, names in groups[:MESSAGES_SHOWN]
     ]
     hidden = len(groups) - MESSAGES_SHOWN
     lines += [f"and {format_count(hidden, 'other note')}: see --json."] if hidden > 0 else []
@@ -182,15 +167,13 @@ def shorten_message(text: str) -> str:
 
 def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
     """Render a JSON list, one object a host."""
-    return as_document(
-        "run",
-        [
-            outcome_object(o)
-            | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
-            | {"seconds": round(o.seconds, 3), "notes": list(o.notes)}
-            for o in outcomes
-        ],
-    )
+    rows = [
+        outcome_object(o)
+        | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
+        | {"seconds": round(o.seconds, 3), "notes": list(o.notes)}
+        for o in outcomes
+    ]
+    return as_document("run", rows)
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
@@ -215,21 +198,17 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     parts = [f"{join_names(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
     parts += render_failures([host.outcome for host in cleaned])
     paths = format_count(sum(len(host.removed) for host in cleaned), "path")
-    parts.append(
-        f"{paths} {'to be removed' if dry_run else 'removed'} on {format_count(len(blocks), 'host')}."
-    )
-    return "\n\n".join(parts)
+    ending = "to be removed" if dry_run else "removed"
+    return "\n\n".join([*parts, f"{paths} {ending} on {format_count(len(blocks), 'host')}."])
 
 
 def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
     """Render a JSON list, one object a host."""
-    return as_document(
-        "clean",
-        [
-            outcome_object(host.outcome) | {"removed": list(host.removed), "left": list(host.left)}
-            for host in cleaned
-        ],
+    rows = (
+        outcome_object(host.outcome) | {"removed": list(host.removed), "left": list(host.left)}
+        for host in cleaned
     )
+    return as_document("clean", list(rows))
 
 
 def render_remaining(remaining: Remaining) -> str:
