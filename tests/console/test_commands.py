@@ -58,22 +58,20 @@ def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
     assert not {*PANELS} & {*titles(print_help(command))}
 
 
-def test_a_command_that_is_not_there_is_suggested_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["shwo"], "Did you mean 'show'?"),
+        (["run", "--ordered"], "a value of --pairs."),
+        (["run", "--huge"], "a value of --pages."),
+        (["run", "--precison"], "--precision"),
+        (["compare", "--selftest"], "the A/A test needs 6 runs"),  # and no host
+    ],
+)
+def test_what_was_meant_is_said_once(words: list[str], meant: str, tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        done = fleet("shwo")
-    assert done.exit_code == 2
-    assert done.stderr.count("Did you mean 'show'?") == 1
-
-
-def test_of_an_option_that_is_a_value_of_others_these_are_named(tmp_path: Path) -> None:
-    with Fleet(tmp_path) as fleet:
-        for option, meant in (
-            ("--ordered", "a value of --pairs."),
-            ("--huge", "a value of --pages."),
-            ("--precison", "--precision"),
-        ):
-            done = fleet("run", option)
-            assert (done.exit_code, meant in done.stderr) == (2, True), done.stderr
+        done = fleet(*words)
+    assert (done.exit_code, done.stderr.count(meant)) == (2, 1), done.stderr
 
 
 def test_the_version_has_a_short_option(tmp_path: Path) -> None:
@@ -136,13 +134,6 @@ def test_an_inventory_that_nobody_named_sends_no_results_away(tmp_path: Path) ->
         refused = fleet("run", "--dry-run")
         assert (refused.exit_code, "fleet.results" in refused.stderr) == (2, True)
         assert "`fleet trust inventory.yaml`" in refused.stderr
-
-
-def test_a_selftest_needs_no_host(tmp_path: Path) -> None:
-    with Fleet(tmp_path) as fleet:
-        done = fleet("compare", "--selftest")
-    assert done.exit_code == 2
-    assert "the A/A test needs 6 runs" in done.stderr
 
 
 def test_ssh_config_is_read_from_the_home_that_ssh_reads(

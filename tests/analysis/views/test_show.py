@@ -20,7 +20,6 @@ from fleet.analysis.reduce import (
     pair_medians,
 )
 from fleet.analysis.views import DEEDS, Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
-from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
@@ -137,14 +136,6 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
     text = show_run(tmp_path, run.run_id)
     assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE)
     assert not re.search(r"^smt  +0-4", text, re.MULTILINE), "four pairs of siblings have no extremes"
-
-
-def test_legends_are_printed_once(tmp_path: Path) -> None:
-    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"))
-    Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = show_run(tmp_path, run.run_id)
-    assert text.count("siblings of one core") == 1
-    assert text.count("median, min, max: of pairs") == 1
 
 
 def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
@@ -272,11 +263,6 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
     assert "fleet run" in render_runs([])
-
-
-def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="not published"):
-        show_run(tmp_path, "r1")
 
 
 def test_groups_of_one_cpu_get_no_lines() -> None:
