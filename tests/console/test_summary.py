@@ -30,23 +30,25 @@ from tests import simulated
 from tests.command import ROOT
 
 
-def host(name: str = "board") -> Host:
+def make_host(name: str = "board") -> Host:
     return Host(name=name, address="192.0.2.1")
 
 
-def outcome(state: State, code: int = 0, name: str = "board", message: str = "") -> Outcome:
-    return Outcome(host(name), state, stage="connect" if code else "done", message=message, exit_code=code)
+def make_outcome(state: State, code: int = 0, name: str = "board", message: str = "") -> Outcome:
+    return Outcome(
+        make_host(name), state, stage="connect" if code else "done", message=message, exit_code=code
+    )
 
 
 @pytest.mark.parametrize(
     ("outcomes", "code"),
     [
-        ([outcome(State.COMPLETE), outcome(State.COMPLETE)], 0),
-        ([outcome(State.COMPLETE), outcome(State.FAILED, 3)], 1),
-        ([outcome(State.FAILED, 3), outcome(State.FAILED, 3)], 3),
-        ([outcome(State.FAILED, 3), outcome(State.FAILED, 8)], 1),
-        ([outcome(State.PARTIAL, 1)], 1),
-        ([outcome(State.COMPLETE), outcome(State.INTERRUPTED, 130)], 130),
+        ([make_outcome(State.COMPLETE), make_outcome(State.COMPLETE)], 0),
+        ([make_outcome(State.COMPLETE), make_outcome(State.FAILED, 3)], 1),
+        ([make_outcome(State.FAILED, 3), make_outcome(State.FAILED, 3)], 3),
+        ([make_outcome(State.FAILED, 3), make_outcome(State.FAILED, 8)], 1),
+        ([make_outcome(State.PARTIAL, 1)], 1),
+        ([make_outcome(State.COMPLETE), make_outcome(State.INTERRUPTED, 130)], 130),
     ],
 )
 def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code: int) -> None:
@@ -55,20 +57,22 @@ def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code
 
 def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
-    one = replace(outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id)
-    assert "cas" in render_medians(Store(tmp_path), [one], 100, colour=False)
-    some = render_medians(
-        Store(tmp_path), [one, *[replace(one, run_id=str(n)) for n in range(summary.MANY)]], 80, colour=False
-    )
-    assert some.splitlines()[0].split()[:4] == ["benchmark", "of", "hosts", "median"]
-    assert f" {run.host.name} " in some
-    many = [replace(one, run_id=f"{run.run_id}{number}") for number in range(MOST_HOSTS)]
-    assert render_medians(Store(tmp_path), [one, *many], 100, colour=False) == ""
+    stored = replace(make_outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id)
+
+    def render(count: int) -> str:
+        others = [replace(stored, run_id=str(number)) for number in range(count)]
+        return render_medians(Store(tmp_path), [stored, *others], 100, colour=False)
+
+    assert "cas" in render(0)
+    text = render(summary.MANY)
+    assert text.splitlines()[0].split()[:4] == ["benchmark", "of", "hosts", "median"]
+    assert f" {run.host.name} " in text
+    assert render(MOST_HOSTS) == ""
 
 
 def test_equal_failures_are_grouped_with_all_their_names() -> None:
-    dead = [outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
-    other = outcome(State.FAILED, 8, "odd", "odd: no compiler.")
+    dead = [make_outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
+    other = make_outcome(State.FAILED, 8, "odd", "odd: no compiler.")
     text = summary.render_outcomes([*dead, other], 0.0)
     assert text.count("no route to host.") == 1
     assert "17 hosts, connect: h[0-16]\n  the first: h0: no route to host." in text
@@ -76,18 +80,18 @@ def test_equal_failures_are_grouped_with_all_their_names() -> None:
 
 
 def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines([host()])
+    lines = Lines([make_host()])
     for done in range(1001):
-        lines(BurstsReceived(host(), done, 1000))
+        lines(BurstsReceived(make_host(), done, 1000))
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) == 10
     assert printed[-1] == "board: 1000 of 1000 bursts"
 
 
 def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines([host()])
+    lines = Lines([make_host()])
     for done in range(8, 15):
-        lines(BurstsReceived(host(), done, max(done, 10)))
+        lines(BurstsReceived(make_host(), done, max(done, 10)))
     printed = capsys.readouterr().err.splitlines()
     assert printed[-2:] == [
         "board: 10 of 10 bursts",
@@ -103,9 +107,9 @@ def draw(table: LiveTable, console: Console) -> list[str]:
 
 def test_the_live_table_has_a_row_per_host() -> None:
     console = Console(width=80, height=40, force_terminal=False)
-    table = LiveTable([host("a"), host("b")], console)
-    table(StageEntered(host("a"), "measure"))
-    table(BurstsReceived(host("a"), 30, 120))
+    table = LiveTable([make_host("a"), make_host("b")], console)
+    table(StageEntered(make_host("a"), "measure"))
+    table(BurstsReceived(make_host("a"), 30, 120))
     lines = draw(table, console)
     assert lines[0].split() == ["host", "stage", "bursts", "left"]
     assert lines[1].split()[:3] == ["a", "measure", "30/120"]
@@ -119,9 +123,9 @@ def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_
         (4, ["cas smt 24.1  llc 55.3; readwrite smt 30.0"]),
     ):
         console = Console(width=100, height=height, force_terminal=False)
-        table = LiveTable([host("a")], console)
-        table(StageEntered(host("a"), "measure"))
-        table(BurstsReceived(host("a"), 30, 120, medians))
+        table = LiveTable([make_host("a")], console)
+        table(StageEntered(make_host("a"), "measure"))
+        table(BurstsReceived(make_host("a"), 30, 120, medians))
         lines = draw(table, console)
         assert lines[0].endswith("medians so far, ns")
         assert [line[lines[0].index("medians") :] for line in lines[1:]] == expected
@@ -129,10 +133,10 @@ def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_
 
 def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> None:
     console = Console(width=80, height=20, force_terminal=False)
-    hosts = [host(f"h{i:03}") for i in range(500)]
+    hosts = [make_host(f"h{i:03}") for i in range(500)]
     table = LiveTable(hosts, console)
-    for one in hosts[:400]:
-        table(HostFinished(Outcome(one, State.COMPLETE)))
+    for host in hosts[:400]:
+        table(HostFinished(Outcome(host, State.COMPLETE)))
     table(HostFinished(Outcome(hosts[400], State.FAILED, stage="connect")))
     table(StageEntered(hosts[450], "deploy"))
     lines = draw(table, console)
@@ -151,7 +155,7 @@ def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults
 
 def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> None:
     web = [Host(f"w{i}", f"192.0.2.{i}", port=2200 + i) for i in range(1, 4)]
-    messages = [(host("odd"), "odd: no compiler")]
+    messages = [(make_host("odd"), "odd: no compiler")]
     messages += [
         (h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web
     ]
@@ -162,12 +166,12 @@ def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent
 
 
 def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
-    messages = [(host("a"), "a: an agent a-b failed"), (host("b"), "b: an agent b-b failed")]
+    messages = [(make_host("a"), "a: an agent a-b failed"), (make_host("b"), "b: an agent b-b failed")]
     assert len(hostnames.group_messages(messages)) == 2
 
 
-def many(count: int = 500) -> list[Outcome]:
-    hosts = [host(f"h{i:03}") for i in range(count)]
+def make_outcomes(count: int = 500) -> list[Outcome]:
+    hosts = [make_host(f"h{i:03}") for i in range(count)]
     return [
         Outcome(h, State.FAILED, stage="connect", message=f"{h.name}: no route.", exit_code=3)
         if int(h.name[1:]) % 10 == 3
@@ -179,7 +183,7 @@ def many(count: int = 500) -> list[Outcome]:
 
 
 def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
-    outcomes = many()
+    outcomes = make_outcomes()
     text = summary.render_outcomes(outcomes, 39.1, summary.Hints("-r there", "-i lab.yaml", "LOGS"))
     assert len(text.splitlines()) < 20
     assert "450    complete  done     4,500   " in text
@@ -197,7 +201,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
 
 def test_five_hundred_different_failures_are_still_a_page() -> None:
     failed = [
-        Outcome(host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
+        Outcome(make_host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
         for i in range(500)
     ]
     text = summary.render_outcomes(failed, 0.0)
@@ -206,13 +210,13 @@ def test_five_hundred_different_failures_are_still_a_page() -> None:
 
 
 def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = many()
-    with progress([one.host for one in outcomes]) as show:
-        for one in outcomes:
+    outcomes = make_outcomes()
+    with progress([outcome.host for outcome in outcomes]) as show:
+        for outcome in outcomes:
             for stage in ("connect", "facts", "deploy", "measure", "store"):
-                show(StageEntered(one.host, stage))
-            show(NoteAdded(one.host, "governor powersave"))
-            show(HostFinished(one))
+                show(StageEntered(outcome.host, stage))
+            show(NoteAdded(outcome.host, "governor powersave"))
+            show(HostFinished(outcome))
     printed = capsys.readouterr().err.splitlines()
     assert "h003: failed in stage connect" in printed
     assert len(printed) <= 60
@@ -223,13 +227,15 @@ def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFi
 @pytest.mark.parametrize("count", [1, 5, 40, 500])
 def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, count: int) -> None:
     console = Console(width=40, height=height, force_terminal=False)
-    outcomes = many(count)
-    table = LiveTable([one.host for one in outcomes], console)
-    for one in outcomes[::2]:
-        table(StageEntered(one.host, "measure"))
-        table(HostFinished(one))
-    for one in outcomes[1::3]:
-        table(StageEntered(one.host, "a stage with a name that is much too long for the line it stands in"))
+    outcomes = make_outcomes(count)
+    table = LiveTable([outcome.host for outcome in outcomes], console)
+    for outcome in outcomes[::2]:
+        table(StageEntered(outcome.host, "measure"))
+        table(HostFinished(outcome))
+    for outcome in outcomes[1::3]:
+        table(
+            StageEntered(outcome.host, "a stage with a name that is much too long for the line it stands in")
+        )
     lines = draw(table, console)
     assert len(lines) < max(height, 4)
     assert max(map(len, lines)) <= 40
@@ -260,13 +266,13 @@ _PLAY = """
 from fleet.console.summary import MOST_HOSTS, render_medians
 from fleet.console.progress import progress
 from fleet.session.events import HostFinished, NoteAdded, StageEntered
-from tests.console.test_summary import many
+from tests.console.test_summary import make_outcomes
 input()
-outcomes = many()
-with progress([one.host for one in outcomes]) as show:
-    for number, one in enumerate(outcomes):
-        show(StageEntered(one.host, "measure"))
-        show(NoteAdded(one.host, "a note"))
+outcomes = make_outcomes()
+with progress([outcome.host for outcome in outcomes]) as show:
+    for number, outcome in enumerate(outcomes):
+        show(StageEntered(outcome.host, "measure"))
+        show(NoteAdded(outcome.host, "a note"))
         if number > 40:
             show(HostFinished(outcomes[number - 40]))
             if number % 50 == 0:
