@@ -59,8 +59,10 @@ class _LineWriter:
             self._wrote_at = self.rows.clock()
             try:
                 print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
-            except OSError:
-                _discard_stderr()
+            except OSError:  # a full disk costs no run
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, sys.stderr.fileno())
+                os.close(null)
 
     def break_silence(self) -> float:
         """Describe the session if nothing was written for SILENCE_S; return seconds until the next look."""
@@ -160,10 +162,3 @@ class Tallies(_LineWriter):
         if steps > self._steps:
             self.write(counts)
         self._steps = steps
-
-
-def _discard_stderr() -> None:
-    """Redirect stderr to /dev/null, so that a full disk costs no run."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stderr.fileno())
-    os.close(null)

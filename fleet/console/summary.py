@@ -48,10 +48,14 @@ def render_outcomes(
     width: int | None = None,
 ) -> str:
     """Render how a session ended and what to type next; of many hosts a row per state and stage."""
-    rows = [outcome for outcome in outcomes if outcome.state is not State.COMPLETE or not medians]
-    parts = [_count_endings(outcomes) if len(outcomes) > MANY else _list_hosts(rows, width)] if rows else []
-    parts += render_failures(outcomes)
-    parts += [medians] if medians else []
+    rows = [
+        (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
+        for o in outcomes
+        if o.state is not State.COMPLETE or not medians
+    ]
+    titles = ("host", "state", "stage", "run", "bursts", "time")
+    listed = _count_endings(outcomes) if len(outcomes) > MANY else table(titles, rows, width=width)
+    parts = [*([listed] if rows else []), *render_failures(outcomes), *filter(None, [medians])]
     notes = _group_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
     return "\n\n".join([*parts, *notes, _render_ending(outcomes, seconds, hints)])
 
@@ -103,14 +107,6 @@ def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) ->
     if hints.logs and any(outcome.message for outcome in outcomes):
         lines.append(f"Full log: {hints.logs}")
     return "\n".join(map(str.rstrip, lines))
-
-
-def _list_hosts(outcomes: Sequence[Outcome], width: int | None) -> str:
-    rows = [
-        (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
-        for o in outcomes
-    ]
-    return table(("host", "state", "stage", "run", "bursts", "time"), rows, width=width)
 
 
 def _count_endings(outcomes: Sequence[Outcome]) -> str:

@@ -150,7 +150,17 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
     if not fits or len(listed.hosts) > _SEPARATE_UP_TO:
         plain = listed.text(intervals=False)
         body = plain if not fits or plain.count("\n\n") < body.count("\n\n") else body
-    return "\n".join((body, *_explain_table(table, descriptions, with_intervals="±" in body)))
+    several = "\nof several runs: the geometric mean of those at the main level"
+    lines = [
+        body,
+        *_explain_numbers(
+            table, descriptions, "flagged: of bursts" + several * bool(table["runs"].max() > 1)
+        ),
+    ]
+    if table["half"].notna().any():
+        widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
+        lines.append(f"±95%: {describe_interval(table)}" + f"; {widths}" * ("±" not in body))
+    return "\n".join(lines)
 
 
 def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
@@ -292,8 +302,12 @@ class _Listed:
             widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
             for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True):
                 padded = [f"{text:>{width}}" for text in texts]
-                drawn = map(self._colour_cell, padded[2:], map(cells.get, hosts))
-                texts[:] = [*padded[:2], *drawn]
+                ranks = [cells[host].rank if host in cells else None for host in hosts]
+                texts[:] = padded[:2]
+                texts += [
+                    colour_by_rank(text, rank) if self._canvas.colour and rank is not None else text
+                    for text, rank in zip(padded[2:], ranks, strict=True)
+                ]
             lines = [_GAP.join(texts) for texts in zip(*columns, strict=True)]
             blocks.append([gap + line for line in (f"{group.title:<{len(lines[0])}}", *lines)])
         bursts = (sum(group.bursts[host] for group in groups) for host in hosts)
@@ -306,10 +320,6 @@ class _Listed:
             blocks.append([f"{_GAP}{word:>{width}}" for word in ("", title, "", *texts)])
         return "\n".join(filter(None, ("".join(parts).rstrip() for parts in zip(*blocks, strict=True))))
 
-    def _colour_cell(self, padded: str, cell: Cell | None) -> str:
-        rank = cell.rank if cell and self._canvas.colour else None
-        return padded if rank is None else colour_by_rank(padded, rank)
-
 
 def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
     """Render a column: numbers, and their intervals below one another where there are some."""
@@ -320,14 +330,6 @@ def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals
         f"{cell.text if cell else '-'} {half:>{width}}" if width and cell else cell.text if cell else "-"
         for cell, half in zip(host_cells, halves, strict=True)
     ]
-
-
-def _explain_table(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: bool) -> Iterator[str]:
-    several = "\nof several runs: the geometric mean of those at the main level" * bool(table["runs"].max() > 1)
-    yield from _explain_numbers(table, descriptions, f"flagged: of bursts{several}")
-    if table["half"].notna().any():
-        widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
-        yield f"±95%: {describe_interval(table)}" + f"; {widths}" * (not with_intervals)
 
 
 def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: str) -> Iterator[str]:
