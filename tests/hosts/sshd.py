@@ -125,7 +125,6 @@ class SshHost:
             "PrintMotd no",
             "UseDNS no",
             "LogLevel VERBOSE",
-            "Subsystem sftp internal-sftp",
         ]
         if not any(option.startswith("MaxStartups") for option in self.options):
             lines.append("MaxStartups 100")  # of this one sshd takes the last line

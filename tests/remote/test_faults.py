@@ -17,6 +17,13 @@ from tests.hosts.proxy import FaultProxy, Faults
 
 
 @pytest.fixture
+def ssh_host(make_hosts):
+    """A host with SFTP."""
+    (server,) = make_hosts(1, options=("Subsystem sftp internal-sftp",))
+    return server
+
+
+@pytest.fixture
 def through(ssh_host, known_hosts):
     """Return a function: a proxy with the given faults, and the inventory's entry that goes through it."""
     proxies = []
