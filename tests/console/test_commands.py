@@ -229,7 +229,7 @@ def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Pat
     assert len(offered[2]) == 4
 
 
-def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_records(tmp_path: Path) -> None:
+def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
     code = (
         "import sys, fleet.cli\nsys.argv = ['fleet', 'run', '--dry-run']\ntry: fleet.cli.main()\n"
@@ -241,7 +241,7 @@ def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_re
     assert "Measuring takes about" in done.stdout
     loaded = set(done.stderr.split())
     assert "fleet.console.dry_run" in loaded
-    assert not {"pandas", "numpy", "pyarrow", "rich", "fleet.agent.wire.records"} & loaded
+    assert not {"pandas", "numpy", "pyarrow", "rich"} & loaded
 
 
 def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> None:
