@@ -91,6 +91,7 @@ def test_every_file_is_in_a_room_and_has_a_name_of_its_own() -> None:
     assert len(stems) == len(set(stems)), "objects of all files may lie in one folder"
 
 
+@pytest.mark.long
 def test_a_room_uses_only_rooms_below_it() -> None:
     wrong = [pair for pair in [*uses(), *includes()] if not _goes_down(*map(room_of, pair))]
     assert not wrong

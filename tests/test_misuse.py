@@ -58,6 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(store.place)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "exit_code", "answer"),
     [

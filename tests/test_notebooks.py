@@ -22,6 +22,7 @@ def test_a_notebook_is_stored_without_output(path: Path) -> None:
         assert cell.get("execution_count") is None
 
 
+@pytest.mark.long
 def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) -> None:
     root = shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet"))
     (changed,) = compare(root, ["lines=apart", "lines=together"])

@@ -74,6 +74,7 @@ def test_every_page_with_outputs_is_tested_or_of_other_machines() -> None:
     assert pages == ELSEWHERE | {*SECTIONS} - {"README.md"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "command", "lines"), answers_of_pages())
 def test_a_page_shows_what_the_command_prints(
     page: str, command: str, lines: list[str], made_lab: Path

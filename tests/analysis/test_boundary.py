@@ -81,6 +81,7 @@ def honest(root: Path, label: str, host: str = "rpi5") -> Run:
     return run
 
 
+@pytest.mark.long
 def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> None:
     root = tmp_path / "results"
     good = [honest(root, label) for label in "aabb"]
@@ -104,6 +105,7 @@ def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison
         assert f">{good.host.name}<" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LIES)
 def test_bursts_that_contradict_their_benchmark_are_refused_by_name(tmp_path: Path, name: str) -> None:
     good, bad = honest(tmp_path / "results", "a"), lying(tmp_path / "results", name)
@@ -178,6 +180,7 @@ def test_of_a_single_run_the_error_names_file_cause_and_remedy(
     assert "Traceback" in fleet_here("report", "liar", "-o", "-").stderr
 
 
+@pytest.mark.long
 def test_what_was_withdrawn_is_named_no_more(
     bad: Run, tmp_path: Path, fleet_here: Callable[..., Done]
 ) -> None:
@@ -215,6 +218,7 @@ NAMING = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["damaged", "empty", "no record", *NUMBERS])
 def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
     tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, how: str

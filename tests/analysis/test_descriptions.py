@@ -21,6 +21,7 @@ def publish(root: Path, number: int, description: dict[str, str]) -> str:
     return f"r20260102T030405Z-{number:08x}"
 
 
+@pytest.mark.long
 def test_two_hosts_that_describe_a_name_differently_are_not_mixed(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         first, second = publish(fleet.results, 0, CALL), publish(fleet.results, 1, RATE)

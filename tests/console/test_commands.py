@@ -157,6 +157,7 @@ def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
     return {*printed.split()}
 
 
+@pytest.mark.long
 def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
@@ -207,6 +208,7 @@ ASKED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ASKED)
 def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Path, made_lab: Path) -> None:
     needs.program(shell, shell)

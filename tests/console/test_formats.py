@@ -11,6 +11,8 @@ import pytest
 
 from tests.command import Done
 
+pytestmark = pytest.mark.long
+
 SELECTIONS = {
     "compare lucca": "package",  # a change, with its date
     "compare pisa": "",

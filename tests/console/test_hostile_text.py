@@ -134,6 +134,7 @@ def raw(text: str) -> list[str]:
     return [sign for sign in text if not sign.isprintable() and sign not in KEPT]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", COMMANDS, ids=range(len(COMMANDS)))
 def test_no_command_prints_a_control_character(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split(" "))
@@ -144,6 +145,7 @@ def test_no_command_prints_a_control_character(fleet: Fleet, words: str) -> None
         json.loads(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["report all -o -", "report -o - --compare label=a label=b"])
 def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split())
@@ -153,6 +155,7 @@ def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     assert "&lt;b&gt;" in done.stdout
 
 
+@pytest.mark.long
 def test_a_card_and_a_site_hold_no_markup_of_a_host(fleet: Fleet, tmp_path: Path) -> None:
     card, site = tmp_path / "card.svg", tmp_path / "site"
     for place in (card, f"{site}/"):
@@ -181,6 +184,7 @@ def test_csv_is_one_table_without_formulas(fleet: Fleet, words: str) -> None:
     assert raw(done.stdout) == []
 
 
+@pytest.mark.long
 def test_files_are_written_as_what_is_printed(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "out"
     for words in ("export -F openmetrics", "export -F samples", "export -b cas -F c2clat"):

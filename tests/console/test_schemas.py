@@ -66,6 +66,7 @@ def list_keys(schema: Any, path: str) -> Iterator[str]:
             yield from list_keys(inner, path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "words"), [(name, words) for name in COMMANDS for words in COMMANDS[name]])
 def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
     made_lab: Path, tmp_path: Path, name: str, words: str
@@ -85,6 +86,7 @@ def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
             assert list_errors(name, document | {"rows": [less]}), key
 
 
+@pytest.mark.long
 def test_what_the_commands_of_hosts_print_fits_its_schema(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {here: {via: local}, gone: {via: command, command: ['false']}}\n")

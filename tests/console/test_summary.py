@@ -199,6 +199,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     ]
 
 
+@pytest.mark.long
 def test_five_hundred_different_failures_are_still_a_page() -> None:
     failed = [
         Outcome(make_host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")

@@ -43,6 +43,7 @@ def demo(made_lab: Path) -> Demo:
     return cache(lambda command, columns: Fleet(made_lab, {"COLUMNS": str(columns)})(*shlex.split(command)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "columns"),
     [
@@ -64,6 +65,7 @@ def test_legends_are_printed_once(command: str, demo: Demo) -> None:
         assert len(re.findall(words, text)) <= 1, words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [*COMMANDS, "show verona -b gemm"])
 def test_intervals_and_flagged_shares_say_what_they_are_of(command: str, demo: Demo) -> None:
     text = demo(command, 200).stdout

@@ -20,6 +20,7 @@ from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
 from tests.lab.simulate import bursts
 
 
+@pytest.mark.long
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     found = verify(parse_place(made_lab / "results"))
     assert (found.problems, found.runs) == ((), sum(map(len, make.nights().values())) + make.REPEATS + 1)
@@ -56,6 +57,7 @@ def machine_named(name: str) -> Machine:
     return next(machine for machine in MACHINES if machine.name == name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
     first, again = (list(bursts(machine, 3, "old")) for _ in range(2))  # type: ignore[arg-type]
@@ -72,6 +74,7 @@ def test_one_machine_has_most_benchmarks_and_counted_events(made_lab: Path) -> N
     assert len({*map(key_of, first)}) == len(first)
 
 
+@pytest.mark.long
 def test_numbers_of_different_benchmarks_fit_together(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
         shown = fleet("show", EVERYTHING.name).stdout

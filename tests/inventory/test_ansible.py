@@ -31,6 +31,7 @@ def ours(path: Path, tmp_path: Path) -> tuple[str, dict[str, Host], select.Inven
     return text, {host.name: host for host in loaded.hosts}, loaded
 
 
+@pytest.mark.long
 def test_an_ini_inventory_with_all_that_is_usual(tmp_path: Path) -> None:
     text, hosts, loaded = ours(RECORDED / "ini" / "hosts", tmp_path)
     assert hosts["mail.example.com"].address == "192.0.2.20"
@@ -52,6 +53,7 @@ def test_an_ini_inventory_with_all_that_is_usual(tmp_path: Path) -> None:
     assert not any(secret in text for secret in SECRETS)
 
 
+@pytest.mark.long
 def test_a_yaml_inventory_with_variables_beside_it(tmp_path: Path) -> None:
     _, hosts, loaded = ours(RECORDED / "yaml" / "hosts.yml", tmp_path)
     users = {"jetson1": "pi", "jetson2": "pi", "rpi4": "pi", "altra": "arm", "epyc": "amd"}
@@ -71,6 +73,7 @@ def test_a_directory_of_inventories_is_read_whole(tmp_path: Path) -> None:
     assert {name: host.port for name, host in hosts.items()} == {"h1": 3, "h2": None}
 
 
+@pytest.mark.long
 def test_what_all_hosts_have_in_common_becomes_a_default(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[all:vars]\nansible_user=me\n[x]\na\nb ansible_port=3\n")
     text = from_ansible(tmp_path / "hosts")
@@ -78,6 +81,7 @@ def test_what_all_hosts_have_in_common_becomes_a_default(tmp_path: Path) -> None
     assert '\nhosts:\n  "a":\n  "b": {"port": "3"}\n' in text
 
 
+@pytest.mark.long
 def test_names_and_values_ours_cannot_take_are_named_and_cost_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text(
         "a/b ansible_user=x\nWeb\nweb\nok ansible_port=99999 ansible_user=fine\n[ok]\nok\n[none]\n"
@@ -94,6 +98,7 @@ def test_names_and_values_ours_cannot_take_are_named_and_cost_nothing_else(tmp_p
         assert words in text
 
 
+@pytest.mark.long
 def test_a_line_in_a_name_cannot_write_into_our_file(tmp_path: Path) -> None:
     (tmp_path / "hosts.json").write_text(
         json.dumps({"all": {"hosts": {"a\nevil: {via: local}": {"x\nhosts": "1"}, "b": {}}}})
@@ -103,6 +108,7 @@ def test_a_line_in_a_name_cannot_write_into_our_file(tmp_path: Path) -> None:
     assert all(host.via is Via.SSH for host in hosts.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -144,6 +150,7 @@ def test_a_range_of_billions_of_hosts_ends_in_an_error(tmp_path: Path) -> None:
         from_ansible(tmp_path / "hosts")
 
 
+@pytest.mark.long
 def test_encrypted_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[web]\nw1\n")
     (tmp_path / "group_vars" / "web").mkdir(parents=True)

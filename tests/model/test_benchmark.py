@@ -39,6 +39,7 @@ def test_a_run_describes_what_this_version_does_not_know() -> None:
     assert (read_descriptions({}), SHIPPED["load"]) == (SHIPPED, LOAD)
 
 
+@pytest.mark.long
 def test_a_benchmark_is_the_same_in_every_process() -> None:
     """What modules a process imports, and in which order, changes nothing."""
     said = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"

@@ -131,6 +131,7 @@ def test_valgrind_finds_nothing():
         assert "ERROR SUMMARY" not in done.stderr
 
 
+@pytest.mark.long
 def test_the_sources_are_formatted():
     clang_format = needs.program("clang-format", "clang-format")
     files = [str(path) for path in sorted(AGENT.rglob("*.[ch]"))]

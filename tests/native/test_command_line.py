@@ -12,6 +12,7 @@ from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run
 from tests.native.build import BUILD_ID
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [

@@ -62,6 +62,7 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: 
     assert idle <= len(bursts(records)) / 4  # a hypervisor that takes a CPU for a sample shows nowhere else
 
 
+@pytest.mark.long
 def test_every_variant_counts_what_its_loops_did() -> None:
     records = measure(*SHORT, "-v", "all", "--rounds", "1", *two_cpus())
     found = {one["variant"]: {*one["points"]} for one in records[0]["plan"]["benchmarks"]}
@@ -85,6 +86,7 @@ def test_a_loop_that_leaves_an_addition_out_yields_a_reason_and_no_number() -> N
     assert {one["reason"] for one in wrong(records)} == WRONG_SUM
 
 
+@pytest.mark.long
 def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
     """Alone an operation is cheap: what looks like a better number is none."""
     _, cpus = two_cpus()

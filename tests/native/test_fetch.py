@@ -82,6 +82,7 @@ def test_the_first_line_of_a_page_is_never_measured(stride: int) -> None:
     assert not wrong(records)
 
 
+@pytest.mark.long
 def test_operations_and_states_can_be_chosen() -> None:
     needs.cpus(2)
     found = points(measure(*SHORT, "--state", "written,own", "--op", "read,write,swap"))
@@ -155,6 +156,7 @@ def special(name: str) -> Target:
     return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
 
 
+@pytest.mark.long
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)

@@ -35,6 +35,7 @@ def test_both_threads_count_the_lines_they_wrote(records: list[Record]) -> None:
         assert (parameters["bytes"], parameters["threads"], parameters["pages"]) == (256 << 10, 2, "base")
 
 
+@pytest.mark.long
 def test_every_variant_writes_what_it_is_given() -> None:
     needs.cpus(2)
     records = measure(*SHORT, "-v", "all", "--blocks", "64,1K..4K", "--op", "write,nt")

@@ -68,6 +68,7 @@ def test_a_thread_never_moves_more_than_it_was_asked_for(records: list[Record]) 
             assert asked is None or count <= asked * 1e6 * ticks / of_a_second + late
 
 
+@pytest.mark.long
 def test_each_share_of_reads_is_a_curve_of_its_own() -> None:
     plan = ("--reads", "100,75,50", "--op", "mix,nt", "--load", "0,full")
     records = measure(*SMALL, *plan, *two_cpus())
@@ -108,6 +109,7 @@ def test_a_load_reads_the_share_that_was_asked_for(
     assert (past_caches if operation == "mix" else written) == 0
 
 
+@pytest.mark.long
 def test_without_a_load_the_operation_may_still_be_named() -> None:
     records = measure(*SMALL, "--op", "read,nt", "--load", "0", *two_cpus())
     assert [name.partition(".")[0] for name in points(records)] == ["idle"]

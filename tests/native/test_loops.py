@@ -17,6 +17,7 @@ def check_loops(target: Target, flags: str, *, clang: bool) -> None:
         assert disassembly.matches(found, intended), f"{symbol}: {found}"
 
 
+@pytest.mark.long
 def test_the_loops_of_the_usual_build_are_the_intended_instructions():
     check_loops(X86_64, "-O2", clang=False)
 

@@ -136,6 +136,7 @@ def run_with_steal(ran_percent: int, **env: str) -> list[Record]:
             return found
 
 
+@pytest.mark.long
 def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
     for burst in run_with_steal(80):  # a quarter of what it is said to have had was taken
         for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
@@ -143,6 +144,7 @@ def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervis
     assert {tuple(burst["steal_ppm"]) for burst in run_with_steal(1000)} == {(0, 0)}  # not less than nothing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lacking", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
 def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking):
     assert {burst["steal_ppm"] for burst in run_with_steal(50, **lacking)} == {None}

@@ -56,6 +56,7 @@ def test_options_after_a_preset_win_over_it():
     assert (plan["iterations"], plan["estimator"]) == (100, "min")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", SCHEMES)
 def test_the_matrix_shows_what_the_presets_estimator_makes_of_the_samples(scripted, preset):
     _, count, _, warmup, estimator = SCHEMES[preset]
@@ -85,6 +86,7 @@ def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
     assert len({ns for _, ns in lines}) == 1  # every pair reads the same here
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", ["half", "ordered"])
 @pytest.mark.parametrize("tool", sorted({*TOOLS} - {"csv"}))  # the agent's own csv has a row per sample
 def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs):

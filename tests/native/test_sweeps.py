@@ -49,6 +49,7 @@ def test_every_loop_of_other_machines_does_what_its_operation_says(target: Targe
         assert {variant for variant, _ in found} == {*loops, "c11", "libc"} - set(target.lacks)
 
 
+@pytest.mark.long
 def test_loops_that_do_something_else_are_noticed() -> None:
     untidy = dataclasses.replace(X86_64, name="linux-untidy", native=(str(TROUBLE / "untidy.c"),))
     found = sweeps(build(untidy, "-O1", program=PROGRAM))

@@ -24,5 +24,6 @@ def test_it_goes_through_a_line_of_each_page_in_base_pages_and_in_huge_ones() ->
         assert parameters["stride_bytes"] == page + 64
 
 
+@pytest.mark.long
 def test_pages_asked_for_are_the_only_ones() -> None:
     assert all(name.endswith(".base") for name in points(measure(*SHORT, "--pages", "base", *two_cpus())))

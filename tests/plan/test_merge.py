@@ -167,6 +167,7 @@ def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) 
     assert (chosen.which, chosen.per_relation) == (Pairs.PER_RELATION, count)
 
 
+@pytest.mark.long
 def test_every_pair_of_a_relation_is_chosen_equally_often() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
     times = Counter(

@@ -70,6 +70,7 @@ def reached_or_told_how(host: SshHost, name: str) -> None:
         assert "newer" not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name == "ssh-rsa" else pytest.mark.slow) for name in HOST_KEYS],

@@ -175,6 +175,7 @@ def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
     assert f"need two CPUs, and the affinity mask or --cpus has only CPU {one}" in text
 
 
+@pytest.mark.long
 def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
     needs.cpus(2)
     plant_load(fleet)

@@ -28,6 +28,7 @@ def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.mark.long
 def test_cold_hosts_that_are_alike_compile_once(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ PLAN = ("-b", "chase,clock", "--sizes", "16K,64K,8M", "--pages", "base", "--cpus
 """Memory is written 4 MiB at a time."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "what", "deaths"),
     [(signal.SIGBUS, "memory", 1), (signal.SIGKILL, "point", 3), (signal.SIGILL, "variant", 1)],

@@ -1,10 +1,13 @@
 """A session that could not measure a host says so wherever its runs are shown."""
 
+import pytest
+
 from tests.command import Fleet
 
 RUN = ("run", "-b", "clock", "--rounds", "1", "--samples", "3", "-q")
 
 
+@pytest.mark.long
 def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(fleet: Fleet) -> None:
     fleet.inventory(
         "hosts:\n  here: {via: local}\n  twin: {via: local}\n  gone: {address: 127.0.0.1, port: 1}\n"

@@ -46,6 +46,7 @@ def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_
     assert "build: controller" in message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("compiler", "words"),
     [(odd.FAILING_COMPILER, "cannot execute cc1"), (odd.LYING_COMPILER, ""), (odd.TCC, "needs GCC or clang")],

@@ -22,6 +22,7 @@ def list_starved(fleet: Fleet) -> list[dict[str, Any]]:
     return failed
 
 
+@pytest.mark.long
 def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     done = fleet("run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
     failed = list_starved(fleet)

@@ -65,6 +65,7 @@ def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(fleet: Fle
     assert fleet("resume", "-q").exit_code == 0
 
 
+@pytest.mark.long
 def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(fleet: Fleet, busy: Path) -> None:
     process = fleet.start(*RUN, "--require", "quiet", "--wait", "10m", "--json")
     wait_for(lambda: fleet.results.exists() and "stage wait The host is busy" in read_logs(fleet))
@@ -76,6 +77,7 @@ def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(fleet: Fle
     assert "Before: The host is busy" in out
 
 
+@pytest.mark.long
 def test_a_wait_has_an_end(fleet: Fleet, busy: Path) -> None:
     fleet.inventory(
         (fleet.folder / "inventory.yaml").read_text() + "defaults: {require: [quiet], wait: 3s}\n"
@@ -99,6 +101,7 @@ def test_a_loop_makes_a_host_busy(fleet: Fleet, make_hosts: MakeHosts, known_hos
     assert (done.exit_code, done.json[0]["state"]) == (15, "not-ready")
 
 
+@pytest.mark.long
 def test_a_throttled_host_is_waited_for_until_its_limit_is_lifted(tmp_path: Path) -> None:
     name = f"fleet-test-gate-{os.getpid()}"
     with odd.limited_group(name, "50000", "cpu") as group, Fleet(tmp_path) as fleet:
@@ -165,6 +168,7 @@ def test_a_host_is_restored_after_an_interrupt(fleet: Fleet, tmp_path: Path) -> 
     assert (tmp_path / "restored").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_host_behind_a_cut_link_is_restored_or_named(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, comes_back: bool

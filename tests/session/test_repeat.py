@@ -13,6 +13,7 @@ from tests.command import Fleet
 SWITCH = 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hosts", [("here", "there")])
 def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> None:
     with Fleet(tmp_path) as fleet:
@@ -32,6 +33,7 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
     assert re.search(r"^here .* 3$", done.stdout, re.MULTILINE), "the numbers are of all three runs"
 
 
+@pytest.mark.long
 def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {here: {via: local}}")

@@ -208,6 +208,7 @@ def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
     assert read_journals(fleet)
 
 
+@pytest.mark.long
 def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(fleet: Fleet) -> None:
     first = fleet.start(*LONG)
     wait_for_bursts(fleet)
@@ -245,6 +246,7 @@ def board(fleet: Fleet, ssh_host: SshHost, known_hosts: Path) -> Iterator[FaultP
         yield proxy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "reset", [pytest.param(False, id="end of file"), pytest.param(True, id="reset", marks=pytest.mark.slow)]
 )

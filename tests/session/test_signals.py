@@ -5,6 +5,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.command import Fleet, entry, wait_for
 from tests.hosts.sshd import MakeHosts
 from tests.session.test_run_ssh import know
@@ -32,6 +34,7 @@ def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) 
     assert err.count("stopping the agents") == 1
 
 
+@pytest.mark.long
 def test_a_second_signal_leaves_at_once_and_json_has_every_host(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
 ) -> None:

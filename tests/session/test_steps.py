@@ -36,6 +36,7 @@ def folder(tmp_path: Path, step_output: tuple[str, bytes]) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
     (folder / "out/n2.out").write_bytes(b"Welcome to n2\n" + (folder / "out/n1.jsonl").read_bytes())
     with Fleet(folder) as fleet:

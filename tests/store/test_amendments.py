@@ -115,6 +115,7 @@ def test_an_amendment_counts_from_those_before_it(store: Store, tmp_path: Path, 
             assert "cannot be read as an amendment" in fleet("label", RUNS[0], "bios=2").stderr
 
 
+@pytest.mark.long
 def test_the_clock_of_a_machine_orders_no_amendment(store: Store, tmp_path: Path) -> None:
     with Fleet(tmp_path, preload("clock.c") | {"CLOCK_AHEAD_S": "0"}) as fleet:
         for value, years in (("future", 10), ("now", 0), ("past", -10)):

@@ -165,6 +165,7 @@ def test_samples_that_the_record_is_not_of_are_refused(root: Path, tmp_path: Pat
         anonymized_run.import_run(Folder(tmp_path / "there"), file)
 
 
+@pytest.mark.long
 def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     file, there = tmp_path / "medians.parquet", tmp_path / "there"
     done = fleet_here("export", "desk*", "--medians", "-o", str(file), "-r", str(root))
@@ -197,6 +198,7 @@ def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, 
     assert fleet_here("import", str(file), "--name", "other", "-r", str(there)).exit_code == 11
 
 
+@pytest.mark.long
 def test_medians_of_several_runs_keep_their_own_names(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     two = shutil.copytree(root, tmp_path / "two")
     simulated.publish(two, simulated.desktop("board"), 5)

@@ -93,6 +93,7 @@ def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_o
     assert tables.note == "0 everywhere: r04d2; medians of 3 counts; mean of the threads"
 
 
+@pytest.mark.long
 def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> None:
     Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
     found = count_per_unit(load_counters(tmp_path), load_pairs(tmp_path))

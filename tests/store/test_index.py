@@ -111,6 +111,7 @@ def test_a_listing_adds_to_the_tables_what_they_lack_of_sessions_that_have_ended
     assert not (root / "runs").exists()  # as the index has that it is there
 
 
+@pytest.mark.long
 def test_a_report_is_the_same_page_with_and_without_it(root: Path) -> None:
     ids = [run.run_id for run in Listing(root).runs]
     page = render(Listing(root), ids, "title", None)
@@ -122,6 +123,7 @@ def without_moment(page: str) -> list[str]:
     return [line for line in page.splitlines() if "Made by" not in line]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["cut", "empty", "rubbish", "a folder", "other tables", "no tables"])
 def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, damage: str) -> None:
     expected, path = views(root), index_of(root)
@@ -167,6 +169,7 @@ def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(ro
     same(views(root), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["locked", "read-only folder", "a file in place of the folder"])
 def test_one_that_cannot_be_written_only_costs_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -217,6 +220,7 @@ def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.Mon
     assert parts() == before
 
 
+@pytest.mark.long
 def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> None:
     """With pairs, records and marked bursts; in one batch, and run by run."""
     for name in ("at once", "run by run"):
@@ -320,6 +324,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["copy", "other run", "empty folder", "empty file", "folder"])
 def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
     store, run = Store(tmp_path / "results"), builders.a_run()

@@ -179,6 +179,7 @@ def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) 
     assert [left.state for left in Listing(store.place).list_with_unfinished()] == ["unfinished"]
 
 
+@pytest.mark.long
 def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path: Path) -> None:
     """As on a full disk, but without root: the kernel takes part of a line, then refuses."""
     program = f"""

@@ -299,6 +299,7 @@ def survive_kills(store: Store, times: int) -> None:
     assert len(Listing(store.place).list_with_unfinished()) == times + 2
 
 
+@pytest.mark.long
 def test_a_controller_killed_at_any_moment_leaves_every_burst_exactly_once(store: Store) -> None:
     survive_kills(store, 15)
 

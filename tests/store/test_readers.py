@@ -92,6 +92,7 @@ def test_readers_agree_on_every_row_and_column(root: Path, table: str, read: Cal
     check(read(root / table), root, table)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", [with_pandas, *READERS])
 def test_a_host_named_like_a_value_stays_text(tmp_path: Path, read: Callable[[Path], Rows]) -> None:
     for name, host_id in publish_odd_names(tmp_path).items():

@@ -54,6 +54,7 @@ def test_runs_without_bursts_at_another_level_have_a_share_of_none() -> None:
     assert not len(compare_burst_levels(a, b[:0]))
 
 
+@pytest.mark.long
 def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) -> None:
     chance = random.Random(3)
     for place, name in enumerate("abbaab"):

@@ -8,6 +8,7 @@ from fleet.analysis.compare import find_chance_limits
 PAIRS, NOISE, MAPS = 120, 0.01, 150
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [1, 3])
 def test_of_maps_of_noise_about_one_in_twenty_has_a_coloured_pair(runs: int) -> None:
     rng = np.random.default_rng(7)

@@ -66,6 +66,7 @@ def verdicts(root: Path, *sides: str) -> dict[str, str]:
     return dict(zip(found.relations["relation"], found.relations["verdict"], strict=True))
 
 
+@pytest.mark.long
 def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.08})
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
@@ -84,6 +85,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert "none of them unlike their relation" in text
 
 
+@pytest.mark.long
 def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", pair=(1, 2, 1.10))
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
@@ -109,6 +111,7 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     assert "within A" in text
 
 
+@pytest.mark.long
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
     changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
     series(tmp_path, "abbaba", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
@@ -125,6 +128,7 @@ def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
     assert "microcode" in render_comparisons([found])
 
 
+@pytest.mark.long
 def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.05}, hypervisor="kvm")
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
@@ -133,6 +137,7 @@ def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) ->
     assert not compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.1)[0].has_changed
 
 
+@pytest.mark.long
 def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_level(tmp_path: Path) -> None:
     """Four of twelve runs are at 1.4 times their number; three of them are all of the runs of B but one."""
     for place, side in enumerate("abbabaab"):
@@ -160,6 +165,7 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     assert re.search(r"^To compare them: fleet run \S+ -b cas --variant c11$", text, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
     for place in range(6):
         host, cpus = (("one", DESKTOP), ("two", builders.hybrid_laptop()))[place % 2]
@@ -170,12 +176,14 @@ def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) ->
     assert any("these two machines only" in line for line in found.caveats)
 
 
+@pytest.mark.long
 def test_two_hosts_of_one_model_are_compared_cell_by_cell(tmp_path: Path) -> None:
     for place in range(6):
         keep(tmp_path, place, "a", host=("one", "two")[place % 2])
     assert len(compare(tmp_path, ["one", "two"])[0].pairs) == 28
 
 
+@pytest.mark.long
 def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> None:
     for place in range(12):
         host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
@@ -196,6 +204,7 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
 
 
+@pytest.mark.long
 def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -> None:
     for place in range(18):
         keep(tmp_path, place, "abbaba"[place // 3], host=("one", "two", "three")[place % 3])
@@ -214,6 +223,7 @@ def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -
     assert alone.fleet.empty
 
 
+@pytest.mark.long
 def test_groups_of_different_hosts_count_each_host_once(tmp_path: Path) -> None:
     for place in range(12):
         keep(tmp_path, place, "ab"[place % 2], host=f"h{place % 4}")
@@ -223,6 +233,7 @@ def test_groups_of_different_hosts_count_each_host_once(tmp_path: Path) -> None:
     assert set(found.relations["verdict"]) == {"no verdict"}
 
 
+@pytest.mark.long
 def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None:
     for place, side in enumerate("abcabcabc"):
         keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
@@ -269,6 +280,7 @@ def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
     assert "--threshold much: not a share" in wrong.stderr
 
 
+@pytest.mark.long
 def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> None:
     for place in range(12):
         host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
@@ -282,6 +294,7 @@ def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> Non
         compare(tmp_path, ["one", "two"], only=Only("cas/cmpxchg"))
 
 
+@pytest.mark.long
 def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 4}", "abbaba"[place // 4]
@@ -306,6 +319,7 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     assert [row["hosts"] for row in json.loads(comparisons_as_json(found))["rows"][0]["fleet"]] == [4, 4]
 
 
+@pytest.mark.long
 def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -> None:
     """The machine drifts by 5 % from one pair of runs to the next; B is 4 % slower."""
     for place, side in enumerate("abbabaab"):
@@ -330,6 +344,7 @@ def test_several_hosts_are_compared_within_blocks(tmp_path: Path) -> None:
     assert all(comparison.pairs.empty for comparison in comparisons)
 
 
+@pytest.mark.long
 def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
     """Two runs of twelve are at another level; B is 4 % slower."""
     for place, side in enumerate("abbabaababba"):
@@ -341,6 +356,7 @@ def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
     assert (blocked.relations["levels"] == 2).all()
 
 
+@pytest.mark.long
 def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: Path) -> None:
     for place, side in enumerate("abbaba"):
         keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")
@@ -352,6 +368,7 @@ def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: 
     assert "microcode" not in between
 
 
+@pytest.mark.long
 def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_benchmark(
     tmp_path: Path,
 ) -> None:

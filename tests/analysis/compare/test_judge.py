@@ -242,6 +242,7 @@ def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
     assert naive > 0.5  # what everybody does says "different" of one machine, unchanged
 
 
+@pytest.mark.long
 def test_five_percent_are_found_with_five_runs_on_a_quiet_server() -> None:
     assert power.class_power(aa.SERVER, 5, 0.05, simulations=8, seed=4) >= 0.95
     named, false = power.pair_power(aa.SERVER, 5, 0.05, simulations=3, seed=4)

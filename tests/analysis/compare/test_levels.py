@@ -37,6 +37,7 @@ def only(root: Path, **how: Any) -> Comparison:
     return found
 
 
+@pytest.mark.long
 def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     found = only(tmp_path)
@@ -48,6 +49,7 @@ def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
     assert found.pairs.empty
 
 
+@pytest.mark.long
 def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(tmp_path: Path) -> None:
     alternated(tmp_path, 1.0)
     found = only(tmp_path)
@@ -61,6 +63,7 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     assert "about 9 runs a side would tell" in render_headline(replace(found, relations=rows))
 
 
+@pytest.mark.long
 def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     text = render_comparisons([only(tmp_path)])
@@ -75,6 +78,7 @@ def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
     assert "GB/s" in text
 
 
+@pytest.mark.long
 def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     assert set(only(tmp_path, only=Only("chase")).relations["benchmark"]) == {"chase"}
@@ -86,6 +90,7 @@ def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
         only(tmp_path, only=Only("gemm"))
 
 
+@pytest.mark.long
 def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
     """A run whose ladder steps up early is not compared by other sizes: it is at another level."""
     for number, side in enumerate("abbaab"):
@@ -99,6 +104,7 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
     assert rows.loc["LLC read", "verdict"] != "changed"
 
 
+@pytest.mark.long
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     runs = Listing(tmp_path).list_with_unfinished()

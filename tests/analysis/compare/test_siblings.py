@@ -107,6 +107,7 @@ def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:
     assert sum(slow) >= 8
 
 
+@pytest.mark.long
 def test_the_slow_node_of_the_lab_is_named(made_lab: Path) -> None:
     fleet = Fleet(made_lab, {"COLUMNS": "80"})
     done = fleet("compare", "node*", "lucca", "--siblings", "--fail-on-change")

@@ -132,6 +132,7 @@ def test_rows_stay_as_they_are_and_in_their_order() -> None:
     assert conclude(rows[:0], 0.03).columns[-2:].tolist() == ["verdict", "why"]
 
 
+@pytest.mark.long
 def test_the_legend_says_how_much_of_their_scatter_relations_share(made_lab: Path) -> None:
     sides = ["kernel=old", "kernel=new"]
     hosts, siena = (

@@ -32,6 +32,7 @@ def make_grid(cpus: tuple[Cpu, ...], jitter: float = 0.05) -> Grid:
     return Grid(tuple(cpu.cpu for cpu in cpus), cells)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cpus", "sockets"),
     [(builders.small_desktop(), 1), (builders.hybrid_laptop(), 1), (builders.two_sockets(), 2)],
@@ -54,6 +55,7 @@ def test_nothing_is_guessed_from_too_little_or_against_the_sockets_stated() -> N
     assert guess_topology(whole, 3) is None
 
 
+@pytest.mark.long
 def test_the_machines_of_the_lab_are_guessed_with_their_facts_hidden(
     made_lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +63,7 @@ def test_the_machines_of_the_lab_are_guessed_with_their_facts_hidden(
     assert capsys.readouterr().out.splitlines()[-1] == "15 of 15 machines whole; 100.0% of 4466 pairs"
 
 
+@pytest.mark.long
 def test_siblings_of_machines_that_others_measured_are_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     main([])
     lines = [line for line in capsys.readouterr().out.splitlines() if "i9-" in line or "i7-" in line]

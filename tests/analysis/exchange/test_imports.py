@@ -160,6 +160,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         import_files(tmp_path, [tmp_path / "x"], "i3", ImportMetadata())
 
 
+@pytest.mark.long
 def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
     rows = load_published()
     assert rows["summary"].nunique() == 119
@@ -251,6 +252,7 @@ def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
     assert other["ratio"].isna().all()
 
 
+@pytest.mark.long
 def test_summaries_are_listed_and_shown_whole_by_the_commands(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         assert "rpi4-qnx800" in fleet("runs", "--summaries").stdout

@@ -78,6 +78,7 @@ def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
     assert slow["rise"] == pytest.approx(2, rel=1e-3)
 
 
+@pytest.mark.long
 def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(tmp_path: Path) -> None:
     bare = tuple(replace(cpu, caches=()) for cpu in memory.cpus())
     plain = memory.publish(tmp_path)
@@ -87,6 +88,7 @@ def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(tmp_
     assert len([line for line in text.splitlines() if line.strip().startswith("64M ")]) == 3
 
 
+@pytest.mark.long
 def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> None:
     run = memory.publish(tmp_path)
     text = show_run(tmp_path, run.run_id)

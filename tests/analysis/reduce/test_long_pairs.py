@@ -22,6 +22,7 @@ from tests.planting import home
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_a_pair_reduced_in_parts_has_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
@@ -37,6 +38,7 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
     np.testing.assert_allclose(in_parts["mean_ns"], at_once["mean_ns"], rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ordered", [False, True])
 def test_an_export_in_parts_has_the_same_numbers_and_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool

@@ -72,6 +72,7 @@ def test_they_are_what_the_samples_say(root: Path) -> None:
     pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_many_runs_are_reduced_by_several_processes_to_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

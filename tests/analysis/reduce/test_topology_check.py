@@ -13,6 +13,8 @@ from fleet.model import Cpu, Topology
 from fleet.store import Store
 from tests import builders
 
+pytestmark = pytest.mark.long
+
 
 def measured(
     root: Path, cpus: tuple[Cpu, ...], planted: dict[tuple[int, int], float], rounds: int = 6

@@ -117,6 +117,7 @@ def test_the_png_is_as_large_as_the_svg_and_light(root: Path) -> None:
     assert image.getpixel((5, 5)) == (255, 255, 255)
 
 
+@pytest.mark.long
 def test_the_command_writes_a_card_and_prints_what_to_paste(
     root: Path, tmp_path: Path, fleet_here: Callable[..., Done]
 ) -> None:

@@ -14,6 +14,7 @@ from fleet.analysis.report import build_ladders, plots, render
 from tests import memory
 
 
+@pytest.mark.long
 def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Path) -> None:
     run = memory.publish(tmp_path)
     page = render(tmp_path, [run.run_id])
@@ -32,6 +33,7 @@ def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Pat
     assert "this page does not show it" not in page
 
 
+@pytest.mark.long
 def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path: Path) -> None:
     run = memory.publish(tmp_path)
     pairs, cpus = as_float64(load_pairs(tmp_path)), load_cpus(tmp_path)
@@ -44,6 +46,7 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path:
     assert f">{ladder.legend}" in render(tmp_path, [run.run_id])
 
 
+@pytest.mark.long
 def test_of_several_runs_the_figure_on_the_first_screen_says_whose_it_is(tmp_path: Path) -> None:
     runs = [memory.publish(tmp_path), memory.publish(tmp_path, started="2026-01-03T00:00:00Z")]
     ids = [run.run_id for run in runs]
@@ -65,6 +68,7 @@ def test_runs_are_compared_by_level(tmp_path: Path) -> None:
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [False, True])
 def test_a_ladder_is_drawn_with_its_caches_and_levels(tmp_path: Path, rate: bool) -> None:
     memory.publish(tmp_path)

@@ -136,6 +136,7 @@ def test_ink_is_readable_on_every_shade() -> None:
             assert (max(back, ink) + 0.05) / (min(back, ink) + 0.05) >= 4.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "inches"), [(4, 3.0), (16, 4.0), (32, 4.0), (32, 14.0), (40, 6.0)])
 def test_no_number_reaches_into_the_next_cell(count: int, inches: float) -> None:
     table = pd.DataFrame(np.full((count, count), 168.5))
@@ -151,6 +152,7 @@ def test_no_number_reaches_into_the_next_cell(count: int, inches: float) -> None
     assert numbers or cell / figure.dpi * 72 < 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [48, 64, 256])
 def test_names_of_cpus_along_an_axis_do_not_overlap(count: int) -> None:
     figure = Figure(layout="constrained")

@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from fleet.analysis.report import render
 from tests import points
 from tests.analysis.markup import Markup
+
+pytestmark = pytest.mark.long
 
 
 def cells(page: str, label: str) -> list[list[str]]:

@@ -142,6 +142,7 @@ def test_what_hosts_and_people_said_is_only_text(tmp_path: Path) -> None:
     assert "\u202e" not in page
 
 
+@pytest.mark.long
 def test_one_run_has_no_differences_and_no_common_scale(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
     read = Markup(render(tmp_path, [run.run_id, run.run_id], title="Just one"))
@@ -151,6 +152,7 @@ def test_one_run_has_no_differences_and_no_common_scale(tmp_path: Path) -> None:
     assert "1 host, 1 run, 2026-01-02 03:00 UTC. Measured: cas/cmpxchg" in read.text
 
 
+@pytest.mark.long
 def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_path: Path) -> None:
     runs = [
         simulated.publish(
@@ -167,6 +169,7 @@ def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_
     assert f"B, {second}, against A, {first}" in asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["lucca", "pisa", "lucca,node*"])
 def test_a_page_says_what_the_terminal_says(
     words: str, made_lab: Path, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
@@ -191,6 +194,7 @@ def test_a_page_says_what_the_terminal_says(
     assert [said for said in (*sentences, *changes, *numbers) if said not in page] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("benchmarks", [("cas",), ("clock",)])
 def test_one_cpu_and_clock_only_are_reported(tmp_path: Path, benchmarks: tuple[str, ...]) -> None:
     run = simulated.publish(tmp_path, simulated.one_cpu(), rounds=3, benchmarks=benchmarks)
@@ -208,6 +212,7 @@ def test_a_run_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
     assert "stuck" in read.text
 
 
+@pytest.mark.long
 def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.server(cpus=builders.two_sockets()[:48]), rounds=1, samples=2)
     page = render(tmp_path, [run.run_id])
@@ -232,6 +237,7 @@ def test_a_very_big_machine_has_tips_of_groups(tmp_path: Path) -> None:
     assert len(page) < 400_000
 
 
+@pytest.mark.long
 def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path: Path) -> None:
     machine = simulated.desktop("one", pair_sd=0.0)
     runs = [
@@ -251,6 +257,7 @@ def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path
     assert {"d0", "d31"} & set(re.findall(r'class="(d\d+)"', changed))
 
 
+@pytest.mark.long
 def test_two_sides_are_compared_host_by_host_with_all_hosts_first(tmp_path: Path) -> None:
     for number in range(6):
         for at, name in enumerate(("one", "two", "three")):
@@ -310,6 +317,7 @@ def test_a_link_is_followed_and_a_failed_write_leaves_nothing(tmp_path: Path) ->
         write_output(tmp_path / "nowhere" / "report.html", ["page"], replace=True)
 
 
+@pytest.mark.long
 def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Path) -> None:
     for number in range(4):
         for name in ("one", "two"):
@@ -335,6 +343,7 @@ def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_p
     assert f'id="{anchor}"' in page
 
 
+@pytest.mark.long
 def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
     made_lab: Path, tmp_path: Path
 ) -> None:

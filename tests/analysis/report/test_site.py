@@ -52,6 +52,7 @@ def times(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*.*")}
 
 
+@pytest.mark.long
 def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     found = contents(tmp_path / "site")
@@ -71,6 +72,7 @@ def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path,
     assert [row["runs"] for row in json.loads(found["runs.json"]) if row["host"] == "desk"] == [2]
 
 
+@pytest.mark.long
 def test_only_its_own_style_and_script_are_allowed(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     for name, scripts in (("index.html", 1), ("m/desk.html", 0)):
@@ -87,6 +89,7 @@ def test_only_its_own_style_and_script_are_allowed(root: Path, tmp_path: Path) -
         assert HOSTILE not in text
 
 
+@pytest.mark.long
 def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "one")
     write(root, tmp_path / "two")
@@ -109,6 +112,7 @@ def test_a_new_run_makes_its_machine_and_the_index_anew_alone(root: Path, tmp_pa
     assert contents(tmp_path / "anew") == contents(tmp_path / "site")
 
 
+@pytest.mark.long
 def test_a_machine_whose_runs_are_withdrawn_goes(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     (tmp_path / "site" / "m" / "mine.html").write_text("my own")
@@ -119,6 +123,7 @@ def test_a_machine_whose_runs_are_withdrawn_goes(root: Path, tmp_path: Path) -> 
     assert "m/mine.html" in left
 
 
+@pytest.mark.long
 def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("mine")
@@ -138,12 +143,14 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
             write(root, other)
 
 
+@pytest.mark.long
 def test_the_command_writes_a_site_into_a_folder(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     done = fleet_here("report", "*", "-o", f"{tmp_path}/new/", "-r", str(root))
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, f"{tmp_path}/new"), done.stderr
     assert (tmp_path / "new" / "index.html").is_file()
 
 
+@pytest.mark.long
 def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     write(root, tmp_path / "site")
     done = fleet_here("import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other")
@@ -155,6 +162,7 @@ def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Pat
     assert taken["low_ns"].notna().all()
 
 
+@pytest.mark.long
 def test_a_summary_has_a_page_that_names_no_interval(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     folder = tmp_path / "site"
     done = fleet_here("report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root))
@@ -243,6 +251,7 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     assert check() == 11
 
 
+@pytest.mark.long
 def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path) -> None:
     root = Listing(made_lab / "results")
     write_site(root, [run for run in root.runs if run.host_id == "lucca"], tmp_path)
@@ -263,6 +272,7 @@ def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path
     assert all((height > middle) == (x <= until) for x, height in zip(places, heights, strict=True))
 
 
+@pytest.mark.long
 def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
     made_lab: Path, tmp_path: Path
 ) -> None:
@@ -294,6 +304,7 @@ def test_a_page_is_made_anew_where_a_table_of_the_model_alone_is_added(
     assert "0 of them made anew" in write(root, folder)
 
 
+@pytest.mark.long
 def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
     made_lab: Path, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
         names("a", "!a")
 
 
+@pytest.mark.long
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
     history = load_history(root, Listing(root).list_with_unfinished(), "smt", None)
     text = render_relation_history(history)
@@ -67,6 +68,7 @@ def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
         load_history(root, listed, "smt", "readwrite")
 
 
+@pytest.mark.long
 def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:
     runs = [run.run_id for run in Store(root).list_runs()]
     (tmp_path / "pairs.csv").write_text(show_as_csv(root, runs))

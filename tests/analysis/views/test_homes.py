@@ -52,6 +52,7 @@ def test_each_node_has_its_matrix_and_the_home_its_price(homes: tuple[Path, str]
     assert ["system", "-", "140.0", "190.0", "1.36"] in lines
 
 
+@pytest.mark.long
 def test_the_report_has_the_table(homes: tuple[Path, str]) -> None:
     assert "pairs whose line lies on the NUMA node of" in render(homes[0], [homes[1]])
 

@@ -130,6 +130,7 @@ def test_two_matrices_with_own_memory_marked_and_distances(numa_run: tuple[Path,
     assert "by the level of the memory" not in text
 
 
+@pytest.mark.long
 def test_bandwidth_stands_beside_the_peak_of_its_node(numa_run: tuple[Path, str]) -> None:
     text = show_run(*numa_run)
     beside = [
@@ -210,6 +211,7 @@ def test_other_memory_that_is_farther_is_none(numa_run: tuple[Path, str]) -> Non
     assert select_breaches(checks).empty
 
 
+@pytest.mark.long
 def test_a_report_has_the_matrices(numa_run: tuple[Path, str]) -> None:
     page = render(numa_run[0], [numa_run[1]])
     assert "remote/local 2.21" in page
@@ -248,6 +250,7 @@ def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(numa_run: tup
     assert all(",chase," in line for line in samples[1:])
 
 
+@pytest.mark.long
 def test_the_card_of_a_run_without_pairs_is_its_first_matrix(
     numa_run: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -172,6 +172,7 @@ def test_noise_looks_flat_and_change_does_not() -> None:
     assert len(draw_sparkline([1.0] * 100)) == 24
 
 
+@pytest.mark.long
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
@@ -187,6 +188,7 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     assert {*table["benchmark"]} == {*names, "load"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
@@ -274,6 +276,7 @@ def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
     assert [*comparison_rows["relation"]] == [f"package {name}" for name in names]
 
 
+@pytest.mark.long
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     selection = select_runs_to_show(listing, ["all"])

@@ -65,6 +65,7 @@ def test_no_bin_is_narrower_than_the_clock_or_the_noise() -> None:
     assert np.allclose(wide[1:] / wide[:-1], wide[1] / wide[0])
 
 
+@pytest.mark.long
 def test_programs_and_notebooks_get_a_row_a_burst(tmp_path: Path) -> None:
     with Fleet(tmp_path) as command:
         publish_two_levels(command.results)
