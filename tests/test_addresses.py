@@ -167,6 +167,7 @@ def test_no_connection_is_tried_wherever_a_host_comes_from(nothing_ran: Path, vi
                 connect(host)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keyword", ["HostName", "User", "ProxyJump"])
 @pytest.mark.parametrize("path", ["", ":/usr/bin"], ids=["without ssh", "with ssh"])
 def test_a_value_of_ssh_config_is_refused_before_it_reaches_the_proxy_command(

@@ -101,6 +101,7 @@ def _goes_down(room: str, other: str) -> bool:
     return room == other or FLOORS[other] < FLOORS[room]
 
 
+@pytest.mark.long
 def test_a_stranger_can_draw_the_house() -> None:
     arrows = [
         (room, other)

@@ -278,6 +278,7 @@ def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: 
         unpack_record(lies.pack_record(json.dumps(record).encode()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [

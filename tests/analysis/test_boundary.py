@@ -95,6 +95,7 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
             assert good[0].host.name in done.stdout
 
 
+@pytest.mark.long
 def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(tmp_path: Path) -> None:
     good = honest(tmp_path / "results", "a")
     other = a_run("odroid", "a", "readwrite")

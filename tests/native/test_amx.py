@@ -92,6 +92,7 @@ def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
     assert int(done.stdout) == 4  # a product takes 52 cycles, and one begins every 16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("good", "bad"),
     [

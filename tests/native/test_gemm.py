@@ -35,6 +35,7 @@ def shape(point: str) -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
+@pytest.mark.long
 def test_every_variant_multiplies_at_every_point_and_exactly(gemm: list[Record]) -> None:
     assert not wrong(gemm)
     found = {(b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)}

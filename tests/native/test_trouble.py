@@ -152,6 +152,7 @@ def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
     assert bursts(decode(done.stdout))  # not all: other programs may take a CPU for as long
 
 
+@pytest.mark.long
 def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
     needs.cpus(2)
     quick_to_doubt = ("-b", "cas", "-i", "200000", "-s", "10", "-r", "1", "--stuck-timeout", "1")
@@ -167,6 +168,7 @@ def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
         assert all(burst["steal_ppm"] is None for burst in halted)  # nobody took its CPU
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("benchmark", "samples"), [("cas", 1), pytest.param("message", 39_000, marks=pytest.mark.slow)]
 )

@@ -81,6 +81,7 @@ def test_a_host_builds_its_own_agent_and_keeps_it(
     assert agent.stat().st_mtime_ns == stamp
 
 
+@pytest.mark.long
 def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
 ) -> None:

@@ -389,6 +389,7 @@ def _estimate_freedom(sizes: Floats) -> float:
         return _MOST_FREEDOM
     bulk, tail = np.quantile(sizes, (_BULK, _TAIL))
     ratios = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
+    bulk = max(bulk, np.finfo(float).tiny)  # 0 where most machines agree to the last digit
     return float(np.interp(-tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5), -ratios, _FREEDOMS))
 
 

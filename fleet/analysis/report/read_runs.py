@@ -278,7 +278,7 @@ def _summarize_samples(
         relation = samples["relation"].astype(str).to_numpy()
         for name, own in values.items():
             step = 1 + int(totals.get(name, 0)) // _MOST_DRAWN
-            own.append(np.sort(latency[(relation == name)[burst]])[::step])
+            own.append(np.sort(latency[(relation == name)[burst]])[::step].copy())  # no view of them all
         ns = pd.Series(latency).groupby(burst).median()
         rows = samples.iloc[ns.index]
         medians.append(rows[["round"]].assign(relation=relation[ns.index], ns=ns.to_numpy()))

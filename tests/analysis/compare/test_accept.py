@@ -133,6 +133,7 @@ def test_each_outcome_has_its_exit_code_and_a_line_that_a_scheduler_takes(
     assert not set(line) & set("\"'`$\\=|\n")
 
 
+@pytest.mark.long
 def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         here = "here: {via: local, plan: {rounds: 1}}"
@@ -177,6 +178,7 @@ def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
         judge_last_runs(str(tmp_path), ["all"])
 
 
+@pytest.mark.long
 def test_written_ranges_are_read_again_and_replace_other_expectations(
     made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
 ) -> None:

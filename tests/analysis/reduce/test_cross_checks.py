@@ -278,6 +278,7 @@ def test_only_chases_over_like_memory_are_compared() -> None:
     assert find_in_rows(CHASED_128K, {**FETCHED, "state": "memory", "median_ns": 100.0}).empty
 
 
+@pytest.mark.long
 def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None:
     run = memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
     line = (
