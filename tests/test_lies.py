@@ -249,6 +249,20 @@ def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path:
     assert "a column 'more' is none of the table's" in problem
 
 
+def test_the_path_says_whose_samples_they_are_and_no_column_comes_twice(tmp_path: Path) -> None:
+    file = publish_recorded(tmp_path)
+    table, about = pq.ParquetFile(file).read(), pq.read_metadata(file).metadata
+    other = pa.array(["another"] * len(table))
+    named = table.append_column("run_id", other).append_column("host_id", other)
+    builders.put_table(named.replace_schema_metadata(about), file)
+    own = open_table(tmp_path, file)
+    assert set(own.read(["run_id"])["run_id"].to_pylist()) == {own.record.row["run_id"]}
+    twice = table.append_column("round", table["round"])
+    builders.put_table(twice.replace_schema_metadata(about), file)
+    with pytest.raises(StoreError, match="two columns of one name"):
+        open_table(tmp_path, file).read(["round"])
+
+
 @pytest.mark.parametrize(
     ("counts", "words"), [([10_000_000], "unpack to"), ([1 << 20], "a burst has 1048576")]
 )

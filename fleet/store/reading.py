@@ -315,7 +315,9 @@ class TableFile:
         return [number for number, group in enumerate(self._groups) if group.may_contain(where)]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
-        return sorted({*self._schema_to_check(shape).names, *where} & set(self._schema.names))
+        """Return the columns to read; those of the path come from it, whatever the file says."""
+        names = {*self._schema.names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
+        return sorted({*self._schema_to_check(shape).names, *where} & names)
 
     def _schema_to_check(self, shape: Any) -> Any:
         """Return the columns to read and check: for bursts, all that are checked together."""
@@ -384,13 +386,16 @@ def _open_parquet(source: Any, table: str) -> Any:
     words = [name for name in schema.word_columns(table) if name in names]
     try:
         file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
-        missing = sorted({*names} - {*file.schema_arrow.names})
+        stored = file.schema_arrow.names
+        missing = sorted({*names} - {*stored})
     except KeyError as err:
         raise DataError(f"it has no column {err.args[0].decode()}, or one that is not text") from None
     except UnicodeDecodeError as err:
         raise DataError("the name of a column is not UTF-8") from err
     if missing:
         raise DataError(f"it has no column {missing[0]}")
+    if len({*stored}) < len(stored):
+        raise DataError("it has two columns of one name")
     return file
 
 
