@@ -91,7 +91,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         )
         old = os.umask(0)  # what our own files are is not left to the person's umask
         try:
-            process = fleet.start("run", *CLOCK)
+            process = fleet.start("run", *CLOCK, "--spread", "5")  # long enough to be seen
         finally:
             os.umask(old)
         lines = set()
