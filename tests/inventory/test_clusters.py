@@ -245,6 +245,7 @@ def test_what_is_no_list_of_hosts_is_named(tmp_path: Path, source: str, printed:
     assert problem in str(refused.value)
 
 
+@pytest.mark.long
 def test_resume_asks_no_program_again(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         (tmp_path / "listing").write_text("one\ntwo\n")

@@ -111,6 +111,7 @@ def every_visit() -> Counter[tuple[int, int]]:
     return Counter({(visit, cpu): 1 for visit in range(ROUNDS) for cpu in os.sched_getaffinity(0)})
 
 
+@pytest.mark.long
 def test_a_run_on_one_link_is_in_one_part(context) -> None:
     session = context()
     outcome = run_once(session)

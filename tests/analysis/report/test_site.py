@@ -288,6 +288,7 @@ def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.long
 def test_a_page_is_made_anew_where_a_table_of_the_model_alone_is_added(
     tmp_path: Path, fleet_here: CALL
 ) -> None:
