@@ -193,10 +193,10 @@ class Benchmark:
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
     """Return a benchmark from an agent's description. Unknown keys are ignored, as a newer agent has them."""
     parameters = (Parameter(**_known_keys(Parameter, part)) for part in description.get("parameters", ()))
-    known = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
-    known["shape"] = Shape(known["shape"]) if known["shape"] in (*Shape,) else Shape.UNKNOWN
-    known["view"] = View(known["view"]) if known["view"] in (*View,) else View.TABLE
-    return Benchmark(**known)
+    values = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
+    values["shape"] = Shape(values["shape"]) if values["shape"] in (*Shape,) else Shape.UNKNOWN
+    values["view"] = View(values["view"]) if values["view"] in (*View,) else View.TABLE
+    return Benchmark(**values)
 
 
 def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]) -> dict[str, Any]:

@@ -255,9 +255,9 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
         if variant and variants:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")
         texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
-    given = [(BY_NAME[name], text) for name, text in texts.items() if text is not None]
+    options = [(BY_NAME[name], text) for name, text in texts.items() if text is not None]
     return model.RequestedOptions(
-        **{option.name: parse_option(option.flag, text, option.kind) for option, text in given}
+        **{option.name: parse_option(option.flag, text, option.kind) for option, text in options}
     )
 
 

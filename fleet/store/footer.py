@@ -21,8 +21,8 @@ class Column(NamedTuple):
     path: tuple[str, ...]
     values: int
     unpacked: int
-    least: bytes | int | None
-    most: bytes | int | None
+    smallest: bytes | int | None
+    largest: bytes | int | None
     repeats: bool
 
 
@@ -35,8 +35,8 @@ class RowGroup(NamedTuple):
     def may_contain(self, where: Mapping[str, Collection[Any]]) -> bool:
         """Report whether, by its statistics, it may have a row with one of the values in each column."""
         for column in self.columns:
-            smallest: Any = column.least
-            largest: Any = column.most
+            smallest: Any = column.smallest
+            largest: Any = column.largest
             values = where.get(column.path[0]) if len(column.path) == 1 else None
             if values is None or smallest is None or largest is None:
                 continue

@@ -26,8 +26,8 @@ def test_the_parser_reads_what_pyarrow_reads(tmp_path: Path) -> None:
             same = metadata.row_group(number).column(place)
             assert (column.values, column.unpacked) == (same.num_values, same.total_uncompressed_size)
     first, second, *_ = groups[0].columns
-    assert (first.least, first.most) == (-200, 3)
-    assert (second.least, second.most) == (b"x", "é".encode())
+    assert (first.smallest, first.largest) == (-200, 3)
+    assert (second.smallest, second.largest) == (b"x", "é".encode())
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def load_pairs(
         _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
-        wanted = set(keys)
-        return _derive_runs(listing.place, [run for run in runs if run.key in wanted], selected=len(runs))
+        batch = set(keys)
+        return _derive_runs(listing.place, [run for run in runs if run.key in batch], selected=len(runs))
 
     where = make_filters(benchmark=benchmark, relation=relation)
     return to_pandas(load_derived(listing.index, PAIRS, marks, derive, columns, where))

@@ -434,11 +434,11 @@ def _list_numbers(
     for row in to_records(usual):
         medians, benchmark = courses[tuple(row[key] for key in _CELL)], descriptions[row["benchmark"]]
         ends = sorted((medians.min(), medians.max()), reverse=is_rate(benchmark))
-        number, *shown = (format_value(benchmark, ns) for ns in (row["median_ns"], *ends))
+        number, *extremes = (format_value(benchmark, ns) for ns in (row["median_ns"], *ends))
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
         half = format_half_width(row["spread"])
-        lines.append((name, row["relation"], number, half, *counts, *shown, _draw_runs(medians)))
+        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_runs(medians)))
     return lines
 
 

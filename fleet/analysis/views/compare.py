@@ -35,8 +35,8 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
         for comparison, own in zip(ordered, differences, strict=True)
     ]
     if several:
-        alike = [item for item in differences[0] if item in common]
-        environment = _render_environment(alike, width, title_end=", on each host alike")
+        shared = [item for item in differences[0] if item in common]
+        environment = _render_environment(shared, width, title_end=", on each host alike")
         parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
     legend = [
         _render_legend([comparison for comparison in ordered if comparison.has_verdict is judged])

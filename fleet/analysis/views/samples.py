@@ -75,8 +75,8 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
         columns=[*_PAIR, *statistics],
     )
     pairs = bursts.groupby(_PAIR, sort=True).agg(statistics).reset_index()
-    mean, least = (pairs["up_ns"] + pairs["down_ns"]) / 2, -pairs["down_min"]
-    pairs = pairs.assign(mean_ns=mean, least_ns=least, most_ns=pairs["up_min"])
+    mean, minimum = (pairs["up_ns"] + pairs["down_ns"]) / 2, -pairs["down_min"]
+    pairs = pairs.assign(mean_ns=mean, least_ns=minimum, most_ns=pairs["up_min"])
     return pairs.drop(columns=["up_min", "down_min"])
 
 

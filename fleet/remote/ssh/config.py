@@ -184,8 +184,8 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
         changed_ns = tuple(map(_modification_time_ns, files))
-        alike = _ask_for_all_alike(ssh, name, user, file, changed_ns)
-        return _ask_ssh(ssh, name, user, port, file, changed_ns) if alike is None else alike
+        settings = _ask_for_all_alike(ssh, name, user, file, changed_ns)
+        return _ask_ssh(ssh, name, user, port, file, changed_ns) if settings is None else settings
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
@@ -221,8 +221,8 @@ def _ask_for_all_alike(
             command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
             settings = _run_ssh([*command, "-o", "RemoteCommand=true"], name)
             _alike[key] = None if _depends_on_name(settings, name) else settings
-        alike = _alike[key]
-    return alike and {**alike, "hostname": (name,)}
+        shared = _alike[key]
+    return shared and {**shared, "hostname": (name,)}
 
 
 def _depends_on_name(settings: Settings, name: str) -> bool:

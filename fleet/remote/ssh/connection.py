@@ -81,8 +81,8 @@ class SshConnection(Connection):
 
         with limit():
             opened = open_sftp(self._transport, limit)
-        what = "sftp opened" if opened else "no sftp there; files go through the shell"
-        _log.info("%s: %s", self.host_name, what)
+        outcome = "sftp opened" if opened else "no sftp there; files go through the shell"
+        _log.info("%s: %s", self.host_name, outcome)
         try:
             yield opened
         finally:
