@@ -143,7 +143,7 @@ def _compare_group(
 ) -> Siblings:
     """Compare equal machines. runs: theirs. table: ns, a row per relation, a column per run."""
     hosts = tuple(sorted(runs["host_id"].unique()))
-    table = table[[run_id for run_id in table if run_id in set(runs["run_id"])]].dropna(how="all")
+    table = table.loc[:, table.columns.isin(runs["run_id"])].dropna(how="all")
     machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
     switches = bool(runs["hypervisor"].notna().any())
     logs, elsewhere, noise = reduce_runs(

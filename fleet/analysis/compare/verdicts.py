@@ -99,10 +99,10 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
         if sides is None or len(hosts) < LEAST_HOSTS:
             continue
         keys = sorted({key for host in hosts for key in host.keys})
-        parts = []
+        places, parts = {key: place for place, key in enumerate(keys)}, []
         for host in hosts:
             parts.append(np.full((len(host.logs), len(keys)), np.nan))
-            parts[-1][:, [keys.index(key) for key in host.keys]] = host.logs
+            parts[-1][:, [places[key] for key in host.keys]] = host.logs
         rows, is_b = np.concatenate(parts), np.array([side for _, side in keys], dtype=bool)
         off = judge.estimate_session(rows, judge.label_levels(rows, scatter), is_b, scatter)
         fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b)) if off.any() else None

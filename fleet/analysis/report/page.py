@@ -131,13 +131,14 @@ def render(
         for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
         if len(maps[kind]) > 1
     }
+    chosen = set(run_ids)
     return render_template(
         "page.html",
         title=title or _make_title(readings),
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
-        heading=heading or render_heading([run for run in root.runs if run.run_id in set(run_ids)]),
+        heading=heading or render_heading([run for run in root.runs if run.run_id in chosen]),
         kinds=select_kinds(
             benchmark or ALL,
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
