@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster, typical_machine
@@ -37,21 +37,24 @@ class PlannedHost:
 
 def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
     """Forecast each host's plan. results: the results root whose runs describe hosts. Raises UsageError."""
-    forecaster, facts = Forecaster(Builder()), _last_facts(hosts, results)
-    return [_plan(host, requested, facts.get(host.host_id), forecaster) for host in hosts]
-
-
-def _plan(
-    host: Host, requested: RequestedOptions, facts: Facts | None, forecaster: Forecaster
-) -> PlannedHost:
-    plan = merge_plan(host, requested)
-    if facts is not None:
-        return PlannedHost(host, plan, True, (_forecast(host, requested, facts, forecaster),))
-    numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
-    # of a kind of core nobody knows how many there are
-    machines = [typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
-    costs = (_forecast(host, requested, machine, forecaster) for machine in machines)
-    return PlannedHost(host, plan, False, tuple(costs))
+    forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
+    planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
+    for host in hosts:
+        plan = merge_plan(host, requested)
+        if (facts := facts_of_hosts.get(host.host_id)) is not None:
+            costs: tuple[Cost, ...] = (_forecast(host, requested, facts, forecaster),)
+        else:
+            alike = replace(plan, seed=0)  # costs do not depend on the seed
+            if alike not in typical_costs:
+                numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
+                # of a kind of core nobody knows how many there are
+                machines = [typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
+                typical_costs[alike] = tuple(
+                    _forecast(host, requested, machine, forecaster) for machine in machines
+                )
+            costs = typical_costs[alike]
+        planned.append(PlannedHost(host, plan, facts is not None, costs))
+    return planned
 
 
 def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster) -> Cost:
