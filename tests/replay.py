@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from fleet.remote.output import Completed
-from fleet.remote.stream import Stream
+from fleet.remote.output import Completed, Stream
 
 Answer = Completed | bytes | Exception
 

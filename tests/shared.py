@@ -31,7 +31,7 @@ def agents_cache(kind: str = "cache") -> Path:
 
 def local_connection(host: Host, kind: type[CommandConnection] = CommandConnection) -> CommandConnection:
     """A connection to this machine, whatever the host's entry says."""
-    return kind.open(host, choose_client(replace(host, via=Via.LOCAL), 15.0))
+    return kind(host, choose_client(replace(host, via=Via.LOCAL), 15.0))
 
 
 @contextmanager

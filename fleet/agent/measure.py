@@ -15,7 +15,7 @@ from fleet.errors import AgentError, DeployError, FleetError, LockedError, Refus
 from fleet.model import Agent, Hello, Plan, Run
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
-from fleet.remote.stream import Stream
+from fleet.remote.output import Stream
 from fleet.store import Journal
 from fleet.text import last_lines
 

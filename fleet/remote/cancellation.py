@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fleet.remote.stream import Stream
+from fleet.remote.output import Stream
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
@@ -12,11 +12,10 @@ class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
 
 
 class Cancellation:
-    """The cancellation of a session, shared by all its hosts. Thread-safe."""
+    """The cancellation of a session, shared by all its hosts. Thread-safe: a step on a list is atomic."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()
-        self._guard = threading.Lock()
         self._streams: list[Stream] = []
         self._open: list[Callable[[], None]] = []
         self._closing = False
@@ -38,37 +37,29 @@ class Cancellation:
 
     def stop_on_request(self, stream: Stream) -> None:
         """Stop the stream on cancellation, at once if the session is already cancelled."""
-        with self._guard:
-            self._streams.append(stream)
+        self._streams.append(stream)
         if self._requested.is_set():
             stream.stop()
 
     @contextmanager
     def close_on_cancel(self, close: Callable[[], None]) -> Iterator[None]:
         """While the block runs, let `close_all` call `close`, from any thread."""
-        with self._guard:
-            self._open.append(close)
-            late = self._closing
+        self._open.append(close)
         try:
-            if late:
+            if self._closing:
                 close()
             yield
         finally:
-            with self._guard:
-                self._open.remove(close)
+            self._open.remove(close)
 
     def request(self) -> None:
         """Let no host start another stage, and stop every agent."""
         self._requested.set()
-        with self._guard:
-            streams = list(self._streams)
-        for stream in streams:
+        for stream in list(self._streams):
             stream.stop()
 
     def close_all(self) -> None:
         """Close everything still open, and at once whatever is opened later."""
-        with self._guard:
-            self._closing = True
-            still_open = list(self._open)
-        for close in still_open:
+        self._closing = True
+        for close in list(self._open):
             close()

@@ -19,38 +19,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
-from fleet.errors import (
-    AuthError,
-    FleetError,
-    HostKeyError,
-    LinkError,
-    ProbeError,
-    TimeLimitError,
-    UnreachableError,
-)
+from fleet import errors
+from fleet.errors import LinkError, UnreachableError
 from fleet.model import Host, HostKeyPolicy, Via
 from fleet.model.client import client_command, manual_command
 from fleet.remote import shell
 from fleet.remote.connection import Connection
-from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
+from fleet.remote.output import Answer, Completed, Stream, collect_answer, timeout_message
 from fleet.remote.ssh import config
-from fleet.remote.stream import Stream
 
 _GRACE_S, _STOP_GRACE_S = 1.0, 5.0  # for a shell and a command to end after end-of-file on its stdin
 _SIGNALLED = 128  # smaller exit codes are the command's
 _SHOWN = 600  # characters of what a client printed
 _AT_ONCE = threading.BoundedSemaphore(8)  # clients that connect; an sshd lets in ten strangers at a time
+_SLICE_BYTES = 64 << 10
+_TERM_S = 2.0  # for a child to end after SIGTERM
+_BEAT_S = 10.0
+_LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """A text that a client prints, the error that it means, and what to do about it."""
-
-    text: str
-    error: Callable[[str], FleetError]
-    remedy: str = ""
+Sign = tuple[str, Callable[[str], errors.FleetError], str]
+"""A text that a client prints, the error that it means, and what to do about it, if anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,289 +62,6 @@ class Client:
     shares_first_session: bool = False
     ends_input: bool = False
     own_exit_code: int | None = None
-
-
-class CommandConnection(Connection):
-    """Sessions of a client program with one host."""
-
-    # `banner` stays empty: ssh tells it only among its debugging messages.
-
-    def __init__(self, host: Host, client: Client) -> None:
-        super().__init__(host)
-        self.client = client
-        try:
-            self._folder = Path(tempfile.mkdtemp(prefix="fleet-client-"))
-        except OSError as err:
-            raise UnreachableError(
-                f"{host.name}: {client.program} needs a temporary folder here: {err.strerror}. Free "
-                "some space there, or set TMPDIR."
-            ) from err
-        self._lock = threading.Lock()
-        self._closed = False
-        self._running: list[_Session] = []
-        self._shell: _Session | None = None  # one that waits for a command
-
-    @classmethod
-    def open(cls, host: Host, client: Client) -> Self:
-        """Connect. Raises UnreachableError, HostKeyError, AuthError, ProbeError with the client's output."""
-        connection = cls(host, client)
-        try:
-            connection._connect()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
-        if stdin and not self.client.ends_input:
-            command = shell.feed_bytes(command, len(stdin))
-        session = self._take_session(last=bool(stdin))
-        reusable = False
-        try:
-            done = session.run_command(command, self._env, stdin, time.monotonic() + timeout_s)
-            reusable = not stdin and done is not None
-        except TimeoutError:
-            raise TimeLimitError(timeout_message(self.host_name, timeout_s)) from None
-        finally:
-            if reusable:
-                self._shell = session
-            else:
-                self._end_session(session)
-        if done is None:
-            raise self._broken_link_error(session)
-        return done
-
-    def stream(
-        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
-    ) -> "ClientStream":
-        """See Connection.stream."""
-        if not self.client.ends_input:
-            command = shell.run_until_stop(command, len(stdin))
-        return ClientStream(self, self._take_session(last=True), command, idle_timeout_s, limit_s, stdin)
-
-    def close(self) -> None:
-        """See Connection.close."""
-        with self._lock:
-            self._closed = True
-            running = list(self._running)
-        waiting, self._shell = self._shell, None
-        for session in running:
-            if session is not waiting:
-                session.process.close_stdin()
-                session.process.signal(signal.SIGTERM)
-        if waiting is not None:
-            waiting.process.write_if_open(shell.render_last_command("", {}, waiting.mark))
-            self._end_session(waiting)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _connect(self) -> None:
-        """Start the first session and wait until its shell answers."""
-        session, client = self._start_session(), self.client
-        try:
-            if not self._wait_for_shell(session):
-                raise self._unreachable_error(session)
-        except TimeoutError:
-            raise UnreachableError(
-                f"{self.host_name}: {client.program} did not reach the host's shell within "
-                f"{client.answer_timeout_s:g} s{_append_output(session.log_text())}. Try {client.by_hand}"
-            ) from None
-        self._shell = session
-
-    def _wait_for_shell(self, session: "_Session") -> bool:
-        """Report whether a new session's shell answers, discarding earlier output. Raises TimeoutError."""
-        done = None
-        try:
-            with _AT_ONCE:
-                done = session.run_command(
-                    ":", {}, b"", time.monotonic() + self.client.answer_timeout_s, first=True
-                )
-        finally:
-            if done is None:
-                self._end_session(session)
-        return done is not None
-
-    def _take_session(self, *, last: bool) -> "_Session":
-        """Return a session. last: the command ends it, so a first session that others share is not used."""
-        if not (last and self.client.shares_first_session):
-            waiting, self._shell = self._shell, None
-            if waiting is not None:
-                return waiting
-        session = self._start_session()
-        try:
-            if self._wait_for_shell(session):
-                return session
-        except TimeoutError:
-            raise TimeLimitError(timeout_message(self.host_name, self.client.answer_timeout_s)) from None
-        raise self._broken_link_error(session)
-
-    def _start_session(self) -> "_Session":
-        if self._closed:
-            raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
-        session = _Session(self.host_name, self.client, self._folder)
-        with self._lock:
-            self._running.append(session)
-        return session
-
-    def _end_session(self, session: "_Session", grace_s: float = _GRACE_S) -> None:
-        session.process.end(grace_s)
-        with self._lock:
-            if session in self._running:
-                self._running.remove(session)
-
-    def _unreachable_error(self, session: "_Session") -> FleetError:
-        client, log = self.client, session.log_text()
-        if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
-            return ProbeError(
-                f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
-                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an account "
-                f"that may run commands; try {client.by_hand}"
-            )
-        sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
-        if sign.remedy:  # of the lines the one that it answers
-            log = next(line for line in log.split("; ") if sign.text in line)
-        remedy = sign.remedy or f"Try {client.by_hand}"
-        return sign.error(
-            f"{self.host_name}: {client.program} could not connect{_append_output(log)}. {remedy}"
-        )
-
-    def _broken_link_error(self, session: "_Session") -> LinkError:
-        if self._closed:
-            return LinkError(f"{self.host_name}: the connection has been closed on our side.")
-        if self.client.own_exit_code in (None, session.ended_with):
-            return LinkError(
-                f"{self.host_name}: the {self.client.program} session "
-                f"broke{_append_output(session.log_text())}. What "
-                "the command did is unknown. Is the host still up, and the network between?"
-            )
-        return LinkError(
-            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
-            "shell. Look at the host's system log (out of memory?)."
-        )
-
-
-class _Session:
-    """One client process and the loader at its other end."""
-
-    def __init__(self, host_name: str, client: Client, folder: Path) -> None:
-        self.mark = shell.new_mark()
-        self.host_name = host_name
-        self.program = client.program
-        self.ended_with = _SIGNALLED
-        self.heard: tuple[bytes, ...] = ()  # its stderr and stdout, unless the shell answered
-        self._log = folder / f"{self.mark}.log"
-        self.process = Process(host_name, client.command_line(self.mark, folder), client.env)
-
-    def run_command(
-        self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
-    ) -> Completed | None:
-        """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
-        text = (shell.render_last_command if stdin else shell.render_command)(command, env, self.mark)
-        out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
-        received = self.process.exchange(text + stdin, deadline, goes_on=not stdin)
-        try:
-            if (
-                done := collect_answer(self._pass_unless_terminal(received) if first else received, out, err)
-            ) is not None:
-                return done
-        finally:
-            self.heard = (err.bytes(), *((out.bytes(),) if first else ()))
-        self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
-        return None
-
-    def printed_text(self) -> str:
-        """Return what came instead of an answer, on one line."""
-        heard = next((text.strip() for text in self.heard if text.strip()), b"")
-        return _join_lines(
-            heard.decode("utf-8", "replace").replace(f"{self.mark} :", "").replace(self.mark, "")
-        )
-
-    def log_text(self) -> str:
-        """Return the client's own log on one line; all its output if it keeps no log."""
-        try:
-            return _join_lines(self._log.read_text(errors="replace"))
-        except OSError:
-            return self.printed_text()
-
-    def _pass_unless_terminal(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
-        """Pass the first answer on. Raises ProbeError if a terminal echoes, adds CR or joins the outputs."""
-        seen, mark = b"", self.mark.encode()
-        for is_stderr, data in received:
-            if not is_stderr:
-                seen = (seen + data)[-_SHOWN:]
-                if seen.count(mark) > 2 or re.search(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark), seen):
-                    raise ProbeError(
-                        f"{self.host_name}: {self.program} goes through a terminal, joins both outputs or "
-                        "labels lines. Leave out the option for that (-t, -it, --pty, --tty, --label)."
-                    )
-            yield is_stderr, data
-
-
-class ClientStream(Stream):
-    """A command running through a client; see Stream."""
-
-    def __init__(
-        self,
-        connection: CommandConnection,
-        session: _Session,
-        command: str,
-        idle_timeout_s: float,
-        limit_s: float,
-        stdin: bytes,
-    ) -> None:
-        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
-        self._connection = connection
-        self._session = session
-        self._mark = session.mark
-        try:  # at once, so that a stop before the first line is read finds the command running
-            head = shell.render_last_command(command, connection._env, session.mark)
-            session.process.write_all(head, time.monotonic() + idle_timeout_s)
-        except TimeoutError:
-            connection._end_session(session)
-            raise LinkError(
-                f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
-            ) from None
-
-    def stop(self) -> None:
-        """See Stream.stop."""
-        if not self._connection.client.ends_input:
-            self._session.process.write_if_open(shell.STOP)
-        self._session.process.close_stdin()
-
-    def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        process = self._session.process
-        if not self._connection.client.ends_input:
-            process.heartbeat = b"\n"
-        try:
-            for piece in process.exchange(
-                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
-            ):
-                if self._connection._closed:
-                    break
-                yield piece
-            self._session.ended_with = process.wait(self._idle_timeout_s)
-        except TimeoutError:
-            raise self._time_limit_error() from None
-        self._session.heard = (self._tail.bytes(),)
-        raise self._connection._broken_link_error(self._session)
-
-    def _end_command(self, *, given_up: bool) -> None:
-        at_once = given_up or self.exit_code is not None
-        self._connection._end_session(self._session, _GRACE_S if at_once else _STOP_GRACE_S)
-
-
-def _join_lines(text: str) -> str:
-    return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
-
-
-def _append_output(log: str) -> str:
-    return f": {log.rstrip('.?!')}" if log else ""
-
-
-_SLICE_BYTES = 64 << 10
-_TERM_S = 2.0  # for a child to end after SIGTERM
-_BEAT_S = 10.0
-_LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
 class Process:
@@ -390,22 +98,25 @@ class Process:
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
-                selector.register(output, selectors.EVENT_READ)
+                selector.register(output, selectors.EVENT_READ, output)
             if left and self._stdin:
                 os.set_blocking(self._stdin.fileno(), False)
                 selector.register(self._stdin, selectors.EVENT_WRITE)
             elif not goes_on:
                 self.close_stdin()
-            while self._unread:
+            while self._unread and self._child.poll() is None:
                 for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
-                    if key.fileobj is self.stdout or key.fileobj is self.stderr:
-                        yield from self._read(selector, key)
+                    if key.data is not None:
+                        if data := os.read(key.fd, _SLICE_BYTES):
+                            yield key.data is self.stderr, data
+                        else:
+                            selector.unregister(key.data)
+                            self._unread.remove(key.data)
                     elif not (left := self._write(left)):
                         selector.unregister(key.fileobj)
                         if not goes_on:
                             self.close_stdin()
-                if self._child.poll() is not None:
-                    yield from self._read_remaining()
+        yield from self._read_remaining()
 
     def write_if_open(self, data: bytes) -> None:
         """Write a few bytes to the child's stdin, if it is open and takes them. Thread-safe."""
@@ -444,12 +155,16 @@ class Process:
     def end(self, grace_s: float = _GRACE_S) -> None:
         """End the child by end-of-file, then by signals to its group: what a killed client began lives on."""
         self.close_stdin()
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._ends_within(grace_s):
+        for number in (signal.SIGTERM, signal.SIGKILL, None):
+            deadline = time.monotonic() + (math.inf if number is None else grace_s)
+            with contextlib.suppress(TimeoutError):
+                for _ in self.exchange(b"", deadline):
+                    pass
+                self.wait(max(0.0, deadline - time.monotonic()))
                 break
-            self.signal(number)
+            if number is not None:
+                self.signal(number)
             grace_s = _TERM_S
-        self._ends_within(math.inf)
         self.stdout.close()
         self.stderr.close()
 
@@ -459,16 +174,6 @@ class Process:
             if self._child.poll() is None:  # not reaped yet, so the id cannot have gone to somebody else
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._child.pid, number)
-
-    def _ends_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        try:
-            for _ in self.exchange(b"", deadline):
-                pass
-            self.wait(max(0.0, deadline - time.monotonic()))
-        except TimeoutError:
-            return False
-        return True
 
     def _wait_until_ready(
         self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
@@ -493,16 +198,6 @@ class Process:
                 yield output is self.stderr, os.read(output.fileno(), size)
         self._unread.clear()
 
-    def _read(
-        self, selector: selectors.BaseSelector, key: selectors.SelectorKey
-    ) -> Iterator[tuple[bool, bytes]]:
-        output = self.stdout if key.fileobj is self.stdout else self.stderr
-        if data := os.read(key.fd, _SLICE_BYTES):
-            yield output is self.stderr, data
-        else:
-            selector.unregister(output)
-            self._unread.remove(output)
-
     def _write(self, left: memoryview) -> memoryview:
         stdin = self._stdin
         if stdin is None:
@@ -515,16 +210,265 @@ class Process:
             return left[:0]
 
 
-_ERRORS: Mapping[str, Callable[[str], FleetError]] = {
-    "auth": AuthError,
+class CommandConnection(Connection):
+    """Sessions of a client program with one host."""
+
+    # `banner` stays empty: ssh tells it only among its debugging messages.
+
+    def __init__(self, host: Host, client: Client) -> None:
+        """Connect. Raises UnreachableError, HostKeyError, AuthError, ProbeError with the client's output."""
+        super().__init__(host)
+        self.client = client
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="fleet-client-"))
+        except OSError as err:
+            raise UnreachableError(
+                f"{host.name}: {client.program} needs a temporary folder here: {err.strerror}. Free "
+                "some space there, or set TMPDIR."
+            ) from err
+        self._lock = threading.Lock()
+        self._closed = False
+        self._running: list[_Session] = []
+        self._shell: _Session | None = None  # one that waits for a command
+        try:
+            self._shell = self._start_session(first=True)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
+        if stdin and not self.client.ends_input:
+            command = shell.feed_bytes(command, len(stdin))
+        session = self._take_session(last=bool(stdin))
+        reusable = False
+        try:
+            done = session.run_command(command, self._env, stdin, time.monotonic() + timeout_s)
+            reusable = not stdin and done is not None
+        except TimeoutError:
+            raise errors.TimeLimitError(timeout_message(self.host_name, timeout_s)) from None
+        finally:
+            if reusable:
+                self._shell = session
+            else:
+                self._end_session(session)
+        if done is None:
+            raise self._broken_link_error(session)
+        return done
+
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> "ClientStream":
+        """See Connection.stream."""
+        return ClientStream(self, command, idle_timeout_s, limit_s, stdin)
+
+    def close(self) -> None:
+        """See Connection.close."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        waiting, self._shell = self._shell, None
+        for session in running:
+            if session is not waiting:
+                session.close_stdin()
+                session.signal(signal.SIGTERM)
+        if waiting is not None:
+            waiting.write_if_open(shell.render_command("", {}, waiting.mark, last=True))
+            self._end_session(waiting)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take_session(self, *, last: bool) -> "_Session":
+        """Return a session. last: the command ends it, so a first session that others share is not used."""
+        if not (last and self.client.shares_first_session):
+            waiting, self._shell = self._shell, None
+            if waiting is not None:
+                return waiting
+        return self._start_session()
+
+    def _start_session(self, *, first: bool = False) -> "_Session":
+        """Start a client and wait until its shell answers; discard its earlier output. first: to connect."""
+        if self._closed:
+            raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
+        client, session = self.client, _Session(self.host_name, self.client, self._folder)
+        with self._lock:
+            self._running.append(session)
+        answered = timed_out = False
+        try:
+            with _AT_ONCE:
+                deadline = time.monotonic() + client.answer_timeout_s
+                answered = session.run_command(":", {}, b"", deadline, first=True) is not None
+        except TimeoutError:
+            timed_out = True
+        finally:
+            if not answered:
+                self._end_session(session)
+        if answered:
+            return session
+        if timed_out and first:
+            raise UnreachableError(
+                f"{self.host_name}: {client.program} did not reach the host's shell within "
+                f"{client.answer_timeout_s:g} s{_append_output(session.log_text())}. Try {client.by_hand}"
+            )
+        if timed_out:
+            raise errors.TimeLimitError(timeout_message(self.host_name, client.answer_timeout_s))
+        raise self._unreachable_error(session) if first else self._broken_link_error(session)
+
+    def _end_session(self, session: "_Session", grace_s: float = _GRACE_S) -> None:
+        session.end(grace_s)
+        with self._lock:
+            if session in self._running:
+                self._running.remove(session)
+
+    def _unreachable_error(self, session: "_Session") -> errors.FleetError:
+        client, log = self.client, session.log_text()
+        if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
+            return errors.ProbeError(
+                f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
+                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an account "
+                f"that may run commands; try {client.by_hand}"
+            )
+        unknown: Sign = ("", UnreachableError, "")
+        text, error, remedy = next((sign for sign in client.signs if sign[0] in log), unknown)
+        if remedy:  # of the lines the one that it answers
+            log = next(line for line in log.split("; ") if text in line)
+        advice = remedy or f"Try {client.by_hand}"
+        return error(f"{self.host_name}: {client.program} could not connect{_append_output(log)}. {advice}")
+
+    def _broken_link_error(self, session: "_Session") -> LinkError:
+        if self._closed:
+            return LinkError(f"{self.host_name}: the connection has been closed on our side.")
+        if self.client.own_exit_code in (None, session.ended_with):
+            log = _append_output(session.log_text())
+            return LinkError(
+                f"{self.host_name}: the {self.client.program} session broke{log}. What the command did is "
+                "unknown. Is the host still up, and the network between?"
+            )
+        return LinkError(
+            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
+            "shell. Look at the host's system log (out of memory?)."
+        )
+
+
+class _Session(Process):
+    """One client process and the loader at its other end."""
+
+    def __init__(self, host_name: str, client: Client, folder: Path) -> None:
+        self.mark = shell.new_mark()
+        self.host_name = host_name
+        self.program = client.program
+        self.ended_with = _SIGNALLED
+        self.heard: tuple[bytes, ...] = ()  # its stderr and stdout, unless the shell answered
+        self._log = folder / f"{self.mark}.log"
+        super().__init__(host_name, client.command_line(self.mark, folder), client.env)
+
+    def run_command(
+        self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
+    ) -> Completed | None:
+        """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
+        text = shell.render_command(command, env, self.mark, last=bool(stdin))
+        out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
+        received = self.exchange(text + stdin, deadline, goes_on=not stdin)
+        try:
+            done = collect_answer(self._pass_unless_terminal(received) if first else received, out, err)
+            if done is not None:
+                return done
+        finally:
+            self.heard = (bytes(err.data), *((bytes(out.data),) if first else ()))
+        self.ended_with = self.wait(max(0.0, deadline - time.monotonic()))
+        return None
+
+    def printed_text(self) -> str:
+        """Return what came instead of an answer, on one line."""
+        heard = next((text.strip() for text in self.heard if text.strip()), b"").decode("utf-8", "replace")
+        return _join_lines(heard.replace(f"{self.mark} :", "").replace(self.mark, ""))
+
+    def log_text(self) -> str:
+        """Return the client's own log on one line; all its output if it keeps no log."""
+        try:
+            return _join_lines(self._log.read_text(errors="replace"))
+        except OSError:
+            return self.printed_text()
+
+    def _pass_unless_terminal(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
+        """Pass the first answer on. Raises ProbeError if a terminal echoes, adds CR or joins the outputs."""
+        seen, mark = b"", self.mark.encode()
+        for is_stderr, data in received:
+            if not is_stderr:
+                seen = (seen + data)[-_SHOWN:]
+                if seen.count(mark) > 2 or re.search(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark), seen):
+                    raise errors.ProbeError(
+                        f"{self.host_name}: {self.program} goes through a terminal, joins both outputs or "
+                        "labels lines. Leave out the option for that (-t, -it, --pty, --tty, --label)."
+                    )
+            yield is_stderr, data
+
+
+class ClientStream(Stream):
+    """A command running through a client; see Stream."""
+
+    def __init__(
+        self, connection: CommandConnection, command: str, idle_timeout_s: float, limit_s: float, stdin: bytes
+    ) -> None:
+        self._session = session = connection._take_session(last=True)
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
+        self._connection, self._mark = connection, session.mark
+        if not connection.client.ends_input:
+            command = shell.run_until_stop(command, len(stdin))
+        try:  # at once, so that a stop before the first line is read finds the command running
+            head = shell.render_command(command, connection._env, session.mark, last=True)
+            session.write_all(head, time.monotonic() + idle_timeout_s)
+        except TimeoutError:
+            connection._end_session(session)
+            raise LinkError(
+                f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
+            ) from None
+
+    def stop(self) -> None:
+        """See Stream.stop."""
+        if not self._connection.client.ends_input:
+            self._session.write_if_open(shell.STOP)
+        self._session.close_stdin()
+
+    def _receive(self) -> Iterator[tuple[bool, bytes]]:
+        process = self._session
+        if not self._connection.client.ends_input:
+            process.heartbeat = b"\n"
+        try:
+            for piece in process.exchange(
+                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+            ):
+                if self._connection._closed:
+                    break
+                yield piece
+            self._session.ended_with = process.wait(self._idle_timeout_s)
+        except TimeoutError:
+            raise self._time_limit_error() from None
+        self._session.heard = (bytes(self._tail),)
+        raise self._connection._broken_link_error(self._session)
+
+    def _end_command(self, *, given_up: bool) -> None:
+        at_once = given_up or self.exit_code is not None
+        self._connection._end_session(self._session, _GRACE_S if at_once else _STOP_GRACE_S)
+
+
+def _join_lines(text: str) -> str:
+    return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
+
+
+def _append_output(log: str) -> str:
+    return f": {log.rstrip('.?!')}" if log else ""
+
+
+_ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
+    "auth": errors.AuthError,
     "connect": UnreachableError,
-    "host-key": HostKeyError,
+    "host-key": errors.HostKeyError,
     "passing": partial(UnreachableError, passing=True),
-    "probe": ProbeError,
+    "probe": errors.ProbeError,
 }
 # By program what it prints, the word of the error that it means, and perhaps what to do about it.
 _SIGNS = {
-    program: [Sign(text, _ERRORS[word], *remedy) for text, word, *remedy in signs]
+    program: [(text, _ERRORS[word], "".join(remedy)) for text, word, *remedy in signs]
     for programs, signs in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
     for program in programs.split()
 }
@@ -539,14 +483,9 @@ _NO_SESSION = 255  # ssh's own exit code
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
     """Return the user's own ssh, for what paramiko lacks. Raises UnreachableError if there is no ssh."""
-
-    def words(mark: str, folder: Path) -> tuple[str, ...]:
-        ssh = _ssh_command(host, timeout_s, folder)
-        return (ssh[0], "-E", str(folder / f"{mark}.log"), *ssh[1:], shell.LOADER + mark)
-
     return Client(
         program="ssh",
-        command_line=words,
+        command_line=partial(_ssh_command, host, timeout_s),
         by_hand=f"`{manual_command(host)}`.",
         signs=_SIGNS[Via.OPENSSH],
         answer_timeout_s=timeout_s + _USER_ACTS_S,
@@ -557,8 +496,8 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
     )
 
 
-def _ssh_command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
-    """Return the ssh command up to the host's name, with what the inventory overrides."""
+def _ssh_command(host: Host, timeout_s: float, mark: str, folder: Path) -> tuple[str, ...]:
+    """Return the ssh command, with what the inventory overrides."""
     ssh = shutil.which("ssh")
     if ssh is None:
         raise UnreachableError(f"{host.name}: `via: openssh` needs the ssh program, and PATH leads to none.")
@@ -582,7 +521,7 @@ def _ssh_command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
     unwanted = {"forkafterauthentication": "no", "sessiontype": "default", "stdinnull": "no"}
     settings |= {key: value for key, value in unwanted.items() if own_settings.get(key, (value,)) != (value,)}
     return (
-        ssh,
+        *(ssh, "-E", str(folder / f"{mark}.log")),
         *(("-F", file) if file else ()),
         *(word for name, value in settings.items() for word in ("-o", f"{name}={value}")),
         *(("-o", "IdentitiesOnly=yes") if host.identity_files else ()),
@@ -590,7 +529,7 @@ def _ssh_command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
         *(("-J", ",".join(host.jump)) if host.jump else ()),
         *(("-p", str(host.port)) if host.port else ()),
         *(("-l", host.user) if host.user else ()),
-        *("--", host.address),
+        *("--", host.address, shell.LOADER + mark),
     )
 
 
@@ -602,7 +541,7 @@ def choose_client(host: Host, timeout_s: float) -> Client:
     program = os.path.basename((*host.command, "sh")[0])  # noqa: PTH119
     return Client(
         program=program,
-        command_line=lambda mark, _: client_command(host, shell.loader_command(mark)),
+        command_line=lambda mark, _: client_command(host, ("/bin/sh", "-c", shell.SCRIPT, mark)),
         by_hand=f"`{manual_command(host)}`." + _WORKS * (not local),
         answer_timeout_s=timeout_s,
         signs=_SIGNS.get(program, ()),

@@ -32,9 +32,9 @@ def _connect(host: Host, timeout_s: float) -> Connection:
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
-        return SshConnection.open(host, timeout_s)
+        return SshConnection(host, timeout_s)
     from fleet.remote.command import CommandConnection, choose_client  # noqa: PLC0415  see above
 
     client = choose_client(host, timeout_s)
     _log.info("%s: connecting through a program; by hand: %s", host.name, client.by_hand)
-    return CommandConnection.open(host, client)
+    return CommandConnection(host, client)

@@ -6,18 +6,13 @@ import math
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 from fleet.model import Host
-from fleet.remote.output import Completed, RefusedError
+from fleet.remote.output import Completed, RefusedError, Stream
 from fleet.remote.shell import assign_variables, posix_cksum, put_command
-from fleet.remote.stream import Stream
-
-if TYPE_CHECKING:
-    from fleet.remote.ssh.sftp import SftpChannel
 
 
 class Connection(abc.ABC):
@@ -74,42 +69,60 @@ class Connection(abc.ABC):
         self.close()
 
 
+class SftpChannel:
+    """An open file transfer by paramiko's `client`. Raises RefusedError. limit: wraps every operation."""
+
+    def __init__(self, client: Any, limit: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
+        self._client = client
+        self._limit = limit
+
+    def write(self, path: str, data: bytes, mode: int) -> None:
+        """Create the file, which must not exist. Raises RefusedError if its size is not that of `data`."""
+        with self._limit():
+            with self._client.open(path, "wx") as file:
+                file.chmod(mode)
+                file.set_pipelined(True)
+                file.write(data)
+            size = self._client.stat(path).st_size
+        if size != len(data):
+            raise RefusedError(f"{size} of {len(data)} bytes arrived")
+
+    def read(self, path: str) -> bytes:
+        """Return the whole file."""
+        with self._limit(), self._client.open(path, "rb") as file:
+            return bytes(file.read())
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file; fails if `new` exists."""
+        with self._limit():
+            self._client.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        with self._limit():
+            self._client.remove(path)
+
+
 _NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
 
 
-@dataclass(slots=True)
 class MinimalPut:
     """One file to put on a host."""
 
-    _run: Callable[..., Completed]
-    _sftp: "SftpChannel | None"
-    _data: bytes
-    _path: str
-    _mode: int
-    _new: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._new = f"{self._path}.{os.urandom(8).hex()}"
+    def __init__(
+        self, run: Callable[..., Completed], sftp: SftpChannel | None, data: bytes, path: str, mode: int
+    ) -> None:
+        self._run, self._sftp, self._data, self._path, self._mode = run, sftp, data, path, mode
+        self._new = f"{path}.{os.urandom(8).hex()}"
 
     def put(self) -> Completed:
         """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr has the reason."""
         if self._is_there():
             return Completed(0, b"", b"")
         sent = self._send()
-        if sent.exit_code != 0:
-            return sent
-        if not self._has_arrived(sent, self._new):
-            return self._remove_and_fail(
-                self._new, "it did not arrive whole (its bytes were read back and compared)"
-            )
-        placed = self._run_step("place")
-        if placed.exit_code == _COPIED and not self._has_arrived(placed, self._path):
-            return self._remove_and_fail(self._path, "its copy is not whole")
-        if placed.exit_code in (0, _COPIED):
-            return Completed(0, b"", b"")
-        return self._rename_by_sftp(placed)
+        return self._place(sent) if sent.exit_code == 0 else sent
 
     def _is_there(self) -> bool:
         """Report whether the same file is already there and is ours. Anything else there is removed."""
@@ -123,12 +136,8 @@ class MinimalPut:
 
     def _run_step(self, step: str, stdin: bytes = b"") -> Completed:
         """Run a function of `minimal_put.sh`."""
-        settings = {
-            "NEW": self._new,
-            "TO": self._path,
-            "MODE": f"{self._mode:o}",
-            "SIZE": str(len(self._data)),
-        }
+        size, mode = str(len(self._data)), f"{self._mode:o}"
+        settings = {"NEW": self._new, "TO": self._path, "MODE": mode, "SIZE": size}
         text = Path(__file__).with_name("minimal_put.sh").read_text(encoding="utf-8")
         return self._run(f"{assign_variables(settings)}\n{text}\n{step}", stdin=stdin)
 
@@ -157,23 +166,27 @@ class MinimalPut:
         except RefusedError:
             return False
 
-    def _rename_by_sftp(self, failed: Completed) -> Completed:
-        try:
-            if self._sftp is not None:
-                self._sftp.rename(self._new, self._path)
+    def _place(self, sent: Completed) -> Completed:
+        """Rename what was sent, or copy it, if it has arrived; else remove it."""
+        path, why = self._new, b"it did not arrive whole (its bytes were read back and compared)"
+        failed = Completed(1, b"", why)
+        if self._has_arrived(sent, path):
+            failed = placed = self._run_step("place")
+            copied = placed.exit_code == _COPIED
+            if placed.exit_code == 0 or (copied and self._has_arrived(placed, self._path)):
                 return Completed(0, b"", b"")
-        except RefusedError as err:
-            failed = Completed(1, b"", failed.stderr + f"SFTP cannot rename it: {err}".encode())
-        self._remove(self._new)
-        return failed
-
-    def _remove_and_fail(self, path: str, why: str) -> Completed:
+            if copied:
+                path, failed = self._path, Completed(1, b"", b"its copy is not whole")
+            elif self._sftp is not None:
+                try:
+                    self._sftp.rename(self._new, self._path)
+                    return Completed(0, b"", b"")
+                except RefusedError as err:
+                    failed = Completed(1, b"", placed.stderr + f"SFTP cannot rename it: {err}".encode())
         self._remove(path)
-        return Completed(1, b"", why.encode())
+        return failed
 
     def _remove(self, path: str) -> None:
         if self._run(f"rm -f {shlex.quote(path)}").exit_code != 0 and self._sftp is not None:
-            try:
+            with contextlib.suppress(RefusedError):
                 self._sftp.remove(path)
-            except RefusedError:
-                return

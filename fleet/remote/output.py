@@ -1,9 +1,11 @@
-"""Keeps a command's output within bounds: all of it, its lines, or its tail. Pure: no input or output."""
+"""Keeps the output of a command within bounds: all of it, its lines, or its tail. Reads its marks."""
 
+import abc
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from fleet.errors import LinkError
 
@@ -37,24 +39,19 @@ def timeout_message(host_name: str, timeout_s: float) -> str:
     )
 
 
-def start_line(mark: str) -> bytes:
-    """Return what the loader prints before a command, with the newline before it."""
-    return b"\n%b%b\n" % (mark.encode(), _BEGINS)
-
-
 class Answer:
     """The output of one command on one stream, between its marks, at most RUN_LIMIT_BYTES."""
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
-        self._data = bytearray()
+        self.data = bytearray()  # since the command started, if it has
         self._mark = f"\n{mark}".encode()
         self._searched = 0
 
     def feed(self, data: bytes) -> None:
         """Add `data`. Raises LinkError beyond the limit."""
-        self._data += data
-        if len(self._data) > RUN_LIMIT_BYTES:
+        self.data += data
+        if len(self.data) > RUN_LIMIT_BYTES:
             raise LinkError(
                 f"{self.host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20} MiB, so we stopped "
                 "listening. Log in by hand and see what the host prints (a login script in a loop?)."
@@ -63,20 +60,16 @@ class Answer:
     def split_at_mark(self) -> tuple[bytes, bytes] | None:
         """Return the output between the marks and the rest of the last mark's line; None until then."""
         while True:
-            mark_offset = self._data.find(self._mark, self._searched)
-            newline = -1 if mark_offset < 0 else self._data.find(b"\n", mark_offset + len(self._mark))
+            mark_offset = self.data.find(self._mark, self._searched)
+            newline = -1 if mark_offset < 0 else self.data.find(b"\n", mark_offset + len(self._mark))
             if newline < 0:
-                self._searched = max(0, len(self._data) - len(self._mark)) if mark_offset < 0 else mark_offset
+                self._searched = max(0, len(self.data) - len(self._mark)) if mark_offset < 0 else mark_offset
                 return None
-            rest = bytes(self._data[mark_offset + len(self._mark) : newline])
+            rest = bytes(self.data[mark_offset + len(self._mark) : newline])
             if rest != _BEGINS:
-                return bytes(self._data[:mark_offset]), rest
-            del self._data[: newline + 1]
+                return bytes(self.data[:mark_offset]), rest
+            del self.data[: newline + 1]
             self._searched = 0
-
-    def bytes(self) -> bytes:
-        """Return what was fed, since the command started if it has."""
-        return bytes(self._data)
 
 
 def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
@@ -104,68 +97,128 @@ def parse_exit_code(word: bytes) -> int:
     return int(word) if _EXIT_CODE.fullmatch(word.strip()) else 126
 
 
-class Lines:
-    """Splits what is fed into lines without their newline, each at most LINE_LIMIT_BYTES."""
+class Stream(abc.ABC):
+    """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
 
-    def __init__(self, host_name: str) -> None:
+    Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`, the command runs
+    longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Otherwise it ends
+    with the command; then `exit_code` and `stderr` (the last 64 KiB) are set. Leaving the context stops
+    the command.
+
+    _mark: what the host prints on both outputs before and after the command's own. _stdin: to feed it.
+    """
+
+    _mark: str
+
+    def __init__(self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes) -> None:
+        self.exit_code: int | None = None
+        self.stderr = b""
         self._host_name = host_name
-        self._begun = bytearray()
-        self._begun_at = 0.0
+        self._idle_timeout_s = idle_timeout_s
+        self._limit_s = limit_s
+        self._stdin = stdin
+        self._deadline = time.monotonic() + limit_s
+        self._line = bytearray()  # that has begun
+        self._line_began = 0.0
+        self._tail = bytearray()  # of stderr
+        self._has_begun = False
+        self._marked: int | None = None  # the exit code beside the mark
+        self._blank = False  # whether an empty line is held back
+        self._over = False
+        self._given_up = False
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Add `data` and return the lines it completes. Raises LinkError for a line too long or too slow."""
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """Close the command's stdin, the agent's order to end. Thread-safe; may be called twice."""
+
+    @abc.abstractmethod
+    def _receive(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is it stderr, data) to the end of both; set the exit code if no mark has it."""
+
+    @abc.abstractmethod
+    def _end_command(self, *, given_up: bool) -> None:
+        """End the command, at once if it was given up."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for is_stderr, data in self._receive():
+                if is_stderr:
+                    self._tail += data
+                    del self._tail[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
+                else:
+                    yield from self._lines_before_mark(self._complete_lines(data))
+                mark = f"\n{self._mark}\n".encode()
+                if self._marked is not None and (mark_offset := self._tail.find(mark)) >= 0:
+                    del self._tail[mark_offset:]
+                    self.exit_code = self._marked
+                    return
+        except LinkError:
+            self._given_up = True
+            raise
+        finally:
+            tail = bytes(self._tail[-STDERR_TAIL_BYTES:])
+            self.stderr = tail.rpartition(f"\n{self._mark} :\n".encode())[2]
+        yield from self._lines_before_mark([bytes(self._line)] if self._line else [])
+        if self._blank and self._marked is None:
+            yield b""
+
+    def _complete_lines(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` completes. Raises LinkError for a line too long or too slow."""
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
-            self._begin(piece)
-            lines.append(self._end())
-        self._begin(rest)
+            self._begin_line(piece)
+            lines.append(bytes(self._line))
+            self._line.clear()
+        self._begin_line(rest)
         return lines
 
-    def rest(self) -> list[bytes]:
-        """Return the unterminated last line, if there is one."""
-        return [self._end()] if self._begun else []
-
-    def _begin(self, piece: bytes) -> None:
-        if not self._begun:
-            self._begun_at = time.monotonic()
-        elif time.monotonic() - self._begun_at > LINE_TIMEOUT_S:
+    def _begin_line(self, piece: bytes) -> None:
+        if not self._line:
+            self._line_began = time.monotonic()
+        elif time.monotonic() - self._line_began > LINE_TIMEOUT_S:
             raise LinkError(
                 f"{self._host_name}: a line that the host began is not complete after {LINE_TIMEOUT_S:g} s; "
                 "the command was given up."
             )
-        self._begun += piece
-        if len(self._begun) > LINE_LIMIT_BYTES:
+        self._line += piece
+        if len(self._line) > LINE_LIMIT_BYTES:
             raise LinkError(
                 f"{self._host_name}: the host sent a line longer than {LINE_LIMIT_BYTES >> 20} MiB, "
                 "which is not how a fleet agent speaks; the command was given up.",
                 passing=False,
             )
 
-    def _end(self) -> bytes:
-        line = bytes(self._begun)
-        self._begun.clear()
-        return line
+    def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines between the marks; the last mark has the exit code and an empty line before it."""
+        for line in lines:
+            if self._marked is not None:
+                return
+            if not self._has_begun:
+                self._has_begun = line == f"{self._mark} :".encode()
+                continue
+            if line.startswith(mark := f"{self._mark} ".encode()):
+                self._marked = parse_exit_code(line[len(mark) :])
+                return
+            if self._blank:
+                yield b""
+            self._blank = not line
+            if line:
+                yield line
 
+    def __enter__(self) -> Self:
+        return self
 
-class Tail:
-    """The last STDERR_TAIL_BYTES of what is fed."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._over:
+            return
+        self._over = True
+        self.stop()
+        self._end_command(given_up=kind is not None or self._given_up)
 
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """Add `data` and forget what is too old."""
-        self._data += data
-        del self._data[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
-
-    def cut_at_mark(self, mark: str) -> bool:
-        """Report whether the mark has come; drop it and what follows."""
-        mark_offset = self._data.find(f"\n{mark}\n".encode())
-        if mark_offset >= 0:
-            del self._data[mark_offset:]
-        return mark_offset >= 0
-
-    def bytes(self) -> bytes:
-        """Return the last STDERR_TAIL_BYTES."""
-        return bytes(self._data[-STDERR_TAIL_BYTES:])
+    def _time_limit_error(self) -> LinkError:
+        if time.monotonic() >= self._deadline:
+            late = f"was still running after {self._limit_s:g} s, its time limit."
+        else:
+            late = f"printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
+        return LinkError(f"{self._host_name}: the command {late}")

@@ -14,11 +14,6 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
 
 
-def loader_command(mark: str) -> tuple[str, ...]:
-    """Return the loader as words, for a connection without a login shell."""
-    return ("/bin/sh", "-c", SCRIPT, mark)
-
-
 def feed_bytes(command: str, size: int) -> str:
     """Return the command with the next `size` bytes as its stdin, without waiting for end-of-file.
 
@@ -44,24 +39,18 @@ def new_mark() -> str:
     return f"fleet-{os.urandom(8).hex()}"
 
 
-def render_last_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
-    """Return the loader's input for a last command, whose stdin follows. A link cut before runs nothing."""
-    return f"{_export_and_run(command, env)}{mark}\n".encode(errors="surrogateescape")
+def render_command(command: str, env: Mapping[str, str], mark: str, *, last: bool = False) -> bytes:
+    """Return the loader's input for a command without stdin, after which it waits for another.
 
-
-def render_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
-    """Return the loader's input for a command without stdin, after which it waits for more."""
-    return f"{_export_and_run(command, env)}ask {mark}\n".encode(errors="surrogateescape")
+    last: it waits for none, and stdin follows. A link that is cut before the mark runs nothing.
+    """
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+    return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(errors="surrogateescape")
 
 
 def assign_variables(settings: Mapping[str, str]) -> str:
     """Return one line that sets the variables of a script that follows."""
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-
-
-def _export_and_run(command: str, env: Mapping[str, str]) -> str:
-    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
-    return f"{exports}{command}\n"
 
 
 def posix_cksum(data: bytes) -> str:

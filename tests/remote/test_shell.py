@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fleet.remote.shell import LOADER, new_mark, render_command, render_last_command
+from fleet.remote.shell import LOADER, new_mark, render_command
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
 
@@ -24,7 +24,7 @@ SHELLS = {
 
 def remote_command(command, env):
     mark = new_mark()
-    return mark, LOADER + mark, render_last_command(command, env, mark)
+    return mark, LOADER + mark, render_command(command, env, mark, last=True)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -58,10 +58,10 @@ def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_pat
     assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark} :\n\n{mark}\n")
 
 
-@pytest.mark.parametrize("way", [render_last_command, render_command])
-def test_a_command_cut_on_its_way_does_not_run(tmp_path, way):
+@pytest.mark.parametrize("last", [False, True])
+def test_a_command_cut_on_its_way_does_not_run(tmp_path, last):
     mark = new_mark()
-    text, head = LOADER + mark, way("touch ran; touch ran-too", {}, mark)
+    text, head = LOADER + mark, render_command("touch ran; touch ran-too", {}, mark, last=last)
     for length in range(len(head)):
         done = subprocess.run(["sh", "-c", text], input=head[:length], cwd=tmp_path, check=False)
         assert done.returncode == 126
@@ -75,7 +75,7 @@ def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell
     sent = [
         render_command('printf %s "$PLAIN"; cat; echo told >&2; exit 3', ENV, mark),
         render_command('cd /; lost=1; echo "${PLAIN-unset}"', {}, mark),
-        render_last_command('pwd; echo "${lost-unset}"; cat; exit 7', {}, mark),
+        render_command('pwd; echo "${lost-unset}"; cat; exit 7', {}, mark, last=True),
     ]
     program = [shell, "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(

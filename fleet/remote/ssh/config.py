@@ -12,16 +12,17 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
 from fleet.model import Host, HostKeyPolicy
+from fleet.remote.ssh.known_hosts import matches_pattern, read_stamp
 
 _NOT_HONOURED = {
     "certificatefile": "CertificateFile (a certificate named KEY-cert.pub beside its key is)",
@@ -94,32 +95,37 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
 
 def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    address = _read(host, read_address, _get_last(settings, "hostname", name), "HostName")
-    real_port = port or int(_get_last(settings, "port", "22"))
-    real_user = _read(host, read_user, user or _get_last(settings, "user", "") or getpass.getuser(), "User")
-    alias = _get_last(settings, "hostkeyalias", "")
-    agent = _get_last(settings, "identityagent", "SSH_AUTH_SOCK")
-    ignored = [name for key, name in _NOT_HONOURED.items() if _get_last(settings, key, "none") != "none"]
-    notes = [f"ssh_config: {name} is not honoured" for name in ignored]
+    expand = os.path.expanduser  # ~user, too
+
+    def get(key: str, default: str = "none") -> str:
+        return (settings.get(key) or (default,))[-1]
+
+    def list_files(key: str, default: str) -> tuple[str, ...]:
+        return tuple(expand(file) for file in split_files(get(key, default)) if file != "none")
+
+    address = _read(host, read_address, get("hostname", name), "HostName")
+    real_port = port or int(get("port", "22"))
+    real_user = _read(host, read_user, user or get("user", "") or getpass.getuser(), "User")
+    agent, jump, command = get("identityagent", "SSH_AUTH_SOCK"), get("proxyjump"), get("proxycommand")
+    notes = [
+        f"ssh_config: {name} is not honoured" for key, name in _NOT_HONOURED.items() if get(key) != "none"
+    ]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
-    jump, command = _get_last(settings, "proxyjump", "none"), _get_last(settings, "proxycommand", "none")
-    timeout = _get_last(settings, "connecttimeout", "none")
+    timeout = get("connecttimeout")
     return Endpoint(
         name=name,
         address=address,
         port=real_port,
         user=real_user,
-        inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
-        identity_files=tuple(os.path.expanduser(file) for file in settings.get("identityfile", ())),  # noqa: PTH111
-        only_these=_get_last(settings, "identitiesonly", "no") in ("yes", "true"),
+        inventory_files=tuple(map(expand, host.identity_files)),
+        identity_files=tuple(map(expand, settings.get("identityfile", ()))),
+        only_these=get("identitiesonly") in ("yes", "true"),
         use_agent=agent != "none",
-        host_key_name=alias or known_hosts_name(address, real_port),
+        host_key_name=get("hostkeyalias", "") or known_hosts_name(address, real_port),
         host_key=host.host_key,
-        user_known_hosts=_list_files(
-            settings, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
-        ),
-        global_known_hosts=_list_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
+        user_known_hosts=list_files("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"),
+        global_known_hosts=list_files("globalknownhostsfile", "/etc/ssh/ssh_known_hosts"),
         proxy_command=None if command == "none" else command,
         jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
@@ -140,18 +146,6 @@ def known_hosts_name(address: str, port: int) -> str:
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
-def _get_last(settings: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
-    values = settings.get(key, ())
-    return values[-1] if values else default
-
-
-def _list_files(
-    settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]
-) -> tuple[str, ...]:
-    files = split_files(_get_last(settings, key, " ".join(default)))
-    return tuple(os.path.expanduser(file) for file in files if file != "none")  # noqa: PTH111
-
-
 def split_files(text: str) -> list[str]:
     """Split files as `ssh -G` prints them: "/a b/known_hosts ~/c" -> ["/a b/known_hosts", "~/c"]."""
     return re.split(r" +(?=[/~])", text) if text else []
@@ -168,6 +162,7 @@ _FILES_AT_MOST = 200  # of an ssh_config, included ones too
 _alike: dict[tuple[object, ...], dict[str, tuple[str, ...]] | None] = {}
 _alike_guard = threading.Lock()
 _SEPARATOR = "\x1f"  # stands in no setting
+_ANY_COMMAND = ("-o", "RemoteCommand=true")  # ForkAfterAuthentication is an error without
 _TOKEN = re.compile(r"%|\$\{")
 
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
@@ -183,9 +178,9 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
     try:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
-        changed_ns = tuple(map(_modification_time_ns, files))
-        settings = _ask_for_all_alike(ssh, name, user, file, changed_ns)
-        return _ask_ssh(ssh, name, user, port, file, changed_ns) if settings is None else settings
+        stamps = tuple(map(read_stamp, files))
+        settings = _ask_for_all_alike(ssh, name, user, file, stamps)
+        return _ask_ssh(ssh, name, user, port, file, stamps) if settings is None else settings
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
@@ -198,28 +193,17 @@ def user_file() -> Path:
     return Path("~/.ssh/config").expanduser()
 
 
-def _modification_time_ns(file: str) -> int:
-    try:
-        return os.stat(file).st_mtime_ns  # noqa: PTH116
-    except OSError:
-        return 0
-
-
 def _ask_for_all_alike(
-    ssh: str, name: str, user: str | None, file: str | None, changed_ns: tuple[int, ...]
+    ssh: str, name: str, user: str | None, file: str | None, stamps: tuple[object, ...]
 ) -> Settings | None:
-    """Ask `ssh -G` once for all names that match the same `Host` lines; None where more depends on the name.
-
-    The port is left out: without tokens no setting depends on it.
-    """
-    lines = _read_host_lines(file, changed_ns)
-    if lines is None or name in lines.names or name != name.lower():
+    """Ask `ssh -G` once for names that match the same `Host` lines; None where more depends on the name."""
+    names, patterns = _read_host_lines(file, stamps) or ({name}, ())
+    if name in names or name != name.lower():
         return None
-    key = (ssh, user, file, changed_ns, *(pattern.fullmatch(name) is None for pattern in lines.patterns))
+    key = (ssh, user, file, stamps, *(matches_pattern(name, pattern) for pattern in patterns))
     with _alike_guard:
         if key not in _alike:
-            command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
-            settings = _run_ssh([*command, "-o", "RemoteCommand=true"], name)
+            settings = _run_ssh(ssh, name, user, None, file, *_ANY_COMMAND)
             _alike[key] = None if _depends_on_name(settings, name) else settings
         shared = _alike[key]
     return shared and {**shared, "hostname": (name,)}
@@ -237,16 +221,11 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     )
 
 
-class _HostLines(NamedTuple):
-    """Words of the `Host` lines of a configuration: whole names, and patterns with `*` or `?`."""
-
-    names: frozenset[str]
-    patterns: tuple[re.Pattern[str], ...]
-
-
 @lru_cache(maxsize=16)
-def _read_host_lines(file: str | None, _changed_ns: tuple[int, ...]) -> _HostLines | None:
-    """Read the `Host` lines, of included files too; None if there is a `Match`, or a word that is quoted."""
+def _read_host_lines(
+    file: str | None, _stamps: tuple[object, ...]
+) -> tuple[Collection[str], Collection[str]] | None:
+    """Return names and patterns of all `Host` lines; None if there is a `Match`, or a word that is quoted."""
     folder = user_file().parent
     pending = (
         [(Path(file), folder)] if file else [(user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
@@ -259,39 +238,38 @@ def _read_host_lines(file: str | None, _changed_ns: tuple[int, ...]) -> _HostLin
             continue
         except (OSError, ValueError):
             return None
-        for keyword, value in map(_split, text.split("\n")):
-            if keyword == "match" or (keyword in ("include", "host") and re.search(r"[\"'\\$%]", value)):
-                return None
-            if keyword == "host":
-                words |= dict.fromkeys(word.removeprefix("!") for word in value.split())
-            elif keyword == "include":
-                globs = [str(folder / Path(word).expanduser()) for word in value.split()]
-                pending += [(Path(name), folder) for pattern in globs for name in glob(pattern)]  # noqa: PTH207
+        for keyword, value in (match.groups() for match in map(_LINE.fullmatch, text.split("\n")) if match):
+            match keyword.lower():
+                case "match":
+                    return None
+                case "include" | "host" if re.search(r"[\"'\\$%]", value):
+                    return None
+                case "host":
+                    words |= dict.fromkeys(word.removeprefix("!") for word in value.split())
+                case "include":
+                    globs = [str(folder / Path(word).expanduser()) for word in value.split()]
+                    pending += [(Path(name), folder) for pattern in globs for name in glob(pattern)]  # noqa: PTH207
         if len(pending) > _FILES_AT_MOST:
             return None
-    wild = [word for word in words if "*" in word or "?" in word]
-    patterns = (re.escape(word).replace(r"\*", ".*").replace(r"\?", ".") for word in wild)
-    return _HostLines(frozenset(words), tuple(map(re.compile, patterns)))
+    patterns = [word for word in words if "*" in word or "?" in word]
+    return words.keys(), patterns
 
 
 @lru_cache(maxsize=4096)  # a jump host serves many hosts
 def _ask_ssh(
-    ssh: str, name: str, user: str | None, port: int | None, file: str | None, _changed_ns: tuple[int, ...]
+    ssh: str, name: str, user: str | None, port: int | None, file: str | None, _stamps: tuple[object, ...]
 ) -> Settings:
     """Ask `ssh -G`; ask again with the tokens it left, in settings where it does replace them."""
-    command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
-    command += ["-p", str(port)] if port else []
-    # with a command, since ForkAfterAuthentication is an error without
-    settings = _run_ssh([*command, "-o", "RemoteCommand=true"], name)
+    settings = _run_ssh(ssh, name, user, port, file, *_ANY_COMMAND)
     paths = settings.get("identityfile", ())
     hops = [settings.get(key, ("none",))[-1] for key in _HOP_TOKENS]
     if not any(_TOKEN.search(text) for text in (*paths, *hops)):
         return settings
-    command += ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
+    options = ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
     if any(map(_TOKEN.search, paths)):
         quoted_paths = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
-        command += ["-o", f'ControlPath="{quoted_paths}"']
-    replaced = _run_ssh(command, name)
+        options += ["-o", f'ControlPath="{quoted_paths}"']
+    replaced = _run_ssh(ssh, name, user, port, file, *options)
     if any(map(_TOKEN.search, paths)):
         paths = tuple(replaced["controlpath"][0].split(_SEPARATOR))
     hops = replaced["remotecommand"][0].split(_SEPARATOR)
@@ -302,10 +280,14 @@ def _ask_ssh(
     }
 
 
-def _run_ssh(command: Sequence[str], name: str) -> dict[str, tuple[str, ...]]:
+def _run_ssh(
+    ssh: str, name: str, user: str | None, port: int | None, file: str | None, *options: str
+) -> dict[str, tuple[str, ...]]:
+    command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
+    command += ["-p", str(port)] if port else []
     try:
         done = subprocess.run(
-            [*command, "--", name],
+            [*command, *options, "--", name],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SSH_G_TIMEOUT_S,
@@ -357,9 +339,3 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
             "Install OpenSSH's client, or write it without."
         )
     return {**settings, "proxycommand": (settings.get("proxycommand", ("none",))[-1].replace("%%", "%"),)}
-
-
-def _split(line: str) -> tuple[str, str]:
-    """Split a line of ssh_config into its keyword, in lower case, and its value."""
-    match = _LINE.fullmatch(line)
-    return (match[1].lower(), match[2]) if match else ("", "")

@@ -7,9 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Iterator
-from typing import Self
 
-import fabric
 import paramiko
 from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import ChannelException, SSHException
@@ -17,46 +15,39 @@ from paramiko.ssh_exception import ChannelException, SSHException
 from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
 from fleet.remote import shell
-from fleet.remote.connection import Connection
-from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
+from fleet.remote.connection import Connection, SftpChannel
+from fleet.remote.output import Answer, Completed, RefusedError, Stream, collect_answer, timeout_message
 from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
-from fleet.remote.ssh.sftp import SftpChannel, open_sftp
-from fleet.remote.stream import Stream
 
 _log = logging.getLogger(__name__)
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
+_SFTP_OPENS_S = 15.0  # a host whose SFTP does not answer counts as having none
+LOST = (SSHException, paramiko.SFTPError, EOFError, OSError)
 
 
 class SshConnection(Connection):
     """An open SSH session with one host."""
 
-    def __init__(self, host: Host, link: fabric.Connection, notes: tuple[str, ...]) -> None:
+    def __init__(self, host: Host, timeout_s: float) -> None:
+        """Dial `host`. Raises UnreachableError, HostKeyError or AuthError."""
         super().__init__(host)
-        self.notes = notes
-        self._link = link
-        self._transport: paramiko.Transport = link.transport
+        self._link, self.notes = dial(host, timeout_s)
+        self._transport: paramiko.Transport = self._link.transport
         self.banner = self._transport.remote_version
         self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
         self._closed = False
-
-    @classmethod
-    def open(cls, host: Host, timeout_s: float) -> Self:
-        """Dial `host`. Raises UnreachableError, HostKeyError or AuthError."""
-        return cls(host, *dial(host, timeout_s))
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
         with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
             channel, mark = self._take_shell(timeout_s)
             try:
-                text = (shell.render_last_command if stdin else shell.render_command)(
-                    command, self._env, mark
-                )
+                text = shell.render_command(command, self._env, mark, last=bool(stdin))
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
                 received = _exchange(channel, text + stdin, deadline, goes_on=not stdin)
                 if (done := collect_answer(received, out, err)) is None:
-                    return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
+                    return Completed(self._exit_code(channel, deadline), bytes(out.data), bytes(err.data))
                 if not stdin:
                     self._shell = (channel, mark)
                 return done
@@ -73,21 +64,31 @@ class SshConnection(Connection):
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
         """Open a file transfer while the block runs; None if the host has none."""
+        too_late = f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
 
-        def limit() -> contextlib.AbstractContextManager[object]:
-            return self._limit(
-                timeout_s, f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
-            )
+        @contextlib.contextmanager
+        def limit() -> Iterator[None]:
+            with self._limit(timeout_s, too_late):
+                try:
+                    yield
+                except LOST as err:
+                    if not self._transport.is_active():
+                        raise
+                    raise RefusedError(str(err) or type(err).__name__) from err
 
-        with limit():
-            opened = open_sftp(self._transport, limit)
-        outcome = "sftp opened" if opened else "no sftp there; files go through the shell"
-        _log.info("%s: %s", self.host_name, outcome)
+        with self._limit(timeout_s, too_late):
+            channel = self._transport.open_session(timeout=_SFTP_OPENS_S)
+            channel.settimeout(_SFTP_OPENS_S)
+        opened = None
         try:
+            with contextlib.suppress(RefusedError), limit():
+                channel.invoke_subsystem("sftp")
+                opened = SftpChannel(paramiko.SFTPClient(channel), limit)
+            outcome = "sftp opened" if opened else "no sftp there; files go through the shell"
+            _log.info("%s: %s", self.host_name, outcome)
             yield opened
         finally:
-            if opened is not None:
-                opened.close()
+            _close_channel(channel)
 
     def close(self) -> None:
         """See Connection.close."""
@@ -151,13 +152,11 @@ class SshConnection(Connection):
             why = str(error) or type(error).__name__
             return f"{self.host_name}: the host ended the command's channel: {why}."
         cause = transport.get_exception() or error
-        match cause:
-            case EOFError():
-                description = "the connection was cut (end of file)"
-            case TimeoutError():
-                description = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
-            case _:
-                description = str(cause) or type(cause).__name__
+        description = str(cause) or type(cause).__name__
+        if isinstance(cause, EOFError):
+            description = "the connection was cut (end of file)"
+        elif isinstance(cause, TimeoutError):
+            description = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
         return (
             f"{self.host_name}: the SSH session broke: {description}. What the command did is unknown. "
             "Is the host still up, and the network between?"
@@ -175,7 +174,7 @@ class SshStream(Stream):
         late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
         with connection._limit(idle_timeout_s, late):
             self._channel, self._mark = connection._take_shell(idle_timeout_s)
-            head = shell.render_last_command(command, connection._env, self._mark)
+            head = shell.render_command(command, connection._env, self._mark, last=True)
             for begin in range(0, len(head), _SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + _SLICE_BYTES])
 
@@ -210,7 +209,6 @@ class SshStream(Stream):
 _SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
 _READ_BYTES = 256 << 10
 _WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
-LOST = (SSHException, EOFError, OSError)
 
 
 def _start_command(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:

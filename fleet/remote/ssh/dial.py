@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -60,13 +60,11 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         has_port = endpoint.host_key_name == f"[{bare}]:{endpoint.port}"
         self._bare = known_hosts.find_entries(self._files, bare) if has_port else []
 
-    def order_algorithms(self, ours: Sequence[str]) -> list[str]:
+    def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
         """Order `ours` so that the server shows a key of a known type, if it has one."""
-        known_types = [
-            entry.key_type for entry in _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
-        ]
-        first = [name for key_type in known_types for name in _ALGORITHMS.get(key_type, (key_type,))]
-        return sorted(ours, key=lambda name: name not in first)
+        entries = _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
+        first = [name for e in entries for name in _ALGORITHMS.get(e.key_type, (e.key_type,))]
+        return _prefer(first, ours)
 
     def missing_host_key(
         self,
@@ -93,20 +91,16 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._accept(key_type, blob)
 
     def _accept(self, key_type: str, blob: bytes) -> None:
-        name = self._endpoint.host_key_name
+        name, shown = self._endpoint.host_key_name, self._shown_key_message(key_type, blob)
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
-                f"{self._shown_key_message(key_type, blob)}, and there is no file to keep it in: ssh_config "
-                "sets UserKnownHostsFile to none."
+                f"{shown}, and there is no file to keep it in: ssh_config sets UserKnownHostsFile to none."
             )
         file = self._endpoint.user_known_hosts[0]
         try:
             known_hosts.append_key(file, name, key_type, blob)
         except OSError as error:
-            raise HostKeyError(
-                f"{self._shown_key_message(key_type, blob)}, and {file} cannot be written to remember it: "
-                f"{error}."
-            ) from error
+            raise HostKeyError(f"{shown}, and {file} cannot be written to remember it: {error}.") from error
         self.notes.append(f"new host key of {name} accepted into {file}: {key_type} {fingerprint(blob)}")
 
     def _shown_key_message(self, key_type: str, blob: bytes) -> str:
@@ -177,13 +171,11 @@ def _open_session(
     where = f"{endpoint.address} port {endpoint.port} as {endpoint.user}"
     _log.info("%s: connecting to %s%s", host_name, where, f" through {way}" if way else "")
     check = HostKeyCheck(host_name, endpoint)
+    limits = ("timeout", "banner_timeout", "auth_timeout", "channel_timeout")
     connect_kwargs = {
         "auth_strategy": Identities(host_name, endpoint),
         "transport_factory": partial(_make_transport, check, timeout_s),
-        "timeout": timeout_s,
-        "banner_timeout": timeout_s,
-        "auth_timeout": timeout_s,
-        "channel_timeout": timeout_s,
+        **dict.fromkeys(limits, timeout_s),
     }
     if gateway is None and endpoint.proxy_command:
         connect_kwargs["sock"] = open_proxy(host_name, endpoint.proxy_command)
@@ -199,8 +191,17 @@ def _open_session(
         forward_agent=False,
     )
     link.client.set_missing_host_key_policy(check)
-    with _raising_unreachable(host_name, endpoint, link, timeout_s), _handshakes:
-        link.open()
+    try:
+        with _handshakes:
+            link.open()
+    except (SSHException, SilentError, EOFError, OSError) as error:
+        message = _failure_message(host_name, endpoint, link, timeout_s, error)
+        passing = _closed_early(link, error)
+        link.client.close()
+        raise UnreachableError(message, passing=passing) from error
+    except BaseException:
+        link.client.close()
+        raise
     _log.info("%s: logged in to %s, %s", host_name, where, link.transport.remote_version)
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
@@ -219,10 +220,7 @@ class _Transport(paramiko.Transport):
     _cannot_send = False
 
     def is_active(self) -> bool:
-        """Report whether the link is up.
-
-        paramiko says so until its thread has read the end and closed the channels, or later.
-        """
+        """Report whether the link is up; paramiko says so until its thread has closed the channels."""
         return super().is_active() and self in _active_threads and not self._cannot_send
 
     def _send_message(self, data: paramiko.Message) -> None:
@@ -264,29 +262,8 @@ def _make_transport(
     return transport
 
 
-def _prefer(preferred: tuple[str, ...], offered: Sequence[str]) -> tuple[str, ...]:
+def _prefer(preferred: Collection[str], offered: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(offered, key=lambda name: name not in preferred))
-
-
-@contextlib.contextmanager
-def _raising_unreachable(
-    host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float
-) -> Iterator[None]:
-    """Turn whatever a handshake raises into an UnreachableError with a text, and leave nothing open."""
-    try:
-        try:
-            yield
-        except ChannelException as error:
-            raise UnreachableError(
-                f"{host_name}: jump host {link.gateway.host} cannot reach {endpoint.address} port "
-                f"{endpoint.port}: {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
-            ) from error
-        except (SSHException, SilentError, EOFError, OSError) as error:
-            message = _failure_message(host_name, endpoint, link, timeout_s, error)
-            raise UnreachableError(message, passing=_closed_early(link, error)) from error
-    except BaseException:
-        link.client.close()
-        raise
 
 
 def _closed_early(link: fabric.Connection, error: Exception) -> bool:
@@ -301,6 +278,11 @@ def _closed_early(link: fabric.Connection, error: Exception) -> bool:
 def _failure_message(
     host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float, error: Exception
 ) -> str:
+    if isinstance(error, ChannelException):
+        return (
+            f"{host_name}: jump host {link.gateway.host} cannot reach {endpoint.address} port "
+            f"{endpoint.port}: {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
+        )
     where = f"{host_name}: {endpoint.address} port {endpoint.port}"
     transport = link.client.get_transport()
     if isinstance(error, IncompatiblePeer) and isinstance(transport, _Transport):
@@ -308,12 +290,11 @@ def _failure_message(
     if transport is None:
         reason = _describe_reason(error)
         return f"{where}: the jump host {link.gateway.host} did not forward the connection: {reason}."
+    said = _quote_server_text(transport)
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
-    how = (
-        f"did not go on within {timeout_s:g} s"
-        if silent
-        else f"ended the connection ({_describe_reason(error)})"
-    )
+    how = f"did not go on within {timeout_s:g} s"
+    if not silent:
+        how = f"ended the connection ({_describe_reason(error)})"
     if not transport.remote_version:
         if isinstance(transport.sock, ProxySocket):
             transport.sock.close()
@@ -322,15 +303,9 @@ def _failure_message(
                 f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
                 f"{': ' if printed else '.'}{printed}"
             )
-        return _no_banner_message(where, timeout_s, "" if silent else str(error)) + _quote_server_text(
-            transport
-        )
-    if not transport.initial_kex_done:
-        return (
-            f"{where} {how} during the key exchange. Try again; if it stays so, look at the host's sshd log."
-        )
-    advice = f"Try again; if it stays so, look at the host's sshd log.{_quote_server_text(transport)}"
-    return f"{where} {how} during authentication. {advice}"
+        return _no_banner_message(where, timeout_s, "" if silent else str(error)) + said
+    step, said = ("authentication", said) if transport.initial_kex_done else ("the key exchange", "")
+    return f"{where} {how} during {step}. Try again; if it stays so, look at the host's sshd log.{said}"
 
 
 def _quote_server_text(transport: paramiko.Transport) -> str:

@@ -70,6 +70,7 @@ class Identities(AuthStrategy):
         super().__init__(ssh_config=paramiko.SSHConfig())
         self._host_name = host_name
         self._endpoint = endpoint
+        self._where = f"{host_name}: {endpoint.address} port {endpoint.port}"
         self._unusable: list[str] = []
         self._agent: _SshAgent | None = None
 
@@ -95,7 +96,12 @@ class Identities(AuthStrategy):
         if not methods:
             return AuthResult(self)
         if other_methods or "publickey" not in methods:
-            raise AuthError(self._no_keys_message(other_methods or methods))
+            methods = other_methods or methods
+            openssh = ", or set `via: openssh` for this host" if _OF_OPENSSH & {*methods} else ""
+            raise AuthError(
+                f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
+                f"Allow PubkeyAuthentication in the host's sshd_config{openssh}."
+            )
         raise AuthError(self._refused_message(tried))
 
     def _log_step(self, text: str) -> None:
@@ -138,7 +144,7 @@ class Identities(AuthStrategy):
             if len(tried) == 1 and not reason:  # it was the link
                 raise SilentError from error
             raise AuthError(
-                f"{self._endpoint_text()} closed the connection after {len(tried)} of our keys "
+                f"{self._where} closed the connection after {len(tried)} of our keys "
                 f"({', '.join(tried)}){reason and f': {reason!r}'}. Name the right one with `identity_files` "
                 "in the inventory, or with IdentityFile and IdentitiesOnly in ssh_config."
             ) from error
@@ -150,8 +156,7 @@ class Identities(AuthStrategy):
             raise SilentError from error
         if more:
             raise AuthError(
-                f"{self._endpoint_text()} accepted {identity.display_name} but wants {', '.join(more)} as "
-                "well, "
+                f"{self._where} accepted {identity.display_name} but wants {', '.join(more)} as well, "
                 "which fleet cannot give. Exempt this key in the host's sshd_config (AuthenticationMethods)."
             )
         return True
@@ -199,27 +204,16 @@ class Identities(AuthStrategy):
             self._log_step(f"no ssh-agent at {path}: {error}")
         return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
 
-    def _no_keys_message(self, methods: Sequence[str]) -> str:
-        openssh = ", or set `via: openssh` for this host" if _OF_OPENSSH & {*methods} else ""
-        return (
-            f"{self._endpoint_text()} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
-            f"Allow PubkeyAuthentication in the host's sshd_config{openssh}."
-        )
-
-    def _endpoint_text(self) -> str:
-        end = self._endpoint
-        return f"{self._host_name}: {end.address} port {end.port}"
-
     def _refused_message(self, tried: list[str]) -> str:
         unusable = f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}." if self._unusable else ""
         user = self._endpoint.user
         if not tried:
             return (
-                f"{self._endpoint_text()}: no key to offer for user {user!r}.{unusable} Load one into "
+                f"{self._where}: no key to offer for user {user!r}.{unusable} Load one into "
                 "ssh-agent (`ssh-add`), or name one with `identity_files` in the inventory."
             )
         return (
-            f"{self._endpoint_text()} refused user {user!r} with every key we may offer: "
+            f"{self._where} refused user {user!r} with every key we may offer: "
             f"{', '.join(tried)}.{unusable} Put the public key into ~{user}/.ssh/authorized_keys on the "
             "host, or set `user` or `identity_files` in the inventory."
         )

@@ -31,18 +31,9 @@ class Entry:
     def matches(self, name: str) -> bool:
         """Report whether this line, not a hashed one, is about `name`, with wildcards and negations."""
         patterns = self.names.split(",")
-        if any(_matches_pattern(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+        if any(matches_pattern(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
             return False
-        return any(_matches_pattern(name, pattern) for pattern in patterns)
-
-
-def _hashed_line(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
-    """Yield an HMAC started with the line's salt, its hash and the entry; nothing if it cannot be read."""
-    _, kind, *parts = entry.names.split("|")
-    with suppress(ValueError):
-        salt, digest = (base64.b64decode(part) for part in parts)
-        if kind == "1":
-            yield hmac.new(salt, digestmod="sha1"), digest, entry
+        return any(matches_pattern(name, pattern) for pattern in patterns)
 
 
 class KnownHosts:
@@ -56,8 +47,10 @@ class KnownHosts:
             entry = _parse_entry(line, f"{path}:{number}")
             if entry is None:
                 continue
-            if entry.names.startswith("|"):
-                self._hashed += _hashed_line(entry)
+            if entry.names.startswith("|1|"):
+                with suppress(ValueError):  # it cannot be read
+                    salt, digest = (base64.b64decode(part) for part in entry.names[3:].split("|"))
+                    self._hashed.append((hmac.new(salt, digestmod="sha1"), digest, entry))
             elif any(mark in entry.names for mark in "*?!"):
                 self._others.append(entry)
             else:
@@ -103,13 +96,19 @@ def fingerprint(blob: bytes) -> str:
 def _load_file(file: str) -> KnownHosts:
     """Return the entries of `file`, reading it only if it changed since the last time."""
     with _lock:
-        stamp = None
-        with suppress(OSError):
-            status = os.stat(file)  # noqa: PTH116
-            stamp = (status.st_mtime_ns, status.st_size)
+        stamp = read_stamp(file)
         if file not in _loaded or _loaded[file][0] != stamp:
             _loaded[file] = (stamp, KnownHosts(file, _read_or_empty(file)))
         return _loaded[file][1]
+
+
+def read_stamp(file: str) -> tuple[int, int] | None:
+    """Return a file's time of modification, in ns, and its size; None if it cannot be seen."""
+    try:
+        status = os.stat(file)  # noqa: PTH116
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _read_or_empty(file: str) -> str:
@@ -134,6 +133,6 @@ def _parse_entry(line: str, place: str) -> Entry | None:
     return Entry(fields[0], fields[1], blob, marker, place)
 
 
-def _matches_pattern(name: str, pattern: str) -> bool:
-    # Only * and ? are special in known_hosts; fnmatch would also read [ as one.
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Report whether a pattern of known_hosts or ssh_config, in which * and ? are special, matches."""
     return fnmatch.fnmatchcase(name, pattern.lower().replace("[", "[[]"))

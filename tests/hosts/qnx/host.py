@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleet.remote.connection import MinimalPut
 from fleet.remote.output import Answer, Completed
-from fleet.remote.shell import LOADER, new_mark, render_last_command
+from fleet.remote.shell import LOADER, new_mark, render_command
 from tests.hosts.odd import Options
 from tests.hosts.qnx import image
 from tests.hosts.qnx.image import Image, Recipe
@@ -51,7 +51,7 @@ class Inside:
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""
         mark = new_mark()
-        text, head = LOADER + mark, render_last_command(command, self.env, mark)
+        text, head = LOADER + mark, render_command(command, self.env, mark, last=True)
         done = subprocess.run(
             [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
         )
