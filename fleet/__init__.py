@@ -53,8 +53,7 @@ def measure(
     from fleet.inventory.select import load, this_machine  # noqa: PLC0415
     from fleet.plan.conflicts import require_no_conflicts  # noqa: PLC0415
     from fleet.plan.options import parse_keywords, parse_labels  # noqa: PLC0415
-    from fleet.session.events import ignore  # noqa: PLC0415
-    from fleet.session.outcome import State  # noqa: PLC0415
+    from fleet.session.events import State, ignore  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
     from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 

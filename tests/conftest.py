@@ -16,7 +16,8 @@ from fleet.demo import unpack_lab
 from tests import shared
 from tests.command import Done
 from tests.hosts import slurm
-from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
+from tests.hosts.client import know
+from tests.hosts.sshd import MakeHosts, MakeKnown, SshHost, host_maker, keygen
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,3 +129,15 @@ def known_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FLEET_SSH_CONFIG", str(config))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return path
+
+
+@pytest.fixture
+def make_known(make_hosts: MakeHosts, known_hosts: Path) -> MakeKnown:
+    """`make_known("MaxSessions 1")`: one more sshd, with these options; no other is known from then on."""
+
+    def make(*options: str, **changes: str) -> SshHost:
+        (server,) = make_hosts(1, options, **changes)
+        know(known_hosts, server)
+        return server
+
+    return make

@@ -22,8 +22,8 @@ from fleet.errors import (
 )
 from fleet.model import Host
 from fleet.session.context import HostAccess
+from fleet.session.events import Outcome, State, exit_code
 from fleet.session.host_progress import HostProgress
-from fleet.session.outcome import Outcome, State, exit_code
 from fleet.session.runner import run_on_each
 from fleet.store import reading
 from tests import lies

@@ -43,7 +43,6 @@ SESSION = [  # in the order of reading
     "dry_run",
     "scheduler_files",
     "runner",
-    "readiness",
     "log",
     "measurement",
     "link",
@@ -51,7 +50,6 @@ SESSION = [  # in the order of reading
     "alternate",
     "host_progress",
     "events",
-    "outcome",
     "live_medians",
 ]
 MOST_ROOMS, MOST_ARROWS = 21, 30

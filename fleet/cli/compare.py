@@ -252,7 +252,7 @@ def _measure(
     from fleet.cli.run import measure_session, repeat_options, show_progress
     from fleet.console.summary import render_outcomes
     from fleet.plan.options import parse_requested
-    from fleet.session.outcome import exit_code
+    from fleet.session.events import exit_code
     from fleet.store import Store
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)

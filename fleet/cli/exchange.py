@@ -210,7 +210,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     from fleet.cli.run import print_outcomes, repeat_options
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
-    from fleet.session.outcome import exit_code
+    from fleet.session.events import exit_code
     from fleet.session.scheduler_files import import_steps
     from fleet.store import Store
 

@@ -129,7 +129,7 @@ def check(
     """
     from fleet.console.check import render_checks, render_checks_json
     from fleet.plan.conflicts import require_no_conflicts
-    from fleet.session import outcome
+    from fleet.session import events
     from fleet.session.check import check_hosts
 
     if script:
@@ -142,7 +142,7 @@ def check(
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         checks = check_hosts(hosts, access, requested)
     (typer.echo if json else cli.print_text)(render_checks_json(checks) if json else render_checks(checks))
-    raise typer.Exit(outcome.exit_code([result.outcome for result in checks]))
+    raise typer.Exit(events.exit_code([result.outcome for result in checks]))
 
 
 @cli.upkeep_command(short_help="Remove from the hosts what fleet left there.")
@@ -162,7 +162,7 @@ def clean(
     Example: fleet clean 'rpi*' --dry-run
     """
     from fleet.console.summary import render_cleaned, render_cleaned_json
-    from fleet.session import outcome
+    from fleet.session import events
     from fleet.session.clean import clean_hosts
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit)
@@ -170,7 +170,7 @@ def clean(
         cleaned = clean_hosts(hosts, access, dry_run=dry_run)
     text = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
     (typer.echo if json else cli.print_text)(text)
-    raise typer.Exit(outcome.exit_code([host.outcome for host in cleaned]))
+    raise typer.Exit(events.exit_code([host.outcome for host in cleaned]))
 
 
 @contextmanager

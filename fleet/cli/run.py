@@ -19,8 +19,7 @@ from fleet.text import as_document
 
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
-    from fleet.session.events import Event, EventHandler
-    from fleet.session.outcome import Outcome
+    from fleet.session.events import Event, EventHandler, Outcome
     from fleet.store import Store
 
 
@@ -87,9 +86,9 @@ def run(
     if shard is not None:
         from fleet.session import shards
 
-        part, total = shards.parse_shard(shard), len(hosts)
-        hosts = shards.select_shard(hosts, part)
-        typer.echo(f"shard {part}: {len(hosts)} of {total} hosts", err=True)
+        (number, count), total = shards.parse_shard(shard), len(hosts)
+        hosts = shards.select_shard(hosts, number, count)
+        typer.echo(f"shard {number}/{count}: {len(hosts)} of {total} hosts", err=True)
     cli.check_hosts(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
@@ -103,13 +102,13 @@ def run(
         plans = forecast_hosts(hosts, requested, results)
         (typer.echo if json else cli.print_text)((render_plans_json if json else render_plans)(plans))
         return
-    from fleet.session import outcome
+    from fleet.session import events
     from fleet.store import Store
 
     started = time.monotonic()
     store = Store(results)
     store.make_ready()
-    outcomes: list[outcome.Outcome] = []
+    outcomes: list[events.Outcome] = []
     settings: dict[str, Any] = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     settings |= {"requested": requested, "require": require, "wait_s": wait}
     for side in alternate_labels(sides, repeat):
@@ -117,10 +116,10 @@ def run(
             own = {**settings, "labels": {**labels, **side}}
             ended, logs = measure_session(store, hosts, on_event, connect_timeout, dask, **own)
         outcomes += ended
-        if any(ended.state is outcome.State.INTERRUPTED for ended in outcomes):
+        if any(ended.state is events.State.INTERRUPTED for ended in outcomes):
             break
     print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json, as_map=map_)
-    raise typer.Exit(outcome.exit_code(outcomes))
+    raise typer.Exit(events.exit_code(outcomes))
 
 
 def measure_session(
@@ -167,7 +166,7 @@ def resume(
     """
     from fleet.console.summary import describe_given_up, render_remaining, render_remaining_json
     from fleet.errors import StoreError
-    from fleet.session import outcome, resume, runner
+    from fleet.session import events, resume, runner
     from fleet.store import Store
 
     store = Store(results)
@@ -207,7 +206,7 @@ def resume(
         cli.print_text(describe_given_up(remaining, damaged))
     if others := resume.name_other_sessions(store, remaining):
         cli.print_text(others, err=True)
-    raise typer.Exit(outcome.exit_code(outcomes) if outcomes else StoreError.exit_code if damaged else 0)
+    raise typer.Exit(events.exit_code(outcomes) if outcomes else StoreError.exit_code if damaged else 0)
 
 
 @contextmanager

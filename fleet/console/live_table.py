@@ -13,8 +13,8 @@ from fleet.hostnames import strip_host_name
 from fleet.late import np
 from fleet.model import Host
 from fleet.session import events
+from fleet.session.events import State
 from fleet.session.live_medians import LiveMedians
-from fleet.session.outcome import State
 from fleet.text import NAME_LENGTH, shorten_name
 
 _COLOURS = {

@@ -13,7 +13,7 @@ from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import strip_host_name
 from fleet.model import Host
 from fleet.session import events
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import Outcome, State
 from fleet.text import console_class, format_count
 
 TALLIES = 10  # lines that count the hosts of a large session

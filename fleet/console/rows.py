@@ -10,8 +10,8 @@ from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
 from fleet.plan.forecast import Duration, format_seconds
 from fleet.session import events
+from fleet.session.events import Outcome, State
 from fleet.session.live_medians import LiveMedians, Medians
-from fleet.session.outcome import Outcome, State
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
 WAITING = "queued"

@@ -10,7 +10,7 @@ from fleet.errors import StoreError
 from fleet.hostnames import group_messages, join_names, strip_host_name
 from fleet.model import FORECAST
 from fleet.session.clean import CleanedHost
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import Outcome, State
 from fleet.session.resume import Remaining
 from fleet.store import Listing, Store
 from fleet.text import as_document, format_count, table

@@ -15,8 +15,8 @@ from fleet.plan.forecast import Forecast
 from fleet.plan.merge import merge_plan_with_facts
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
+from fleet.session.events import Outcome
 from fleet.session.host_progress import HostProgress
-from fleet.session.outcome import Outcome
 from fleet.session.runner import run_on_each
 
 SFTP_TIMEOUT_S = 20.0

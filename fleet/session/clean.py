@@ -8,8 +8,8 @@ from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
 from fleet.remote.shell import assign_variables
 from fleet.session.context import HostAccess
+from fleet.session.events import Outcome
 from fleet.session.host_progress import HostProgress
-from fleet.session.outcome import Outcome
 from fleet.session.runner import run_on_each
 from fleet.text import one_line
 

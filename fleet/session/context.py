@@ -2,7 +2,6 @@
 
 import getpass
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,40 +19,6 @@ from fleet.store import Store
 DEFAULT_PARALLEL = 32
 RECONNECT_S = 60.0
 POLL_S = 0.2
-
-
-class MachineTurns:
-    """Lets one host at a time measure a machine. Its boot ID identifies it; containers share it."""
-
-    def __init__(self, cancellation: Cancellation) -> None:
-        self._cancellation = cancellation
-        self._guard = threading.Lock()
-        self._measured_by: dict[str, str] = {}
-
-    @contextmanager
-    def wait_for(self, run: Run, progress: HostProgress) -> Iterator[None]:
-        """Wait until no other host of the session measures this machine. Raises Cancelled."""
-        machine = run.facts.boot_id or run.facts.machine_id
-        if machine is None:
-            yield
-            return
-        name, waiting = run.host.name, False
-        while (other := self._take(machine, name)) is not None:
-            if not waiting:
-                progress.note(f"{name} and {other} of the inventory are the same machine; measured in turn.")
-                progress.enter("wait")
-                waiting = True
-            self._cancellation.pause(POLL_S)
-        try:
-            yield
-        finally:
-            with self._guard:
-                del self._measured_by[machine]
-
-    def _take(self, machine: str, name: str) -> str | None:
-        with self._guard:
-            other = self._measured_by.setdefault(machine, name)
-            return None if other == name else other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +59,31 @@ class SessionContext(HostAccess):
     reconnect_s: float = RECONNECT_S
     builder: Builder = field(init=False)
     forecaster: Forecaster = field(init=False)
-    turns: MachineTurns = field(init=False)
+    _measured_by: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         builder = Builder(connect=self.connection, cancellation=self.cancellation)
         object.__setattr__(self, "builder", builder)
         object.__setattr__(self, "forecaster", Forecaster(builder))
-        object.__setattr__(self, "turns", MachineTurns(self.cancellation))
+
+    @contextmanager
+    def wait_for_machine(self, run: Run, progress: HostProgress) -> Iterator[None]:
+        """Wait until no other host measures this machine, known by its boot ID. Raises Cancelled."""
+        machine = run.facts.boot_id or run.facts.machine_id
+        if machine is None:
+            yield
+            return
+        name, waiting = run.host.name, False
+        while (other := self._measured_by.setdefault(machine, name)) != name:  # atomic
+            if not waiting:
+                progress.note(f"{name} and {other} of the inventory are the same machine; measured in turn.")
+                progress.enter("wait")
+                waiting = True
+            self.cancellation.pause(POLL_S)
+        try:
+            yield
+        finally:
+            del self._measured_by[machine]
 
 
 def lock_owner() -> str:

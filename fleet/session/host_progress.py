@@ -7,19 +7,11 @@ from fleet import errors
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
-from fleet.plan.forecast import Duration
 from fleet.plan.merge import cpus_to_measure
 from fleet.remote.output import Completed
-from fleet.session.events import (
-    BurstsReceived,
-    CommandEnded,
-    DurationEstimated,
-    EventHandler,
-    NoteAdded,
-    StageEntered,
-)
+from fleet.session import events
+from fleet.session.events import Outcome, State
 from fleet.session.live_medians import LiveMedians, Medians
-from fleet.session.outcome import Outcome, State
 from fleet.text import format_count, hide_secrets
 
 MOST_NOTES = 500  # of a host, which may send any number
@@ -33,7 +25,7 @@ class HostProgress:
     bursts: the number in its journal. unrestored: for the outcome, which commands of `after` failed.
     """
 
-    def __init__(self, host: Host, emit: EventHandler) -> None:
+    def __init__(self, host: Host, emit: events.EventHandler) -> None:
         self.host = host
         self.notes: list[str] = []
         self._emit = emit
@@ -54,11 +46,7 @@ class HostProgress:
             self._live_medians = self._live_medians or LiveMedians(
                 run.facts, cpus_to_measure(run.plan, run.facts)
             )
-        self._emit(StageEntered(self.host, stage, detail))
-
-    def announce_duration(self, duration: Duration) -> None:
-        """Announce how long measuring will take."""
-        self._emit(DurationEstimated(self.host, duration))
+        self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
         """Add sentences for the user and for the run's record."""
@@ -69,13 +57,13 @@ class HostProgress:
             note = note if len(note) <= NOTE_LIMIT else f"{note[:NOTE_LIMIT]} … (truncated)"
             note = note if len(self.notes) < MOST_NOTES else "further notes are not kept"
             self.notes.append(note)
-            self._emit(NoteAdded(self.host, note))
+            self._emit(events.NoteAdded(self.host, note))
 
     def log_command(self, stage: str, command: str, completed: Completed) -> None:
         """Log a command of the inventory and its output."""
         output = (completed.stdout + completed.stderr).decode("utf-8", "replace")
         hidden = hide_secrets(output, self.host.env.values())
-        self._emit(CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
+        self._emit(events.CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
 
     def note_once(self, *texts: str) -> None:
         """Add those sentences that are not yet among the notes."""
@@ -94,7 +82,7 @@ class HostProgress:
             before = reader.done.visits
             done = before + reader.bursts + len(reader.failed)
             total = max(done, before + reader.hello.bursts)
-            self._emit(BurstsReceived(self.host, done, total, self._medians, self._live_medians))
+            self._emit(events.BurstsReceived(self.host, done, total, self._medians, self._live_medians))
 
     def outcome_of_run(self, run: Run) -> Outcome:
         """Return the outcome of a run that was published."""
@@ -117,24 +105,23 @@ class HostProgress:
         """Return the outcome of a host whose work is all done."""
         return self._make_outcome(State.COMPLETE)
 
-    def outcome_of_error(self, err: errors.FleetError) -> Outcome:
-        """Return the outcome of a known error."""
-        lost = isinstance(err, errors.StoreError) and err.lost
-        hint = "" if lost else self._journal_hint(resume="`fleet resume" not in str(err))
-        state = State.NOT_READY if isinstance(err, errors.NotReadyError) else State.FAILED
-        outcome = self._make_outcome(state, f"{err}{hint}", err.exit_code, err.stage)
-        refused = isinstance(err, errors.RefusedError | errors.UsageError)
+    def outcome_of_error(self, err: Exception) -> Outcome:
+        """Return the outcome of an error; what the system cannot explain is a bug in fleet."""
+        cause = err if isinstance(err, errors.FleetError) else errors.explain(err, f"{self.host.name}: ")
+        if cause is None:
+            text = f"{self.host.name}: {errors.describe_bug(err)}{self._journal_hint()}"
+            return self._make_outcome(State.FAILED, text, errors.EXIT_BUG)
+        lost = isinstance(cause, errors.StoreError) and cause.lost
+        hint = "" if lost else self._journal_hint(resume="`fleet resume" not in str(cause))
+        state = State.NOT_READY if isinstance(cause, errors.NotReadyError) else State.FAILED
+        outcome = self._make_outcome(state, f"{cause}{hint}", cause.exit_code, cause.stage)
+        refused = isinstance(cause, errors.RefusedError | errors.UsageError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted_outcome(self) -> Outcome:
         """Return the outcome of a cancelled session."""
         text = f"{self.host.name}: stopped in stage {self._stage}.{self._journal_hint()}"
         return self._make_outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
-
-    def outcome_of_bug(self, err: Exception) -> Outcome:
-        """Return the outcome of an unexpected exception, which is a bug in fleet."""
-        text = f"{self.host.name}: {errors.describe_bug(err)}"
-        return self._make_outcome(State.FAILED, f"{text}{self._journal_hint()}", errors.EXIT_BUG)
 
     def _journal_hint(self, *, resume: bool = True) -> str:
         """Return how many bursts the journal keeps. resume: also advise `fleet resume`."""

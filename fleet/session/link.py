@@ -1,26 +1,32 @@
-"""Connects and reconnects to a host. A refused key is not tried again, since sshd penalises that."""
+"""Connects to a host, prepares it, and reconnects. A refused key is not tried again: sshd penalises that."""
 
 import logging
 import random
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Self
+from contextlib import ExitStack, contextmanager
 
+from fleet import errors
 from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import ask_topology
-from fleet.errors import LinkError, ProbeError, UnreachableError
-from fleet.facts.gather import gather
-from fleet.model import Agent, Facts, Host, LockPolicy, Plan, Run, override_options
+from fleet.errors import LinkError, UnreachableError
+from fleet.facts.gather import ask_usage, gather
+from fleet.facts.systems import find_noise
+from fleet.hostnames import strip_host_name
+from fleet.model import Agent, Condition, Facts, Host, Plan, Run, override_options
 from fleet.plan.options import options_from_entry
 from fleet.remote.connection import Connection
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
 from fleet.store.gate import check_machine
+from fleet.text import last_lines
 
 _log = logging.getLogger(__name__)
 FIRST_TRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+ASK_EVERY_S = 4.0
+COMMAND_TIMEOUT_S = 600.0
+RESTORE_S = 10.0  # after Ctrl-C: how long to try to reach the host again
 
 
 def retry_pauses_s() -> Iterator[float]:
@@ -32,49 +38,48 @@ def retry_pauses_s() -> Iterator[float]:
 
 
 class HostLink:
-    """A host, its session, its progress and, inside `with`, an open connection to it."""
+    """A host, its session, its progress and, while `open`, a connection to it.
+
+    lock: the session's policy where another controller measures, else that of the inventory.
+    """
+
+    connection: Connection
 
     def __init__(self, context: SessionContext, progress: HostProgress) -> None:
-        self.context = context
-        self.progress = progress
-        options = override_options(options_from_entry(progress.host), context.requested)
+        self.context, self.progress, self.host = context, progress, progress.host
+        self.lock = context.lock or self.host.lock
+        options = override_options(options_from_entry(self.host), context.requested)
         self.benchmarks = options.benchmarks or Plan().benchmarks
         self._resources = ExitStack()
-        self._connection: Connection | None = None
 
-    @property
-    def host(self) -> Host:
-        """The host."""
-        return self.progress.host
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Connect and run the host's `before`; run its `after` when the block ends, however.
 
-    @property
-    def connection(self) -> Connection:
-        """The open connection."""
-        assert self._connection is not None  # noqa: S101 - entered
-        return self._connection
-
-    @property
-    def lock(self) -> LockPolicy:
-        """The session's policy where another controller measures, else that of the inventory."""
-        return self.context.lock or self.host.lock
-
-    def __enter__(self) -> Self:
-        """Connect; retry if sshd drops the connection before authentication (MaxStartups)."""
-        self.enter("connect")
-        for tried, pause in enumerate(retry_pauses_s(), 1):
+        Retries if sshd drops the connection before authentication (MaxStartups). Raises PreparationError.
+        """
+        with self._resources:
+            self.enter("connect")
+            for tried, pause in enumerate(retry_pauses_s(), 1):
+                try:
+                    self._connect()
+                    break
+                except UnreachableError as err:
+                    if not err.passing or tried == FIRST_TRIES:
+                        raise
+                    self.progress.note(f"{err} Trying again ({tried} of {FIRST_TRIES - 1}).")
+                    self.context.cancellation.pause(pause)
             try:
-                self._connect()
-            except UnreachableError as err:
-                if not err.passing or tried == FIRST_TRIES:
-                    raise
-                self.progress.note(f"{err} Trying again ({tried} of {FIRST_TRIES - 1}).")
-                self.context.cancellation.pause(pause)
-            else:
-                break
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+                for command in self.host.before:
+                    self.enter("before")
+                    if failure := self._run_command(self.connection, "before", command):
+                        raise errors.PreparationError(
+                            f"{self.host.name}: {failure} The host is not measured."
+                        )
+                yield
+            finally:
+                if self.host.after:
+                    self._restore()
 
     def close(self) -> None:
         """Close the connection. Safe to call twice."""
@@ -85,14 +90,24 @@ class HostLink:
         self.context.cancellation.raise_if_requested()
         self.progress.enter(stage, run, detail)
 
-    def gather_facts(self) -> Facts:
-        """Enter the stage and ask the host what it is. Raises ProbeError."""
+    def gather_ready_facts(self) -> Facts:
+        """Gather the facts of a host once it meets its conditions. Raises NotReadyError after its wait."""
         self.enter("facts")
-        return self.ask_facts()
-
-    def ask_facts(self) -> Facts:
-        """Ask the host what it is. Raises ProbeError."""
-        return require_storable(gather(self.connection, self.host), self.host)
+        facts, began, reasons = self._gather_facts(), time.monotonic(), ""
+        host, context = self.host, self.context
+        required = host.require if context.require is None else context.require
+        wait_s = host.wait_s if context.wait_s is None else context.wait_s
+        while unmet := self._find_unmet(facts, required):
+            reasons, waited_s = " ".join(unmet), time.monotonic() - began
+            if waited_s >= wait_s:
+                waited = f"not ready after {waited_s:.0f} s" if wait_s else "not ready"
+                raise errors.NotReadyError(f"{host.name}: {waited}: {reasons}")
+            self.enter("wait", detail=reasons)
+            context.cancellation.pause(min(ASK_EVERY_S, wait_s - waited_s))
+            facts = self._gather_facts()
+        if reasons:
+            self.progress.note(f"Ready after {time.monotonic() - began:.0f} s. Before: {reasons}")
+        return facts
 
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
         """Put an agent on the host; return the facts with the topology that it reports, and the agent."""
@@ -112,15 +127,64 @@ class HostLink:
             self.enter("reconnect")
             try:
                 self._connect()
-                return self.deploy_agent(self.gather_facts())
+                self.enter("facts")
+                return self.deploy_agent(self._gather_facts())
             except (LinkError, UnreachableError) as err:
                 if time.monotonic() >= give_up:
                     raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err
         raise AssertionError("pauses never end")
 
     def _connect(self) -> None:
-        self._connection = self._resources.enter_context(self.context.connection(self.host))
-        self.progress.note_once(*self._connection.notes)
+        self.connection = self._resources.enter_context(self.context.connection(self.host))
+        self.progress.note_once(*self.connection.notes)
+
+    def _gather_facts(self) -> Facts:
+        return require_storable(gather(self.connection, self.host), self.host)
+
+    def _find_unmet(self, facts: Facts, required: tuple[str, ...]) -> list[str]:
+        """Return a sentence for each condition that the host does not meet."""
+        usage = None
+        if {Condition.QUIET, Condition.NO_STEAL} & set(required):
+            usage = ask_usage(self.connection, facts)
+            if usage is None:
+                self.progress.note_once("Whether the host is quiet is unknown: it does not tell.")
+        return [finding.found for finding in find_noise(facts, usage) if finding.condition in required]
+
+    def _run_command(self, connection: Connection, stage: str, command: str) -> str:
+        """Run a command of the inventory on the host; return a sentence if it failed, else ""."""
+        try:
+            completed = connection.run(command, timeout_s=COMMAND_TIMEOUT_S)
+        except errors.TimeLimitError:
+            return f"`{command}` of `{stage}` was still running after {COMMAND_TIMEOUT_S:g} s."
+        self.progress.log_command(stage, command, completed)
+        if completed.exit_code == 0:
+            return ""
+        output = last_lines(completed.stderr or completed.stdout)
+        return f"`{command}` of `{stage}` failed (exit code {completed.exit_code}): {output}."
+
+    def _restore(self) -> None:
+        """Run the host's `after` over a connection of its own, since the link may be cut or cancelled."""
+        host, context = self.host, self.context
+        self.progress.enter("after")
+        began, failures, commands = time.monotonic(), [], list(host.after)
+        for pause in retry_pauses_s():
+            try:
+                with context.connect(host) as connection:
+                    while commands:
+                        failures.append(self._run_command(connection, "after", commands[0]))
+                        del commands[0]
+                break
+            except errors.FleetError as err:
+                patience_s = RESTORE_S if context.cancellation.is_requested else context.reconnect_s
+                if (
+                    not isinstance(err, LinkError | UnreachableError)
+                    or time.monotonic() - began >= patience_s
+                ):
+                    reason = strip_host_name(host, str(err))
+                    failures.append(f"`after` did not run; do it by hand: {'; '.join(commands)}. {reason}")
+                    break
+                time.sleep(pause)
+        self.progress.unrestored = " ".join(filter(None, failures))
 
 
 def require_storable(facts: Facts, host: Host) -> Facts:
@@ -128,7 +192,7 @@ def require_storable(facts: Facts, host: Host) -> Facts:
     try:
         check_machine(facts)
     except ValueError as err:
-        raise ProbeError(
+        raise errors.ProbeError(
             f"{host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
             f"{host.name}` prints all it answered."
         ) from err

@@ -57,18 +57,14 @@ class LiveMedians:
         relations.setdefault(relation, _Thinned()).add(ns)
         if benchmark.view is View.MATRIX:
             self.labels[burst.benchmark] = benchmark.label
-            self._place(burst, ns)
-
-    def _place(self, burst: Burst, ns: float) -> None:
-        """Set a burst's median on both sides of the diagonal."""
-        ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
-        size = len(self._places)
-        if burst.benchmark not in self.latest:
-            self.latest[burst.benchmark] = array("f", [nan]) * size**2
-        cells = self.latest[burst.benchmark]
-        for a, b in (ends, ends[::-1]):
-            if a is not None and b is not None:
-                cells[a * size + b] = ns
+            size = len(self._places)
+            if burst.benchmark not in self.latest:
+                self.latest[burst.benchmark] = array("f", [nan]) * size**2
+            cells = self.latest[burst.benchmark]
+            ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
+            for a, b in (ends, ends[::-1]):  # both sides of the diagonal
+                if a is not None and b is not None:
+                    cells[a * size + b] = ns
 
     def medians(self) -> Medians:
         """Return the median of each relation's burst medians; benchmarks by name."""

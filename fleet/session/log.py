@@ -13,7 +13,7 @@ from fleet.errors import StoreError
 from fleet.hostnames import strip_host_name
 from fleet.model import Host
 from fleet.session import events
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import Outcome, State
 from fleet.store import Store
 from fleet.store.files import enter_state_folder, open_regular
 from fleet.text import one_line, printable
@@ -62,7 +62,8 @@ class SessionLog:
             lines = self._lines.pop(host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
-            self._append(f"{host.host_id}.log", text)
+            with contextlib.suppress(OSError), os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log:
+                log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
@@ -76,10 +77,6 @@ class SessionLog:
                     self._session_log = self._open("session.log")
                     weakref.finalize(self, os.close, self._session_log)
                 os.write(self._session_log, (_FULL if self._written > SESSION_LIMIT else line).encode())
-
-    def _append(self, name: str, text: str) -> None:
-        with contextlib.suppress(OSError), os.fdopen(self._open(name), "ab") as log:
-            log.write(text.encode())
 
     def _open(self, name: str) -> int:
         logs = self.folder.parent
@@ -95,7 +92,10 @@ def prune_logs(store: Store) -> None:
         enter_state_folder(store.state_dir, "logs") as logs,
     ):
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
-        unfinished = _unfinished_sessions(store) if old else set()
+        unfinished: set[str] = set()
+        if old:
+            unfinished |= {intent.session_id for intent in store.read_intents()} | set(store.find_running())
+            unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:
                 with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
@@ -110,8 +110,3 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False
     return max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) < moment.timestamp()
-
-
-def _unfinished_sessions(store: Store) -> set[str]:
-    intended = {intent.session_id for intent in store.read_intents()}
-    return intended | set(store.find_running()) | {run.session_id for run in store.read_begun_runs()}

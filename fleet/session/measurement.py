@@ -1,7 +1,6 @@
 """Completes a run over as many connections and agents as it takes; no visit is measured twice."""
 
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,7 +33,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
 
     If the agent refuses the run, its journal, which is empty, is removed.
     """
-    with nullcontext() if link.lock is LockPolicy.OFF else link.context.turns.wait_for(run, link.progress):
+    with nullcontext() if link.lock is LockPolicy.OFF else link.context.wait_for_machine(run, link.progress):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
         while measurement.so_far.missing is not None and measurement.deaths < MAX_DEATHS:
             try:
@@ -50,10 +49,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
 
 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
-    """Return the run so far from its journal.
-
-    From a damaged one every visit before the damage, and a note.
-    """
+    """Return the run so far from its journal; what precedes a damage, and a note, from a damaged one."""
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
     run_state = run_so_far.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
@@ -129,10 +125,7 @@ class _Measurement:
         self.deaths = 0
 
     def measure_part(self) -> None:
-        """Have one agent measure what is missing.
-
-        If another controller measures there, wait if the policy says so.
-        """
+        """Have one agent measure what is missing; wait for another controller if the policy says so."""
         link = self._link
         self._visits = self.so_far.done.visits
         lock = None
@@ -211,21 +204,15 @@ def describe_slower_cpus(hello: Hello) -> str | None:
     slow = sorted((value, cpu) for cpu, value in mhz.items() if value < SLOW_SHARE * fastest)
     if not slow:
         return None
+    groups: list[list[tuple[int, int]]] = []
+    for value, cpu in slow:
+        if not groups or GROUP_SHARE * value > groups[-1][-1][0]:
+            groups.append([])
+        groups[-1].append((value, cpu))
     named = " and ".join(
-        f"CPU {format_cpus(cpus)} at {value / 1000:.2f} GHz" for value, cpus in _group_by_frequency(slow)
+        f"CPU {format_cpus([cpu for _, cpu in group])} at {group[-1][0] / 1000:.2f} GHz" for group in groups
     )
     return (
         f"Before the run {named} ran slower than the fastest CPU at {fastest / 1000:.2f} GHz: differences "
         "between CPUs may come from that, not from where they are."
     )
-
-
-def _group_by_frequency(slow: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
-    """Group sorted (frequency, CPU) as (highest frequency, CPUs), ascending."""
-    groups: list[tuple[int, list[int]]] = []
-    for value, cpu in slow:
-        if groups and GROUP_SHARE * value <= groups[-1][0]:
-            groups[-1] = (value, [*groups[-1][1], cpu])
-        else:
-            groups.append((value, [cpu]))
-    return groups

@@ -6,19 +6,9 @@ from dataclasses import dataclass, replace
 from fleet.errors import LockedError, UsageError
 from fleet.model import Host, Run
 from fleet.session.context import SessionContext
-from fleet.session.host_progress import HostProgress
-from fleet.session.link import HostLink
+from fleet.session.events import Outcome
 from fleet.session.log import prune_logs
-from fleet.session.measurement import (
-    complete_run,
-    measure_run,
-    publish_run,
-    read_journal,
-    require_same_machine,
-)
-from fleet.session.outcome import Outcome
-from fleet.session.readiness import gather_ready_facts, prepare_host
-from fleet.session.runner import flush_tables, run_host, run_on_each, settle_session
+from fleet.session.runner import measure_each, settle_session
 from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
@@ -51,12 +41,12 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     """
     unfinished = _find_unfinished(store)
     busy = store.find_running()
-    if session is None and (free := sorted(set(unfinished) - set(busy))):
-        return unfinished[free[-1]]
-    if session is None and busy:
-        name, process = max(busy.items())
-        raise LockedError(f"session {name} is still running: process {process} on this machine.")
     if session is None:
+        if free := sorted(set(unfinished) - set(busy)):
+            return unfinished[free[-1]]
+        if busy:
+            name, process = max(busy.items())
+            raise LockedError(f"session {name} is still running: process {process} on this machine.")
         return None
     if not unfinished:
         raise UsageError(f"{store.place}: no unfinished session there.")
@@ -101,24 +91,13 @@ def _find_unfinished(store: Store) -> Mapping[str, Remaining]:
 def resume_session(
     remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
-    """Finish what remains on these hosts; return an outcome each.
-
-    partial: publish the journals as they are.
-    """
+    """Finish what remains on these hosts, an outcome each. partial: publish the journals as they are."""
     runs = {run.host.name: run for run in remaining.runs}
-
-    def finish_one(progress: HostProgress) -> Outcome:
-        run = runs.get(progress.host.name)
-        link = HostLink(context, progress)
-        return progress.outcome_of_run(
-            run_host(link) if run is None else resume_host(link, run, partial=partial)
-        )
-
     names = set(runs) if partial else set(remaining.names)
     with context.store.hold_session(remaining.intent):
         prune_logs(context.store)
-        outcomes = run_on_each([host for host in hosts if host.name in names], finish_one, context)
-        outcomes = flush_tables(outcomes, context)
+        chosen = [host for host in hosts if host.name in names]
+        outcomes = measure_each(chosen, context, runs, partial=partial)
         context.store.complete_tables(remaining.session_id)
         dropped = partial and not any(
             run.session_id == remaining.session_id for run in context.store.read_begun_runs()
@@ -148,25 +127,3 @@ def hosts_to_resume(
             f"{remaining.session_id}: add it again, or store what was measured with --publish-partial."
         )
     return [inventory[name] for name in remaining.names]
-
-
-def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
-    """Finish one run from its journal: measure what is missing, if anything, and store it."""
-    link.enter("journal", run)
-    store = link.context.store
-    with store.reopen_journal(run.run_id) as journal:
-        run_state = read_journal(link, run, journal)
-        link.progress.bursts = run_state.done.bursts
-        if run_state.missing is None or partial:
-            if run_state.hello is None:
-                store.drop_journal(run.run_id)
-                raise UsageError(
-                    f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
-                )
-            return publish_run(link, complete_run(run, run_state, link.progress), journal)
-        link.benchmarks = run.plan.benchmarks
-        with link, prepare_host(link):
-            facts, agent = link.deploy_agent(gather_ready_facts(link))
-            require_same_machine(run, facts, agent)
-            run = replace(run, agent=replace(run.agent, path=agent.path))
-            return publish_run(link, measure_run(link, run, journal, run_state), journal)

@@ -1,14 +1,14 @@
 """The main path: hosts in, runs out; one outcome per host, whatever happens to the others."""
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
+from fleet.errors import BuildError, FleetError, StoreError, UsageError, print_traceback
 from fleet.facts import systems
 from fleet.hostnames import strip_host_name
 from fleet.model import Agent, Facts, Host, Run, override_options
@@ -19,15 +19,21 @@ from fleet.plan.options import options_from_entry
 from fleet.remote.cancellation import Cancelled
 from fleet.remote.connect import connect
 from fleet.session.context import HostAccess, SessionContext
-from fleet.session.events import EventHandler, HostFinished
+from fleet.session.events import DurationEstimated, EventHandler, HostFinished, Outcome
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import SessionLog, prune_logs
-from fleet.session.measurement import measure_run, publish_run, utc_now
-from fleet.session.outcome import Outcome
-from fleet.session.readiness import gather_ready_facts, prepare_host
+from fleet.session.measurement import (
+    complete_run,
+    measure_run,
+    publish_run,
+    read_journal,
+    require_same_machine,
+    utc_now,
+)
 from fleet.store import Failure, Intent, Store, new_run_id
 
+Measure = Callable[[Sequence[Host], SessionContext], list[Outcome]]
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
 
 
@@ -36,26 +42,54 @@ def make_context(
 ) -> tuple[SessionContext, str]:
     """Return what the hosts of a session share, and the folder of its logs. settings: of SessionContext."""
     log = SessionLog(store.state_dir / "logs" / session_id, emit)
-    reach = partial(connect, timeout_s=timeout_s)
+    reach = functools.partial(connect, timeout_s=timeout_s)
     context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
     return context, str(log.folder)
 
 
-def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
+def measure_each(
+    hosts: Sequence[Host],
+    context: SessionContext,
+    runs: Mapping[str, Run] = MappingProxyType({}),
+    *,
+    partial: bool = False,
+) -> list[Outcome]:
+    """Measure `hosts` and write the tables; if that fails, note it in the outcomes: the samples are stored.
+
+    runs: those that continue from their journals, by host name. partial: publish the journals as they are.
+    """
+
+    def measure_host(progress: HostProgress) -> Outcome:
+        link, run = HostLink(context, progress), runs.get(progress.host.name)
+        return progress.outcome_of_run(
+            run_host(link) if run is None else resume_host(link, run, partial=partial)
+        )
+
+    outcomes = run_on_each(hosts, measure_host, context)
+    try:
+        context.store.flush()
+    except StoreError as err:
+        note = f"{err} The samples are stored; the next listing of runs writes the tables."
+        return [replace(outcome, notes=(*outcome.notes, note)) for outcome in outcomes]
+    return outcomes
+
+
+def run_session(
+    hosts: Sequence[Host], context: SessionContext, measure: Measure = measure_each
+) -> list[Outcome]:
     """Measure `hosts`; return their outcomes, in the order given.
 
     The intent is recorded first, for `fleet resume`. Ctrl-C (KeyboardInterrupt in this thread) stops the
     agents; the journals keep what arrived, and every host still gets its outcome.
     """
-
-    def measure_host(progress: HostProgress) -> Outcome:
-        return progress.outcome_of_run(run_host(HostLink(context, progress)))
-
-    intent = make_intent(hosts, context)
+    names = tuple(host.name for host in hosts)
+    listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
+    plan = (context.requested, context.labels, listed)
+    intent = Intent(context.session_id, names, *plan, require=context.require, wait_s=context.wait_s)
     with context.store.hold_session(intent):
         prune_logs(context.store)
-        outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
-        settle_session(context.store, intent, outcomes, intent.hosts)
+        outcomes = measure(hosts, context)
+        settle_session(context.store, intent, outcomes, names)
     return outcomes
 
 
@@ -72,27 +106,6 @@ def settle_session(store: Store, intent: Intent, outcomes: Sequence[Outcome], na
     with suppress(StoreError):  # the outcomes say the same
         store.note_failures(intent, failures)
     return False
-
-
-def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:
-    """Return the session's plan, recorded before it starts."""
-    names = tuple(host.name for host in hosts)
-    listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
-    return Intent(
-        *(context.session_id, names, context.requested, context.labels, listed),
-        require=context.require,
-        wait_s=context.wait_s,
-    )
-
-
-def flush_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
-    """Write the tables of runs; if that fails, note it in the outcomes: the samples are stored."""
-    try:
-        context.store.flush()
-    except StoreError as err:
-        note = f"{err} The samples are stored; the next listing of runs writes the tables."
-        return [replace(outcome, notes=(*outcome.notes, note)) for outcome in outcomes]
-    return outcomes
 
 
 def run_on_each(
@@ -119,24 +132,21 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
         outcome = work(progress)
     except Cancelled:
         outcome = progress.interrupted_outcome()
-    except FleetError as err:
-        outcome = (
-            progress.interrupted_outcome()
-            if access.cancellation.is_requested
-            else progress.outcome_of_error(err)
-        )
     except Exception as err:  # a bug on one host's path must not cost the others their runs
-        print_traceback(err)
-        cause = explain(err, f"{host.name}: ")
-        outcome = progress.outcome_of_error(cause) if cause else progress.outcome_of_bug(err)
+        is_known = isinstance(err, FleetError)
+        if is_known and access.cancellation.is_requested:
+            outcome = progress.interrupted_outcome()
+        else:
+            print_traceback(None if is_known else err)
+            outcome = progress.outcome_of_error(err)
     access.emit(HostFinished(outcome))
     return outcome
 
 
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
-    with link, prepare_host(link):
-        facts = gather_ready_facts(link)
+    with link.open():
+        facts = link.gather_ready_facts()
         require_feasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)
@@ -145,13 +155,34 @@ def run_host(link: HostLink) -> Run:
             return publish_run(link, run, journal)
 
 
+def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
+    """Finish one run from its journal: measure what is missing, if anything, and store it."""
+    link.enter("journal", run)
+    store = link.context.store
+    with store.reopen_journal(run.run_id) as journal:
+        run_state = read_journal(link, run, journal)
+        link.progress.bursts = run_state.done.bursts
+        if run_state.missing is None or partial:
+            if run_state.hello is None:
+                store.drop_journal(run.run_id)
+                raise UsageError(
+                    f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
+                )
+            return publish_run(link, complete_run(run, run_state, link.progress), journal)
+        link.benchmarks = run.plan.benchmarks
+        with link.open():
+            facts, agent = link.deploy_agent(link.gather_ready_facts())
+            require_same_machine(run, facts, agent)
+            run = replace(run, agent=replace(run.agent, path=agent.path))
+            return publish_run(link, measure_run(link, run, journal, run_state), journal)
+
+
 def require_feasible_plan(link: HostLink, facts: Facts) -> None:
     """Raise UsageError or RefusedError if an agent that is already here refuses the plan for this machine."""
-    if not facts.cpus:
-        return
-    plan = merge_plan_with_facts(link.host, link.context.requested, facts)
-    with suppress(BuildError):  # then the host's own agent is asked
-        link.context.forecaster.from_facts(link.host, facts, plan, build=False)
+    if facts.cpus:
+        plan = merge_plan_with_facts(link.host, link.context.requested, facts)
+        with suppress(BuildError):  # then the host's own agent is asked
+            link.context.forecaster.from_facts(link.host, facts, plan, build=False)
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
@@ -160,7 +191,7 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
-    progress.announce_duration(forecast.duration)
+    context.emit(DurationEstimated(host, forecast.duration))
     if context.requested.deadline_s is None:
         plan = replace(plan, deadline_s=forecast.deadline_s)
     events = override_options(options_from_entry(host), context.requested).counters

@@ -20,13 +20,13 @@ from fleet.agent.wire.records import list_planned
 from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step
 from fleet.hostnames import NAME
-from fleet.model import Agent, Hello, Host, Plan, Run, Via
+from fleet.model import Agent, Host, Plan, Run, Via
 from fleet.model.version import VERSION
 from fleet.session.context import HostAccess
+from fleet.session.events import Outcome
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import require_storable
 from fleet.session.measurement import complete_run
-from fleet.session.outcome import Outcome
 from fleet.session.runner import run_on_each
 from fleet.store import Store, new_run_id, new_session_id
 from fleet.store.files import open_regular, storing
@@ -43,18 +43,25 @@ def import_steps(
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
         with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
-            begin, end = _find_attempt(stream, progress)
-            run = replace(_start_run(path, stream, progress, begin, end), session_id=session, labels=labels)
+            begin, end, digest = _find_attempt(stream, progress)
+            run = _start_run(path, stream, progress.host, begin, end, digest)
             agent_start = stream.tell()
             run_state = run_so_far.read_run([_read_lines(stream, end)])
             if run_state.damage or run_state.hello is None:
-                why = (
-                    run_state.damage
-                    or f"{NO_HELLO}; {' '.join(run_state.notes) or 'nothing follows the facts'}"
-                )
+                rest = " ".join(run_state.notes) or "nothing follows the facts"
+                why = run_state.damage or f"{NO_HELLO}; {rest}"
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
-            progress.bursts = run_state.bursts
-            run = replace(complete_run(_add_hello(run, run_state.hello), run_state, progress), ended_utc=None)
+            progress.bursts, hello = run_state.bursts, run_state.hello
+            seed = hello.raw.get("seed")
+            benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned(hello)))
+            run = replace(
+                run,
+                plan=Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0),
+                agent=replace(run.agent, build=hello.build),
+                session_id=session,
+                labels=labels,
+            )
+            run = replace(complete_run(run, run_state, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)
             store.publish(run, run_so_far.decode_bursts([_read_lines(stream, end)]), batch=True)
@@ -82,53 +89,42 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
     return paths_by_name
 
 
-def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int]:
-    """Return where the last attempt with an end record begins and ends, else the last one.
+def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
+    """Return begin, end and SHA-256 of the last attempt with an end record, else of the last one.
 
     A job that the scheduler requeued appends to the file of its first attempt.
     """
     size = os.fstat(stream.fileno()).st_size
     if not size:
-        return 0, 0
+        return 0, 0, ""
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
         attempts = list(pairwise([0, *later, size]))
         complete = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
-    chosen = (complete or attempts)[-1]
+        begin, end = chosen = (complete or attempts)[-1]
+        with memoryview(data) as view, view[begin:end] as attempt_bytes:
+            digest = hashlib.sha256(attempt_bytes).hexdigest()
     if later:
         number = attempts.index(chosen) + 1
         progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
-    return chosen
+    return begin, end, digest
 
 
-def _start_run(path: Path, stream: BinaryIO, progress: HostProgress, begin: int, end: int) -> Run:
-    """The run as the step began it; the stream is then at the agent's first line. Raises ProbeError."""
+def _start_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
+    """Return the run as the step began it, the stream at the agent's first line. Raises ProbeError."""
     stream.seek(begin)
-    started, facts, length = parse_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), progress.host)
-    stream.seek(begin)
-    hashed, left = hashlib.sha256(), end - begin
-    while chunk := stream.read(min(left, 1 << 20)):
-        hashed.update(chunk)
-        left -= len(chunk)
-    digest = hashed.hexdigest()
+    started, facts, length = parse_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)
     stream.seek(begin + length)
     return Run(
         run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{digest[:8]}",
         session_id="",
-        host=progress.host,
+        host=host,
         plan=Plan(),
-        facts=require_storable(facts, progress.host),
+        facts=require_storable(facts, host),
         agent=Agent("", "", facts.target, "started by a scheduler"),
         started_utc=started,
         fleet_version=VERSION,
     )
-
-
-def _add_hello(run: Run, hello: Hello) -> Run:
-    benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned(hello)))
-    seed = hello.raw.get("seed")
-    plan = Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0)
-    return replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
 
 
 def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fleet.errors import UsageError
 from fleet.model import Host
@@ -12,39 +11,25 @@ MOST_SHARDS = 1000
 _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One part of `count`, numbered from 1."""
-
-    number: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-
-def parse_shard(text: str) -> Shard:
-    """Parse "2/4". Raises UsageError."""
+def parse_shard(text: str) -> tuple[int, int]:
+    """Parse "2/4", which part of how many. Raises UsageError."""
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0, 0)
-    if not 1 <= shard.number <= shard.count <= MOST_SHARDS:
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= count <= MOST_SHARDS:
         raise UsageError(
             f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
             f"i from 1 to n, n at most {MOST_SHARDS}."
         )
-    return shard
+    return number, count
 
 
-def select_shard(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
+def select_shard(hosts: Sequence[Host], number: int, count: int) -> tuple[Host, ...]:
     """Return the hosts of one shard, in order; may be empty. Entries of one machine stay together."""
-    return tuple(host for host in hosts if _choose_shard(machine_key(host), shard.count) == shard.number)
+    return tuple(host for host in hosts if _choose_shard(machine_key(host), count) == number)
 
 
 def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
-    """Return at most `count` groups of nearly equal size, none empty.
-
-    Entries of one machine stay together.
-    """
+    """Return at most `count` nearly equal groups, none empty. Entries of one machine stay together."""
     machines: dict[str, list[Host]] = {}
     for host in hosts:
         machines.setdefault(machine_key(host), []).append(host)

@@ -16,9 +16,8 @@ from rich.console import Console
 
 from fleet.console.live_table import LiveTable
 from fleet.model import Cpu, Facts, Host
-from fleet.session.events import BurstsReceived, HostFinished, StageEntered
+from fleet.session.events import BurstsReceived, HostFinished, Outcome, StageEntered, State
 from fleet.session.live_medians import LiveMedians
-from fleet.session.outcome import Outcome, State
 from tests import needs
 from tests.builders import a_burst, a_run
 from tests.command import ROOT

@@ -9,8 +9,7 @@ from fleet.console.progress import SILENCE_S, Lines, Tallies, progress
 from fleet.console.rows import MANY
 from fleet.model import Host
 from fleet.plan.forecast import Duration
-from fleet.session.events import BurstsReceived, DurationEstimated, HostFinished, StageEntered
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import BurstsReceived, DurationEstimated, HostFinished, Outcome, StageEntered, State
 
 A, B = (Host(name, "x") for name in "ab")
 MEDIANS = (("cas", (("smt", 24.08), ("llc", 55.3))), ("readwrite", (("smt", 1300.0),)))

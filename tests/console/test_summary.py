@@ -23,8 +23,15 @@ from fleet.console.progress import Lines, progress
 from fleet.console.summary import MOST_HOSTS, render_medians
 from fleet.model import Host, RequestedOptions
 from fleet.plan.merge import merge_plan
-from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered
-from fleet.session.outcome import Outcome, State, exit_code
+from fleet.session.events import (
+    BurstsReceived,
+    HostFinished,
+    NoteAdded,
+    Outcome,
+    StageEntered,
+    State,
+    exit_code,
+)
 from fleet.store import Store
 from tests import simulated
 from tests.command import ROOT

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from fleet.model import Host
 from tests import needs
+from tests.hosts.proxy import FaultProxy
 
 
 class Reachable(Protocol):
@@ -25,6 +26,12 @@ class Reachable(Protocol):
 def know(known_hosts: Path, *hosts: Reachable) -> None:
     """Make these hosts the known ones."""
     known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+
+
+def know_behind(known_hosts: Path, proxy: FaultProxy, host: Reachable) -> None:
+    """Make a host known at the address of its proxy as well."""
+    with known_hosts.open("a") as file:
+        file.write(f"[{proxy.address}]:{proxy.port} {host.known_hosts_line.split(' ', 1)[1]}")
 
 
 def ssh(

@@ -132,6 +132,7 @@ class SshHost:
 
 
 MakeHosts = Callable[..., list[SshHost]]
+MakeKnown = Callable[..., SshHost]
 
 
 @contextlib.contextmanager

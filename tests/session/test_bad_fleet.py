@@ -10,6 +10,7 @@ import pytest
 
 from fleet.model import BuildPlace, Host
 from tests.command import Fleet
+from tests.hosts.client import know, know_behind
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts, SshHost
 
@@ -42,11 +43,9 @@ def bad_fleet(size: int, make: MakeHosts, known_hosts: Path) -> Iterator[list[Ho
             held.enter_context(FaultProxy((host.address, host.port), Faults(cut_down_after=3_000)))
             for host in cut
         ]
-        lines = [host.known_hosts_line for host in (*good, *hanging)]
+        know(known_hosts, *good, *hanging)
         for host, proxy in zip(cut, proxies, strict=True):
-            key = " ".join(host.known_hosts_line.split()[1:])
-            lines.append(f"[{proxy.address}]:{proxy.port} {key}\n")
-        known_hosts.write_text("".join(lines))
+            know_behind(known_hosts, proxy, host)
 
         def make_host(name: str, number: int, host: SshHost, **changes: object) -> Host:
             return host.entry(name=f"{name}{number:03}", build=BuildPlace.CONTROLLER, **changes)
@@ -102,7 +101,7 @@ def test_twenty_hosts_behind_one_bastion_with_stock_limits_are_all_measured(
     """Each host has a connection of its own through the bastion, whose sshd drops strangers beyond ten."""
     (bastion,) = make_hosts(1, options=["MaxStartups 10:30:100", "AllowTcpForwarding yes"])
     hosts = make_hosts(20)
-    known_hosts.write_text("".join(host.known_hosts_line for host in (bastion, *hosts)))
+    know(known_hosts, bastion, *hosts)
     jump = (f"{bastion.address}:{bastion.port}",)
     fleet.hosts(
         *(h.entry(name=f"h{i:02}", build=BuildPlace.CONTROLLER, jump=jump) for i, h in enumerate(hosts))

@@ -13,9 +13,8 @@ from fleet.model import BuildPlace, Facts, Host, RequestedToolchain, Via
 from fleet.remote.connect import connect
 from fleet.session import runner
 from fleet.session.context import SessionContext
-from fleet.session.events import ignore
+from fleet.session.events import Outcome, State, ignore
 from fleet.session.host_progress import HostProgress
-from fleet.session.outcome import Outcome, State
 from fleet.store import Store
 from tests.command import wait_for
 from tests.hosts.qnx import sdp

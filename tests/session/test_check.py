@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ from fleet.model import Facts, Finding, Host, Plan, Severity
 from fleet.plan.forecast import Duration, Forecast
 from fleet.remote.cancellation import Cancellation, Cancelled
 from fleet.session.check import CheckedHost, RunPreview
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import Outcome, State
 from fleet.store import Store
 from tests import needs
 from tests.command import Fleet, interrupt
+from tests.hosts.client import know
 from tests.hosts.sshd import SshHost
 
 LOCAL = "hosts:\n  here: {via: local, address: localhost, workdir: %s}\n"
@@ -80,12 +80,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
+def fleet(fleet: Fleet, tmp_path: Path) -> Fleet:
     """One host, this machine."""
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory(LOCAL % (tmp_path / "work"))
-        yield fleet
+    fleet.inventory(LOCAL % (tmp_path / "work"))
+    return fleet
 
 
 def listing(*folders: Path) -> list[tuple[str, int, int]]:
@@ -190,17 +188,16 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
 
 
 def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
-    tmp_path: Path, known_hosts: Path, ssh_host: SshHost
+    tmp_path: Path, fleet: Fleet, known_hosts: Path, ssh_host: SshHost
 ) -> None:
-    known_hosts.write_text(ssh_host.known_hosts_line)
+    know(known_hosts, ssh_host)
     workdir = tmp_path / "work"
     workdir.mkdir(mode=0o700)
     (workdir / "kept").write_text("as it was")
     (ssh_host.home / ".profile").touch()
     before = listing(ssh_host.home, workdir)
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        fleet.hosts(ssh_host.entry(name="home"), ssh_host.entry(name="named", workdir=str(workdir)))
-        done = fleet("check", "-q", "--json")
+    fleet.hosts(ssh_host.entry(name="home"), ssh_host.entry(name="named", workdir=str(workdir)))
+    done = fleet("check", "-q", "--json")
     assert done.exit_code == 0, done.stderr
     home, named = (host["check"] for host in done.json)
     assert home["workdir"] == str(ssh_host.home / ".cache" / "fleet")

@@ -17,7 +17,7 @@ from tests.facts.shells import SHELLS
 from tests.hosts import odd
 from tests.hosts.qnx import image
 from tests.hosts.qnx.host import Inside
-from tests.hosts.sshd import MakeHosts
+from tests.hosts.sshd import MakeKnown
 
 BUILD = "0123456789abcdef"
 AGENT = f"fleet-agent-{BUILD}"
@@ -182,12 +182,8 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
     assert "nothing of ours is there" in fleet("clean").stdout
 
 
-def test_a_busybox_host_is_cleaned_over_ssh(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
-) -> None:
-    options = odd.restrict_programs(odd.busybox_only(tmp_path / "bin"))
-    (server,) = make_hosts(1, options=options)
-    known_hosts.write_text(server.known_hosts_line)
+def test_a_busybox_host_is_cleaned_over_ssh(fleet: Fleet, make_known: MakeKnown, tmp_path: Path) -> None:
+    server = make_known(*odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
     place = server.home / ".cache" / "fleet"
     fill(place, AGENT, f"build-{BUILD}-999999999/x.c")
     fleet.hosts(server.entry(name="board", workdir=str(place)))  # not /var/tmp: other tests are at work there

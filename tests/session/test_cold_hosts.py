@@ -1,7 +1,6 @@
 """`fleet run` on hosts that have no agent yet: those that are alike compile once, whoever is first."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +16,10 @@ HOSTS = 4
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+def fleet(fleet: Fleet, tmp_path: Path) -> Fleet:
     """Its cache of agents is empty: `fleet run` would take a finished one from there."""
-    needs.program("cc", "gcc")
-    variables = {
-        "FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"],
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
-    with Fleet(tmp_path, variables) as fleet:
-        yield fleet
+    fleet.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    return fleet
 
 
 @pytest.mark.long

@@ -7,19 +7,15 @@ import pandas as pd
 import pytest
 
 from tests import needs
-from tests.command import Fleet
 from tests.seccomp import refusing
 
 PLAN = ("run", "-b", "cas,clock", "--rounds", "2", "-q", "--counters")
 
 
 @pytest.fixture
-def fleet(tmp_path):
-    needs.program("cc", "gcc")
+def fleet(fleet):
     needs.cpus(2)
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts:\n  here: {via: local}\n")
-        yield fleet
+    return fleet
 
 
 def test_counts_are_stored_and_shown_beside_the_numbers(fleet):

@@ -13,6 +13,7 @@ from fleet.errors import EXIT_INTERRUPTED
 from fleet.store import Store
 from tests import needs
 from tests.command import Fleet, interrupt, wait_for
+from tests.hosts.client import know
 from tests.hosts.s3 import BUCKET, ObjectStore
 from tests.hosts.sshd import MakeHosts
 from tests.session.test_log import a_log, session_id
@@ -23,16 +24,12 @@ KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, make_hosts: MakeHosts) -> Fleet:
+def fleet(tmp_path: Path, make_hosts: MakeHosts, known_hosts: Path) -> Fleet:
     """Four hosts, which are one machine: nothing but --lock off lets them be measured at once."""
     needs.python_module("distributed", "corefleet[dask]")
-    fleet = Fleet(tmp_path)
+    fleet = Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]})
     hosts = make_hosts(4)
-    known = tmp_path / "known_hosts"
-    known.write_text("".join(host.known_hosts_line for host in hosts))
-    config = tmp_path / "ssh_config"
-    config.write_text(f"Host *\n  UserKnownHostsFile {known}\n")
-    fleet.environment["FLEET_SSH_CONFIG"] = str(config)
+    know(known_hosts, *hosts)
     fleet.hosts(*(host.entry() for host in hosts))
     return fleet
 

@@ -15,10 +15,11 @@ from fleet.session.events import (
     Event,
     HostFinished,
     NoteAdded,
+    Outcome,
     StageEntered,
+    State,
 )
 from fleet.session.host_progress import HostProgress
-from fleet.session.outcome import Outcome, State
 
 A, B = Host("a", "192.0.2.1"), Host("b", "192.0.2.2")
 STORED = Outcome(A, State.COMPLETE, run_id="r1", bursts=12, seconds=3.5)
@@ -52,7 +53,7 @@ def test_all_events_arrive_unchanged(send: EventSender, events_received: list[Ev
     progress = HostProgress(A, send)
     progress.enter("connect")
     progress.note("a note", "another")
-    progress.announce_duration(Duration(5.0, 60.0))
+    send(DurationEstimated(A, Duration(5.0, 60.0)))
     failed = replace(progress.outcome_of_error(BuildError("a: cc said:\nno")), seconds=1.5)
     send(HostFinished(failed))
     assert events_received == [

@@ -19,10 +19,9 @@ from fleet.errors import (
     UsageError,
 )
 from fleet.model import End, Failed, Host, RunState
-from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
+from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered, State
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
 from fleet.session.measurement import complete_run, utc_now
-from fleet.session.outcome import State
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, HELLO, line
 from tests.agent.wire.test_parts import FAILED, FIRST, SECOND
@@ -36,19 +35,16 @@ def record_progress() -> tuple[HostProgress, list[Event]]:
     return HostProgress(HOST, events.append), events
 
 
+def follow(progress: HostProgress, reader: Reader, *lines: bytes) -> None:
+    for text in lines:
+        if (record := reader.read_line(text)) is not None:
+            progress.follow_record(record, reader)
+
+
 def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
     progress, events = record_progress()
-    reader = Reader()
-    for each in (
-        b"Welcome",
-        line(HELLO, bursts=2, bursts_max=9),
-        line(BURST),
-        line(FAILED, round=1),
-        line(BURST, round=2),
-    ):
-        record = reader.read_line(each)
-        if record is not None:
-            progress.follow_record(record, reader)
+    bursts = (line(BURST), line(FAILED, round=1), line(BURST, round=2))
+    follow(progress, Reader(), b"Welcome", line(HELLO, bursts=2, bursts_max=9), *bursts)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(0, 2), (1, 2), (2, 2), (3, 3)]
     assert progress.complete_outcome().bursts == 2, "a failed burst is none"
@@ -56,11 +52,7 @@ def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
 
 def test_a_run_that_continues_counts_what_was_there_before() -> None:
     progress, events = record_progress()
-    reader = Reader(run_so_far.read_run([FIRST]).done)
-    for each in SECOND:
-        record = reader.read_line(each)
-        assert record is not None
-        progress.follow_record(record, reader)
+    follow(progress, Reader(run_so_far.read_run([FIRST]).done), *SECOND)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(2, 4), (3, 4), (4, 4), (4, 4)]
     assert progress.complete_outcome().bursts == 3
@@ -76,12 +68,8 @@ def test_notes_are_shown_once_cut_and_without_secrets() -> None:
     progress, events = record_progress()
     progress.note("one", f"with hunter2 {'x' * NOTE_LIMIT}", "y" * NOTE_LIMIT)
     progress.note_once("one", "two")
-    assert progress.notes == [
-        "one",
-        f"with … {'x' * (NOTE_LIMIT - 7)} … (truncated)",
-        "y" * NOTE_LIMIT,
-        "two",
-    ]
+    truncated = f"with … {'x' * (NOTE_LIMIT - 7)} … (truncated)"
+    assert progress.notes == ["one", truncated, "y" * NOTE_LIMIT, "two"]
     assert [event.text for event in events if isinstance(event, NoteAdded)] == progress.notes
 
 
@@ -98,26 +86,18 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
     assert progress.interrupted_outcome().message == "board: stopped in stage connect."
     progress.enter("deploy")
     assert events == [StageEntered(HOST, "deploy")]
-    failed, crashed, stopped = (
-        progress.outcome_of_error(BuildError("no gcc")),
-        progress.outcome_of_bug(ValueError("x")),
-        progress.interrupted_outcome(),
-    )
-    assert (failed.state, failed.stage, failed.exit_code) == (
-        State.FAILED,
-        BuildError.stage,
-        BuildError.exit_code,
-    )
-    assert (crashed.state, crashed.stage, crashed.exit_code) == (State.FAILED, "deploy", EXIT_BUG)
-    assert (
-        crashed.message
-        == "board: a bug in fleet; please report it: ValueError: x. FLEET_DEBUG=1 shows the traceback."
-    )
-    assert (stopped.state, stopped.stage, stopped.exit_code) == (
-        State.INTERRUPTED,
-        "deploy",
-        EXIT_INTERRUPTED,
-    )
+    failed, crashed = (progress.outcome_of_error(error) for error in (BuildError("no gcc"), ValueError("x")))
+    ends = [
+        (outcome.state, outcome.stage, outcome.exit_code)
+        for outcome in (failed, crashed, progress.interrupted_outcome())
+    ]
+    assert ends == [
+        (State.FAILED, BuildError.stage, BuildError.exit_code),
+        (State.FAILED, "deploy", EXIT_BUG),
+        (State.INTERRUPTED, "deploy", EXIT_INTERRUPTED),
+    ]
+    bug = "board: a bug in fleet; please report it: ValueError: x. FLEET_DEBUG=1 shows the traceback."
+    assert crashed.message == bug
     assert progress.complete_outcome().stage == "done"
 
 
@@ -130,7 +110,7 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     assert progress.interrupted_outcome().message.endswith(
         f" 7 bursts are kept in the journal of {RUN.run_id}; `fleet resume` measures the rest."
     )
-    assert "7 bursts are kept" in progress.outcome_of_bug(ValueError()).message
+    assert "7 bursts are kept" in progress.outcome_of_error(ValueError()).message
     assert progress.interrupted_outcome().run_id == RUN.run_id
     assert "7 bursts are kept" in progress.outcome_of_error(StoreError("the disk is full.")).message
     advised = progress.outcome_of_error(StoreError("`fleet resume --publish-partial` stores it.")).message
@@ -183,13 +163,8 @@ def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code:
     progress, _ = record_progress()
     progress.enter("store", run)
     outcome = progress.outcome_of_run(run)
-    assert (outcome.state, outcome.exit_code, outcome.message, outcome.run_id) == (
-        state,
-        code,
-        words,
-        RUN.run_id,
-    )
-    assert outcome.is_settled
+    assert (outcome.state, outcome.exit_code, outcome.message) == (state, code, words)
+    assert (outcome.run_id, outcome.is_settled) == (RUN.run_id, True)
     assert outcome.seconds >= 0
 
 
@@ -203,13 +178,10 @@ def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pyt
 
 def test_a_run_never_ends_before_it_began() -> None:
     progress, _ = record_progress()
-    begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
-    assert complete_run(begun, run_so_far.read_run([]), progress).ended_utc == begun.started_utc
-    finished = complete_run(
-        replace(RUN, started_utc="2020-01-01T00:00:00Z"), run_so_far.read_run([]), progress
-    )
-    assert finished.ended_utc is not None
-    assert "2020" < finished.ended_utc <= utc_now()
+    begun, nothing = replace(RUN, started_utc="2999-01-01T00:00:00Z"), run_so_far.read_run([])
+    assert complete_run(begun, nothing, progress).ended_utc == begun.started_utc
+    finished = complete_run(replace(RUN, started_utc="2020-01-01T00:00:00Z"), nothing, progress)
+    assert "2020" < (finished.ended_utc or "") <= utc_now()
 
 
 def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,9 +191,7 @@ def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pyt
     reader = Reader()
     for moment, each in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):
         monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
-        record = reader.read_line(each)
-        assert record is not None
-        progress.follow_record(record, reader)
+        follow(progress, reader, each)
     medians = [event.medians for event in events if isinstance(event, BurstsReceived)]
     assert medians[:2] == [(), ()]
     [(benchmark, [(relation, ns)])] = medians[2]

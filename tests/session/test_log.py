@@ -12,10 +12,9 @@ import pytest
 from fleet.errors import BuildError
 from fleet.model import Host
 from fleet.session import log
-from fleet.session.events import HostFinished, NoteAdded, ignore
+from fleet.session.events import HostFinished, NoteAdded, Outcome, State, ignore
 from fleet.session.host_progress import HostProgress
 from fleet.session.log import SessionLog
-from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store, new_session_id
 from tests import builders
 from tests.command import Fleet

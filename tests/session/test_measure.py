@@ -8,8 +8,7 @@ import pytest
 import fleet
 from fleet.errors import FleetError, StoreWarning, UsageError
 from tests.command import ROOT, entry
-from tests.hosts.client import know
-from tests.hosts.sshd import MakeHosts
+from tests.hosts.sshd import MakeKnown
 from tests.shared import agents_cache
 
 
@@ -29,12 +28,8 @@ def example() -> str:
     return str(code)
 
 
-def test_the_example_of_the_docs_measures_a_host_over_ssh(
-    inventory: Path, make_hosts: MakeHosts, known_hosts: Path
-) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
-    inventory.write_text("hosts:\n" + entry(server.entry(name="rpi5")))
+def test_the_example_of_the_docs_measures_a_host_over_ssh(inventory: Path, make_known: MakeKnown) -> None:
+    inventory.write_text("hosts:\n" + entry(make_known().entry(name="rpi5")))
     names: dict[str, object] = {}
     exec(example(), names)
     (test,) = (value for name, value in names.items() if name.startswith("test_") and callable(value))

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +20,8 @@ from fleet.remote import output
 from fleet.remote.command import CommandConnection
 from fleet.session import link, measurement, resume, runner
 from fleet.session.context import DEFAULT_PARALLEL, SessionContext
-from fleet.session.events import Event, StageEntered, ignore
+from fleet.session.events import Event, Outcome, StageEntered, State, ignore
 from fleet.session.measurement import require_same_machine
-from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store
 from tests import builders, needs
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
@@ -102,6 +102,16 @@ def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
     return outcome
 
 
+def finish(session: SessionContext, hosts: list[Host] | None = None, **options: Any) -> Outcome:
+    """Resume the only host of the most recent session; without `hosts` publish its journal as it is."""
+    remaining = resume.find_remaining(session.store, None)
+    assert remaining is not None
+    if hosts is None:
+        hosts, options = resume.hosts_to_resume(remaining, {}, partial=True), {"partial": True}
+    (outcome,) = resume.resume_session(remaining, hosts, session, **options)
+    return outcome
+
+
 def stored_run(store: Store) -> dict[str, Any]:
     (row,) = pd.read_parquet(store.place.root / "runs").to_dict("records")
     return row
@@ -124,20 +134,14 @@ def test_a_run_on_one_link_is_in_one_part(context) -> None:
 
 
 @pytest.mark.parametrize("breaks", [(), (5, 7)])
-def test_what_arrived_is_published_without_decoding_it_again(
-    context, breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_run_is_published_without_decoding_it_again_unless_it_is_too_large_for_memory(
+    context, breaks: tuple[int, ...], fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(measurement.run_so_far, "decode_bursts")
-    session = context(breaks=breaks)
-    assert run_once(session).state is State.COMPLETE
-    assert visits(session.store) == every_visit()
-
-
-@pytest.mark.parametrize("breaks", [(), (5, 7)])
-def test_a_run_too_large_for_memory_is_published_from_its_journal(
-    context, breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
+    if fits:
+        monkeypatch.delattr(measurement.run_so_far, "decode_bursts")
+    else:
+        monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
     session = context(breaks=breaks)
     assert run_once(session).state is State.COMPLETE
     assert visits(session.store) == every_visit()
@@ -164,7 +168,7 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     assert (remaining.runs, remaining.hosts, remaining.names) == ((run,), (), ["here"])
-    (resumed,) = resume.resume_session(remaining, [HERE], context())
+    resumed = finish(context(), [HERE])
     assert (resumed.state, resumed.run_id) == (State.COMPLETE, run.run_id)
     assert visits(session.store) == every_visit()
     assert resume.find_remaining(session.store, None) is None
@@ -182,47 +186,30 @@ def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(context, monkey
 def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) -> None:
     """A host that lets us use fewer CPUs once we are back refuses the plan it accepted before."""
 
-    class Shrinking(Breaking):
-        def stream(self, command: str, **limits: Any) -> Any:
-            if not self.breaks:
-                command = command.replace(" --until-eof", " --until-eof --cpus=1023")
-            return super().stream(command, **limits)
-
-    left = [after]
-
-    def connect(host: Host) -> Shrinking:
-        connection = local_connection(host, Shrinking)
-        connection.breaks = left
-        return connection
-
-    session = context(connect=connect)
+    session = context(connect=changing(" --until-eof", " --until-eof --cpus=1023", after))
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "1023" in outcome.message
     if not after:
         assert (outcome.given_up, outcome.run_id, session.store.read_begun_runs()) == (True, None, [])
         return
-    assert (
-        "`fleet resume --publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
-    )
-    (run,) = session.store.read_begun_runs()
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    assert remaining.runs == (run,)
-    (resumed,) = resume.resume_session(remaining, [HERE], context())
-    assert (resumed.state, visits(session.store)) == (State.COMPLETE, every_visit())
+    assert "--publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
+    assert len(session.store.read_begun_runs()) == 1
+    assert finish(context(), [HERE]).state is State.COMPLETE
+    assert visits(session.store) == every_visit()
 
 
-def changing(old: str, new: str) -> Callable[[Host], Breaking]:
-    """Connect to this machine, where the agent's command has other words."""
+def changing(old: str, new: str, *breaks: int) -> Callable[[Host], Breaking]:
+    """Connect to this machine, where the agent's command has other words after the breaks."""
+    left = list(breaks)
 
     class Changing(Breaking):
         def stream(self, command: str, **limits: Any) -> Any:
-            return super().stream(command.replace(old, new), **limits)
+            return super().stream(command if self.breaks else command.replace(old, new), **limits)
 
     def connect(host: Host) -> Changing:
         connection = local_connection(host, Changing)
-        connection.breaks = []
+        connection.breaks = left
         return connection
 
     return connect
@@ -233,10 +220,7 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "the run is not complete: ended early (exit code 3)" in outcome.message
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    (resumed,) = resume.resume_session(remaining, [HERE], context())
-    assert resumed.state is State.COMPLETE
+    assert finish(context(), [HERE]).state is State.COMPLETE
     assert visits(session.store) == every_visit()
 
 
@@ -257,10 +241,7 @@ def test_an_agent_that_answers_another_plan_is_named(context, old: str, new: str
 def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
     session = context(breaks=(5,), reconnect_s=0.0)
     run_once(session)
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    hosts = resume.hosts_to_resume(remaining, {}, partial=True)
-    (stored,) = resume.resume_session(remaining, hosts, context(connect=None), partial=True)
+    stored = finish(context(connect=None))
     assert (stored.state, stored.bursts) == (State.PARTIAL, 5)
     assert sum(visits(session.store).values()) == 5
     assert stored_run(session.store)["state"] == RunState.PARTIAL
@@ -335,11 +316,9 @@ def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
     if words is None:
         require_same_machine(run, *present)
         return
-    with pytest.raises(AgentError) as refused:
+    text = f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`"
+    with pytest.raises(AgentError, match=re.escape(text)):
         require_same_machine(run, *present)
-    assert f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`" in str(
-        refused.value
-    )
 
 
 # What remains of sessions
@@ -407,10 +386,15 @@ def test_the_other_unfinished_sessions_are_named(tmp_path: Path, count: int, wor
     assert resume.name_other_sessions(store, remaining) == expected
 
 
-def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
+def store_one_run(folder: Path) -> Store:
+    """A root with a run of host x in session s1."""
+    store, run = Store(folder), replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
     store.publish(run, builders.bursts_of(run))
+    return store
+
+
+def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) -> None:
+    store = store_one_run(tmp_path)
     begin(store, "s1", "x", "y")
     assert find_remaining(store) == ("s1", ["y"])
     begin(store, "s2", "x")
@@ -418,9 +402,7 @@ def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) ->
 
 
 def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
-    store.publish(run, builders.bursts_of(run))
+    store = store_one_run(tmp_path)
     begin(store, "s1", "x")
     assert len(store.read_intents()) == 1
     assert resume.find_remaining(store, None) is None
@@ -463,11 +445,7 @@ def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context
 def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     session = context(connect=None)
     begin(session.store, "s1", "x", journals=("x",), lines=(b"Welcome",))
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    (outcome,) = resume.resume_session(
-        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
-    )
+    outcome = finish(session)
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
     assert "nothing had arrived of rs10; its journal is removed" in outcome.message
     assert "fleet resume" not in render_outcomes([outcome], 1.0), "there is nothing left to resume"
@@ -479,11 +457,7 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     session = context(connect=None)
     lines = (line(HELLO), line(BURST), line(BURST, round=1), line(END))
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    (outcome,) = resume.resume_session(
-        remaining, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")], session
-    )
+    outcome = finish(session, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")])
     assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
     assert session.store.read_intents() == []
 
@@ -491,9 +465,7 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     session = context(connect=None)
     begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"words", b"{garbage", b"more"))
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    (outcome,) = resume.resume_session(remaining, [Host("x", "192.0.2.1")], session, partial=True)
+    outcome = finish(session)
     assert outcome.run_id == "rs10"
     assert any(
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
@@ -534,11 +506,7 @@ def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, kept: int
     rest = BURSTS[4:] if kept == 8 else BURSTS[5:]
     lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    (outcome,) = resume.resume_session(
-        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
-    )
+    outcome = finish(session)
     assert (outcome.state, outcome.bursts) == (State.PARTIAL, kept)
     assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(kept))
     assert any("is damaged" in note for note in outcome.notes) == (kept < 8)

@@ -9,37 +9,29 @@ from fleet.model import BuildPlace, RequestedToolchain
 from tests import needs
 from tests.command import UNOPTIMIZED, Fleet
 from tests.hosts import odd
-from tests.hosts.sshd import MakeHosts, SshHost
+from tests.hosts.sshd import MakeKnown, SshHost
 from tests.session.test_run_ssh import CLOCK, know, only
 
 
-@pytest.fixture
-def host_with(make_hosts: MakeHosts, known_hosts: Path):
-    """`host_with(options)`: an sshd with these options, known to us."""
-
-    def make(options: odd.Options) -> SshHost:
-        (server,) = make_hosts(1, options=options)
-        know(known_hosts, server)
-        return server
-
-    return make
-
-
-def test_a_host_without_a_compiler_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
+def test_a_host_without_a_compiler_gets_its_agent_from_here(
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
+) -> None:
+    host = make_known(*odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
     fleet.hosts(host.entry(name="bare"))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
 
 
-def test_a_busybox_host_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
+def test_a_busybox_host_gets_its_agent_from_here(fleet: Fleet, make_known: MakeKnown, tmp_path: Path) -> None:
+    host = make_known(*odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
     fleet.hosts(host.entry(name="busybox"))
     assert only(fleet("run", *CLOCK))[0] == 0
 
 
-def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
+def test_build_host_without_a_compiler_is_an_error(
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
+) -> None:
+    host = make_known(*odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
     fleet.hosts(host.entry(name="bare", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
@@ -52,11 +44,13 @@ def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_
     [(odd.FAILING_COMPILER, "cannot execute cc1"), (odd.LYING_COMPILER, ""), (odd.TCC, "needs GCC or clang")],
     ids=["fails", "lies", "tcc"],
 )
-def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compiler: str, words: str) -> None:
+def test_a_bad_compiler_is_quoted(
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path, compiler: str, words: str
+) -> None:
     if compiler == odd.TCC:
         needs.program("tcc", "tcc")
     programs = odd.add_compiler(odd.all_but_compilers(tmp_path / "bin"), compiler)
-    host = host_with(odd.restrict_programs(programs))
+    host = make_known(*odd.restrict_programs(programs))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
@@ -97,8 +91,8 @@ def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
     assert str(folder) in message
 
 
-def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, host_with) -> None:
-    host = host_with(odd.noisy_login(delay_s=0.3))
+def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, make_known) -> None:
+    host = make_known(*odd.noisy_login(delay_s=0.3))
     fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
@@ -106,9 +100,9 @@ def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, host_with) -> No
 
 
 def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
-    fleet: Fleet, host_with, tmp_path: Path
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    host = host_with(odd.noisy_login())
+    host = make_known(*odd.noisy_login())
     fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
     assert only(fleet("run", *CLOCK))[0] == 0
     (agent,) = host.home.rglob("fleet-agent-*")
@@ -122,8 +116,8 @@ def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
     ("shell", "package"),
     [("mksh", "mksh"), ("dash", "dash"), ("csh", "csh"), ("fish", "fish"), ("tcsh", "tcsh")],
 )
-def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: str) -> None:
-    host = host_with(odd.login_shell(needs.program(shell, package), package))
+def test_any_login_shell_will_do(fleet: Fleet, make_known: MakeKnown, shell: str, package: str) -> None:
+    host = make_known(*odd.login_shell(needs.program(shell, package), package))
     fleet.hosts(host.entry(name="board", build=BuildPlace.CONTROLLER))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
@@ -133,9 +127,9 @@ def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: s
     "shell", ["posh", *(pytest.param(shell, marks=pytest.mark.slow) for shell in ("yash", "mksh", "ksh93"))]
 )
 @pytest.mark.slow
-def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) -> None:
+def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, make_known: MakeKnown, shell: str) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
-    host = host_with(odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
+    host = make_known(*odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
@@ -144,18 +138,18 @@ def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) 
 
 @pytest.mark.slow
 def test_a_login_script_that_leaves_a_process_behind_costs_no_run(
-    fleet: Fleet, host_with, tmp_path: Path
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    host = host_with(odd.lingering_login(tmp_path, 1.0, 300))
+    host = make_known(*odd.lingering_login(tmp_path, 1.0, 300))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
     done = fleet("run", "-b", "clock", "--rounds", "400", "--samples", "50", "-q", "--json")
     assert only(done)[0] == 0, done.stdout
     assert done.json[0]["seconds"] < 100
 
 
-def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: Fleet, host_with) -> None:
+def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: Fleet, make_known) -> None:
     first = min(os.sched_getaffinity(0))
-    host = host_with(odd.only_cpus(str(first)))
+    host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
     code, stage, message = only(fleet("run", "-b", "cas", "-q", "--json"))
     assert (code, stage) == (10, "measure")
@@ -166,11 +160,11 @@ def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: F
 
 @pytest.mark.parametrize("option", ["--cpus={},{}", "--pairs={}-{}"])
 def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(
-    fleet: Fleet, host_with, option: str
+    fleet: Fleet, make_known: MakeKnown, option: str
 ) -> None:
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    host = host_with(odd.only_cpus(str(first)))
+    host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
     done = fleet("run", "-b", "cas", option.format(first, second), "--rounds", "1", "--samples", "3")
     assert done.exit_code == 0, done.stderr
@@ -192,12 +186,12 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
 
 @pytest.mark.parametrize(("files", "exit_code"), [(5, 7), (12, 9)])
 def test_a_host_that_may_open_too_few_files_is_told_of_its_limit(
-    fleet: Fleet, host_with, tmp_path: Path, files: int, exit_code: int
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path, files: int, exit_code: int
 ) -> None:
     login = tmp_path / "login"
     login.write_text(f'#!/bin/dash\nulimit -n {files}\nexec /bin/dash -c "$SSH_ORIGINAL_COMMAND"\n')
     login.chmod(0o755)
-    fleet.hosts(host_with((f"ForceCommand {login}",)).entry(name="few"))
+    fleet.hosts(make_known(f"ForceCommand {login}").entry(name="few"))
     code, _, message = only(fleet("run", *CLOCK))
     assert (code, "allow 64 or more" in message) == (exit_code, True), message
 

@@ -19,20 +19,14 @@ from fleet.remote.connection import Connection
 from tests import needs
 from tests.command import entry
 from tests.hosts.qnx import image, sdp
-from tests.hosts.qnx.host import Inside, MakeQnx, maker
+from tests.hosts.qnx.host import Inside
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
-from tests.hosts.sshd import MakeHosts
 
 pytestmark = pytest.mark.slow
 NOBODY = 65534
 HOST = Host("board", "board")
 PROGRAM = b"#!/bin/sh\necho runs\nexit 7\n" + bytes(range(256)) * 2000
 DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "minimal": "/tmp"}
-
-
-@pytest.fixture
-def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
-    return maker(tmp_path / "qnx", make_hosts)
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +42,17 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Image
     return make
 
 
-def empty(made: Image) -> None:
-    """Take away what other tests left in an image."""
-    for left in made.shmem.iterdir():
-        left.unlink()
+@pytest.fixture
+def enter(images: Callable[[Recipe], Image]) -> Callable[[Recipe], tuple[Image, Inside]]:
+    """Return a maker of images, without what other tests left there, and of a shell inside."""
+
+    def make(recipe: Recipe) -> tuple[Image, Inside]:
+        made = images(recipe)
+        for left in made.shmem.iterdir():
+            left.unlink()
+        return made, Inside(made)
+
+    return make
 
 
 def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) -> str:
@@ -66,11 +67,10 @@ def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) 
 
 @pytest.mark.parametrize("user", [None, NOBODY], ids=["as we are", "as an ordinary user"])
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_hosts, recipe, user):
+def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe, user):
     if user is not None:
         needs.root()
     server, made = make_qnx(recipe, user)
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
         looked, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
@@ -86,11 +86,8 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_
     assert len(made.files()) == 1
 
 
-def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(
-    make_qnx, known_hosts
-):
+def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(make_qnx):
     server, made = make_qnx(replace(NO_SFTP, name="strict", strict_shell=True))
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
         _, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
@@ -101,20 +98,18 @@ def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_wor
     assert made.files() == set()
 
 
-def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx, known_hosts):
+def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx):
     bare = FULL.without("cat").without("chmod").without("cksum").without("mv").without("rm")
     server, made = make_qnx(bare)
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
         deploy_program(connection, gather(connection, host))
     assert not [name for name in made.files() if "." in name], made.files()
 
 
-def test_an_image_that_names_an_sftp_server_it_has_not_is_reached_through_cat(make_qnx, known_hosts):
+def test_an_image_that_names_an_sftp_server_it_has_not_is_reached_through_cat(make_qnx):
     server, made = make_qnx(FULL)
     (made.root / "usr/libexec/sftp-server").unlink()
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
         deploy_program(connection, gather(connection, host))
@@ -154,18 +149,14 @@ def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
                 deploy_program(connection, facts, data)
 
 
-def test_without_a_rename_the_file_is_copied_and_nothing_stays_beside_it(images):
-    made = images(NO_SFTP)
-    empty(made)
-    connection = Inside(made)
+def test_without_a_rename_the_file_is_copied_and_nothing_stays_beside_it(enter):
+    made, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
     assert made.files() == {f"shmem/{path.rpartition('/')[2]}"}
 
 
-def test_a_program_that_is_there_whole_is_not_written_again(images):
-    made = images(NO_SFTP)
-    empty(made)
-    connection = Inside(made)
+def test_a_program_that_is_there_whole_is_not_written_again(enter):
+    made, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
     (there,) = made.shmem.iterdir()
     before = there.stat()
@@ -174,10 +165,8 @@ def test_a_program_that_is_there_whole_is_not_written_again(images):
 
 
 @pytest.mark.parametrize("there", ["half", "link", "other", "theirs"])
-def test_something_else_under_the_name_is_replaced_and_never_written_into(images, there):
-    made = images(NO_SFTP)
-    empty(made)
-    connection = Inside(made)
+def test_something_else_under_the_name_is_replaced_and_never_written_into(enter, there):
+    made, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
     place = made.shmem / path.rpartition("/")[2]
     elsewhere = made.shmem / "elsewhere"
@@ -201,10 +190,8 @@ def test_something_else_under_the_name_is_replaced_and_never_written_into(images
     assert place.stat().st_uid == os.geteuid()
 
 
-def test_what_a_cut_link_left_is_listed_and_can_be_removed(images):
-    made = images(MINIMAL)
-    empty(made)
-    connection = Inside(made)
+def test_what_a_cut_link_left_is_listed_and_can_be_removed(enter):
+    made, connection = enter(MINIMAL)
     (made.shmem / "fleet-agent-1.0123456789abcdef").write_bytes(b"half")
     facts = gather(connection, HOST)
     assert facts.workdir_entries == ("fleet-agent-1.0123456789abcdef",)
@@ -214,9 +201,8 @@ def test_what_a_cut_link_left_is_listed_and_can_be_removed(images):
 
 
 @pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
-def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, known_hosts, recipe, fleet):
+def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, recipe, fleet):
     server, made = make_qnx(recipe)
-    known_hosts.write_text(server.known_hosts_line)
     fleet.hosts(server.entry(name="board"))
     done = fleet("check")
     assert made.files() == set()
@@ -227,9 +213,8 @@ def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, known_ho
 
 
 @pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
-def test_what_lies_there_is_cleaned_away(make_qnx, known_hosts, recipe, fleet):
+def test_what_lies_there_is_cleaned_away(make_qnx, recipe, fleet):
     server, made = make_qnx(recipe)
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry(name="board")
     with connect(host) as connection:
         facts = gather(connection, host)
@@ -242,9 +227,8 @@ def test_what_lies_there_is_cleaned_away(make_qnx, known_hosts, recipe, fleet):
     assert made.files() == {"shmem/theirs"}
 
 
-def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, known_hosts, fleet, tmp_path):
+def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, fleet, tmp_path):
     server, _ = make_qnx(FULL.without("pidin"))
-    known_hosts.write_text(server.known_hosts_line)
     host = server.entry(name="board")
     platform = json.dumps({"toolchain": {"sdp": str(sdp.install(tmp_path / "sdp"))}})
     fleet.inventory(f"defaults: {platform}\nhosts:\n{entry(host)}")
@@ -266,10 +250,8 @@ def replace_program(place: Path, script: str) -> Iterator[None]:
             place.unlink()
 
 
-def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(images):
-    made = images(NO_SFTP)
-    empty(made)
-    connection = Inside(made)
+def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(enter):
+    made, connection = enter(NO_SFTP)
     facts = gather(connection, HOST)
     with replace_program(made.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
         deploy_program(connection, facts)
@@ -280,10 +262,8 @@ def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(images):
     [(None, "1000 of "), ("cksum", "did not arrive whole")],
     ids=["counted", "read back"],
 )
-def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(images, without, words):
-    made = images(NO_SFTP if without is None else NO_SFTP.without(without))
-    empty(made)
-    connection = Inside(made)
+def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(enter, without, words):
+    made, connection = enter(NO_SFTP if without is None else NO_SFTP.without(without))
     facts = gather(connection, HOST)
     with replace_program(made.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
         put = connection.put(PROGRAM, f"{facts.workdir}/fleet-agent-x", mode=0o700)

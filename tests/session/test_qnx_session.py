@@ -10,21 +10,14 @@ import pytest
 from fleet.model import Host
 from tests import needs
 from tests.command import Done, Fleet, entry, wait_for
-from tests.hosts.client import know
+from tests.hosts.client import know, know_behind
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.qnx import sdp
-from tests.hosts.qnx.host import MakeQnx, maker
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
-from tests.hosts.sshd import MakeHosts
 
 pytestmark = pytest.mark.slow
 QUICK = ("--rounds", "3", "--samples", "3", "-q", "--json")
 LONG = ("--rounds", "30", "--samples", "3", "-q", "--json")
-
-
-@pytest.fixture
-def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
-    return maker(tmp_path / "qnx", make_hosts)
 
 
 @pytest.fixture(scope="session")
@@ -86,12 +79,11 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
 
 
 def test_where_only_dev_shmem_can_be_written_the_run_says_once_that_no_lock_keeps_fleets_apart(
-    fleet, make_qnx, known_hosts, platform
+    fleet, make_qnx, platform
 ):
     """Its files cannot be locked, and there is no other place for a lock."""
     server, made = make_qnx(NO_SFTP)
     assert [path.name for path in made.writable.iterdir()] == ["shmem"]
-    know(known_hosts, server)
     fleet.inventory("hosts:\n" + qnx(server.entry(name="board"), platform))
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout
@@ -109,9 +101,7 @@ def pluggable_host(make_qnx, known_hosts, platform, fleet):
         def make(recipe: Recipe, **faults: object) -> tuple[Image, FaultProxy]:
             server, image = make_qnx(recipe)
             proxy = held.enter_context(FaultProxy((server.address, server.port), Faults(**faults)))
-            key = " ".join(server.known_hosts_line.split()[1:])
-            with known_hosts.open("a") as file:
-                file.write(f"[{proxy.address}]:{proxy.port} {key}\n")
+            know_behind(known_hosts, proxy, server)
             host = server.entry(name="board", address=proxy.address, port=proxy.port)
             fleet.inventory("hosts:\n" + qnx(host, platform))
             return image, proxy

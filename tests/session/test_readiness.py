@@ -12,9 +12,9 @@ from fleet.errors import NotReadyError, PreparationError
 from tests import needs
 from tests.command import Fleet, interrupt, wait_for
 from tests.hosts import odd
-from tests.hosts.client import know
+from tests.hosts.client import know_behind
 from tests.hosts.proxy import FaultProxy, Faults
-from tests.hosts.sshd import MakeHosts
+from tests.hosts.sshd import MakeKnown
 from tests.session.test_signals import LONG, measuring
 
 RUN = ("run", "-b", "clock", "--rounds", "2", "--samples", "3", "--lock", "off")
@@ -89,9 +89,8 @@ def test_a_wait_has_an_end(fleet: Fleet, busy: Path) -> None:
     assert fleet(*RUN, "-q", "--require", "none").exit_code == 0
 
 
-def test_a_loop_makes_a_host_busy(fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+def test_a_loop_makes_a_host_busy(fleet: Fleet, make_known: MakeKnown) -> None:
+    server = make_known()
     fleet.hosts(server.entry(name="board"))
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as loop:
         try:
@@ -124,10 +123,9 @@ def test_an_unknown_condition_is_refused_with_those_there_are(fleet: Fleet) -> N
 
 
 def test_a_host_is_prepared_and_restored_and_the_log_keeps_what_was_printed(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+    fleet: Fleet, make_known: MakeKnown
 ) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+    server = make_known()
     before = ("echo one; echo two >&2", "touch ~/prepared")
     fleet.hosts(server.entry(name="board", before=before, after=("mv ~/prepared ~/restored",)))
     assert fleet(*RUN, "-q").exit_code == 0
@@ -171,13 +169,11 @@ def test_a_host_is_restored_after_an_interrupt(fleet: Fleet, tmp_path: Path) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_host_behind_a_cut_link_is_restored_or_named(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, comes_back: bool
+    fleet: Fleet, make_known: MakeKnown, known_hosts: Path, comes_back: bool
 ) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+    server = make_known()
     with FaultProxy((server.address, server.port), Faults()) as proxy:
-        with known_hosts.open("a") as file:
-            file.write(f"[{proxy.address}]:{proxy.port} {' '.join(server.known_hosts_line.split()[1:])}\n")
+        know_behind(known_hosts, proxy, server)
         after = ("touch ~/restored",)
         fleet.hosts(server.entry(name="board", address=proxy.address, port=proxy.port, after=after))
         process = fleet.start(*LONG, "--reconnect", "1s")

@@ -16,8 +16,9 @@ import pytest
 
 from tests import needs
 from tests.command import Fleet, journal_lines, wait_for
+from tests.hosts.client import know_behind
 from tests.hosts.proxy import FaultProxy
-from tests.hosts.sshd import MakeHosts, SshHost
+from tests.hosts.sshd import MakeKnown, SshHost
 
 LOCAL = "hosts:\n  here: {via: local}\n"
 ROUNDS = 400
@@ -238,10 +239,8 @@ def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fle
 @pytest.fixture
 def board(fleet: Fleet, ssh_host: SshHost, known_hosts: Path) -> Iterator[FaultProxy]:
     """A host behind a proxy, as `board` in the inventory."""
-    fleet.environment["FLEET_SSH_CONFIG"] = os.environ["FLEET_SSH_CONFIG"]
     with FaultProxy((ssh_host.address, ssh_host.port)) as proxy:
-        key = " ".join(ssh_host.known_hosts_line.split()[1:])
-        known_hosts.write_text(f"[{proxy.address}]:{proxy.port} {key}\n")
+        know_behind(known_hosts, proxy, ssh_host)
         fleet.hosts(ssh_host.entry(name="board", address=proxy.address, port=proxy.port))
         yield proxy
 
@@ -352,13 +351,9 @@ def report(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
-) -> None:
+def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(fleet: Fleet, make_known: MakeKnown) -> None:
     """MaxStartups: a stranger who says nothing holds the only place, until the first try was refused."""
-    (server,) = make_hosts(1, options=("MaxStartups 1",))
-    known_hosts.write_text(server.known_hosts_line)
-    fleet.environment["FLEET_SSH_CONFIG"] = os.environ["FLEET_SSH_CONFIG"]
+    server = make_known("MaxStartups 1")
     fleet.hosts(server.entry(name="board"))
     with socket.create_connection((server.address, server.port)) as stranger:
         stranger.recv(100)

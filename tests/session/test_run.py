@@ -120,19 +120,8 @@ def test_a_plan_and_labels_are_stored_with_the_run(measured_fleet: Fleet) -> Non
 def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     """Pairs that never converge get rounds until the budget is spent; the run is complete all the same."""
     needs.cpus(2)
-    asked = (
-        "--precision",
-        "0.01%",
-        "--time-budget",
-        "2",
-        "--spread",
-        "0.2",
-        "--rounds",
-        "2",
-        "--samples",
-        "2",
-    )
-    done = fleet("run", "-b", "cas", "-c", two_cpus(), *asked, "-q")
+    asked = "--precision 0.01% --time-budget 2 --spread 0.2 --rounds 2 --samples 2 -q"
+    done = fleet("run", "-b", "cas", "-c", two_cpus(), *asked.split())
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     plan = json.loads(run["plan_json"])
@@ -265,38 +254,37 @@ def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str]
     assert "Traceback" not in output
 
 
-def test_ctrl_c_stops_the_agent_and_keeps_what_arrived(fleet: Fleet) -> None:
+def start_measuring(fleet: Fleet) -> tuple[subprocess.Popen[str], int]:
+    """A run in whose journal there are bursts of every visit, and the process id of its agent."""
     process = fleet.start("run", *LONG)
-    wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals(fleet)))
-    agent = agent_pid(fleet)
-    interrupt(process)
+    wait_for(lambda: any(path.read_bytes().count(b'"burst"') > 8 for path in journals(fleet)))
+    return process, agent_pid(fleet)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_controller_leaves_no_agent_and_keeps_what_arrived(
+    fleet: Fleet, number: signal.Signals
+) -> None:
+    process, agent = start_measuring(fleet)
+    if number is signal.SIGINT:
+        interrupt(process)
+    else:
+        process.kill()
     out, err = process.communicate()
-    assert process.returncode == 130, err
-    assert "interrupted" in out
-    assert "kept in the journal" in out
-    wait_for(lambda: not Path(f"/proc/{agent}").exists())
-    (listed,) = fleet("runs", "--json").json
-    assert listed["state"] == "unfinished"
-
-
-def test_sigkill_of_the_controller_leaves_no_agent_and_a_journal(fleet: Fleet) -> None:
-    process = fleet.start("run", *LONG)
-    wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals(fleet)))
-    agent = agent_pid(fleet)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
     wait_for(lambda: not Path(f"/proc/{agent}").exists())
     assert journals(fleet)
+    if number is signal.SIGINT:
+        assert process.returncode == 130, err
+        assert "interrupted" in out
+        assert "kept in the journal" in out
+        (listed,) = fleet("runs", "--json").json
+        assert listed["state"] == "unfinished"
 
 
 def test_an_agent_killed_where_nothing_tells_in_which_visit_is_named_and_its_bursts_kept(
     fleet: Fleet,
 ) -> None:
-    process = fleet.start("run", *LONG)
-    wait_for(
-        lambda: any(path.read_bytes().count(b'"burst"') > 8 for path in journals(fleet))
-    )  # of every visit
-    agent = agent_pid(fleet)
+    process, agent = start_measuring(fleet)
     os.kill(agent, signal.SIGKILL)
     out, err = process.communicate()
     assert process.returncode == 10, err
@@ -340,18 +328,16 @@ def test_progress_that_nobody_reads_costs_no_run(fleet: Fleet) -> None:
 
 
 def test_a_program_without_stderr_keeps_its_progress_off_stdout(fleet: Fleet) -> None:
-    closed = fleet.start(
-        "run", "-b", "clock", "--rounds", "2", "--json", prefix=("/bin/sh", "-c", 'exec "$@" 2>&-', "sh")
-    )
+    without = ("/bin/sh", "-c", 'exec "$@" 2>&-', "sh")
+    closed = fleet.start("run", "-b", "clock", "--rounds", "2", "--json", prefix=without)
     assert [ended["state"] for ended in json.loads(closed.communicate()[0])["rows"]] == ["complete"]
 
 
 def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(fleet: Fleet) -> None:
     fleet.results.mkdir(mode=0o555)
     as_any_user = (needs.program("setpriv", "util-linux"), "--bounding-set=-dac_override", "--")
-    process = fleet.start(
-        "run", "-b", "clock", "--rounds", "1", "-q", prefix=as_any_user if os.geteuid() == 0 else ()
-    )
+    prefix = as_any_user if os.geteuid() == 0 else ()
+    process = fleet.start("run", "-b", "clock", "--rounds", "1", "-q", prefix=prefix)
     _, err = process.communicate()
     assert process.returncode == 11
     assert "Permission denied. Give this user permission there, or choose another results root" in err
@@ -369,11 +355,8 @@ def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(
     samples = fleet.samples()
     assert samples["run_id"].nunique() == 2
     assert len(samples) == 2 * 200 * len(os.sched_getaffinity(0))
-    assert (
-        list((fleet.results / ".fleet/staging").iterdir())
-        == list((fleet.results / ".fleet/journal").iterdir())
-        == []
-    )
+    left = [*(fleet.results / ".fleet/staging").iterdir(), *(fleet.results / ".fleet/journal").iterdir()]
+    assert left == []
 
 
 def test_a_results_root_that_cannot_be_written_is_said_before_anything_is_measured(fleet: Fleet) -> None:

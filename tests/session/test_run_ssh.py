@@ -11,9 +11,9 @@ import pytest
 from fleet.model import BuildPlace, Host, HostKeyPolicy, Via
 from tests import needs
 from tests.command import UNOPTIMIZED, Done, Fleet, journal_lines, wait_for
-from tests.hosts.client import know
+from tests.hosts.client import know, know_behind
 from tests.hosts.proxy import FaultProxy, Faults
-from tests.hosts.sshd import MakeHosts, SshHost, keygen
+from tests.hosts.sshd import MakeHosts, MakeKnown, SshHost, keygen
 
 CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
@@ -68,11 +68,8 @@ def test_twenty_hosts_at_once_store_number_for_number_what_their_agents_printed(
         assert stored == printed
 
 
-def test_a_host_builds_its_own_agent_and_keeps_it(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
-) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+def test_a_host_builds_its_own_agent_and_keeps_it(fleet: Fleet, make_known: MakeKnown) -> None:
+    server = make_known()
     fleet.hosts(server.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
     assert only(fleet("run", *CLOCK))[0] == 0
     (agent,) = (server.home / ".cache" / "fleet").iterdir()
@@ -103,11 +100,10 @@ def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
 
 
 def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+    fleet: Fleet, make_known: MakeKnown
 ) -> None:
     """The facts, the run and the load after it: each command of its own would cost two round trips more."""
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+    server = make_known()
     fleet.hosts(server.entry(name="board", build=BuildPlace.CONTROLLER))
     for connections, commands in ((1, 2), (2, 3)):  # the agent has to be sent once
         assert only(fleet("run", *CLOCK))[0] == 0
@@ -137,8 +133,7 @@ def test_the_good_host_is_stored_whatever_the_bad_ones_do(
         FaultProxy((ssh_host.address, ssh_host.port), Faults(silent=True)) as silent,
         FaultProxy((cut.address, cut.port), Faults(cut_down_after=30_000)) as cutting,
     ):
-        with known_hosts.open("a") as file:
-            file.write(f"[{cutting.address}]:{cutting.port} {' '.join(cut.known_hosts_line.split()[1:])}\n")
+        know_behind(known_hosts, cutting, cut)
         fleet.hosts(
             LOCAL,
             ssh_host.entry(name="good"),
@@ -149,19 +144,8 @@ def test_the_good_host_is_stored_whatever_the_bad_ones_do(
             ssh_host.entry(name="wrongkey", identity_files=(str(wrong_key),)),
             cut.entry(name="cut", address=cutting.address, port=cutting.port),
         )
-        done = fleet(
-            "run",
-            "-b",
-            "clock",
-            "--rounds",
-            "400",
-            "--samples",
-            "3",
-            "-q",
-            "--json",
-            "--connect-timeout",
-            "10",
-        )
+        plan = "run -b clock --rounds 400 --samples 3 -q --json --connect-timeout 10"
+        done = fleet(*plan.split())
     assert done.exit_code == 1
     found = states(done)
     assert found["here"] == found["good"] == found["cut"] == ("complete", "done"), done.stdout
@@ -246,10 +230,9 @@ def test_accept_new_takes_a_stranger_once_and_is_strict_from_then_on(
 
 @pytest.mark.slow
 def test_sessions_that_deploy_the_same_agent_at_once_leave_one_whole_binary(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+    fleet: Fleet, make_known: MakeKnown
 ) -> None:
-    (server,) = make_hosts(1)
-    know(known_hosts, server)
+    server = make_known()
     fleet.hosts(server.entry(name="board"))
     sessions = [fleet.start("run", *CLOCK, "--lock", "wait") for _ in range(3)]
     for session in sessions:

@@ -10,7 +10,7 @@ import pytest
 from fleet.model import BuildPlace, Host, Via
 from tests import needs
 from tests.command import Done, Fleet, journal_lines, wait_for
-from tests.hosts.client import know, ssh
+from tests.hosts.client import know, know_behind, ssh
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts
 from tests.hosts.vm import Image, Vm, aarch64_image, aarch64_vm, armv7_vm, s390x_vm
@@ -35,6 +35,15 @@ def cross_built(vm: Vm, **changes: object) -> Host:
     """The machine's entry, its agent built here: its own compiler takes a while, being emulated."""
     needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     return vm.entry(name="arm", build=BuildPlace.CONTROLLER, **changes)
+
+
+def run_cas(fleet: Fleet, known_hosts: Path, vm: Vm, host: Host, *options: str) -> set[str]:
+    """Measure a machine; return the variants that it used."""
+    know(known_hosts, vm)
+    fleet.hosts(host)
+    done = fleet("run", "-b", "cas", *options, *QUICK)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    return set(fleet.samples()["variant"].astype(str))
 
 
 def outcomes(done: Done) -> dict[str, dict[str, object]]:
@@ -74,8 +83,7 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
     *servers, cut = make_hosts(4)
     know(known_hosts, aarch64_vm, *servers)
     with FaultProxy((cut.address, cut.port), Faults(cut_down_after=45_000)) as cutting:
-        key = " ".join(cut.known_hosts_line.split()[1:])
-        known_hosts.write_text(known_hosts.read_text() + f"[{cutting.address}]:{cutting.port} {key}\n")
+        know_behind(known_hosts, cutting, cut)
         fleet.hosts(
             LOCAL,
             *(server.entry(name=f"server{i}") for i, server in enumerate(servers)),
@@ -110,11 +118,7 @@ def test_the_instructions_follow_the_cpu_not_the_build(
     fleet: Fleet, known_hosts: Path, vm_alone: Vm, cpu: str, variant: str
 ) -> None:
     vm_alone.start(cpu=cpu)
-    know(known_hosts, vm_alone)
-    fleet.hosts(cross_built(vm_alone))
-    done = fleet("run", "-b", "cas", *QUICK)
-    assert done.exit_code == 0, done.stdout + done.stderr
-    assert set(fleet.samples()["variant"].astype(str)) == {variant}
+    assert run_cas(fleet, known_hosts, vm_alone, cross_built(vm_alone)) == {variant}
 
 
 def test_its_own_compiler_builds_the_agent_and_the_second_run_finds_it_there(
@@ -132,21 +136,15 @@ def test_its_own_compiler_builds_the_agent_and_the_second_run_finds_it_there(
 
 
 def test_a_cross_built_agent_runs_there(fleet: Fleet, known_hosts: Path, aarch64_vm: Vm) -> None:
-    know(known_hosts, aarch64_vm)
-    fleet.hosts(cross_built(aarch64_vm, workdir="/tmp/cross"))
-    done = fleet("run", "-b", "cas", *QUICK)
-    assert done.exit_code == 0, done.stdout + done.stderr
-    assert set(fleet.samples()["variant"].astype(str)) == {"lse"}
+    host = cross_built(aarch64_vm, workdir="/tmp/cross")
+    assert run_cas(fleet, known_hosts, aarch64_vm, host) == {"lse"}
 
 
 def test_both_ways_of_swapping_run_on_one_cpu_that_has_both(
     fleet: Fleet, known_hosts: Path, aarch64_vm: Vm
 ) -> None:
-    know(known_hosts, aarch64_vm)
-    fleet.hosts(aarch64_vm.entry(name="arm"))
-    done = fleet("run", "-b", "cas", "--variant", "all", *QUICK)
-    assert done.exit_code == 0, done.stdout + done.stderr
-    assert set(fleet.samples()["variant"].astype(str)) >= {"lse", "llsc"}
+    variants = run_cas(fleet, known_hosts, aarch64_vm, aarch64_vm.entry(name="arm"), "--variant", "all")
+    assert variants >= {"lse", "llsc"}
 
 
 def test_a_machine_of_one_cpu_is_told_so(fleet: Fleet, known_hosts: Path, vm_alone: Vm) -> None:

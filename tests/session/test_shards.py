@@ -7,15 +7,15 @@ import pytest
 
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host, Via
-from fleet.session.dask_cluster import Job, measure_shard
-from fleet.session.shards import Shard, machine_key, parse_shard, select_shard, split_into_groups
+from fleet.session.dask_cluster import measure_shard
+from fleet.session.shards import machine_key, parse_shard, select_shard, split_into_groups
 from tests.command import Fleet
 
 HOSTS = tuple(Host(f"host{number}", f"10.0.{number // 250}.{number % 250}") for number in range(1000))
 
 
 def parts(hosts: Sequence[Host], count: int) -> list[list[str]]:
-    return [names(select_shard(hosts, Shard(number, count))) for number in range(1, count + 1)]
+    return [names(select_shard(hosts, number, count)) for number in range(1, count + 1)]
 
 
 def names(hosts: Sequence[Host]) -> list[str]:
@@ -82,9 +82,8 @@ def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path
 
 
 def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path: Path) -> None:
-    job = Job("s20260101T000000Z-00000000", str(tmp_path), 1.0, {})
     with pytest.raises(StoreError, match="does not see the folder"):
-        measure_shard(job, HOSTS[:1])
+        measure_shard("s20260101T000000Z-00000000", str(tmp_path), 1.0, {}, HOSTS[:1])
 
 
 @pytest.mark.parametrize(

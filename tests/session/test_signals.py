@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Fleet, entry, wait_for
-from tests.hosts.sshd import MakeHosts
-from tests.session.test_run_ssh import know
+from tests.hosts.sshd import MakeKnown
 
 LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "--lock", "off", "-q", "--json")
 
@@ -36,11 +35,10 @@ def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) 
 
 @pytest.mark.long
 def test_a_second_signal_leaves_at_once_and_json_has_every_host(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
     asked = tmp_path / "asked"
-    (stuck,) = make_hosts(1, options=(f"ForceCommand touch {asked}; sleep 600",))
-    know(known_hosts, stuck)
+    stuck = make_known(f"ForceCommand touch {asked}; sleep 600")
     fleet.inventory(f"hosts:\n  here: {{via: local}}\n{entry(stuck.entry(name='stuck'))}")
     process = fleet.start(*LONG)
     wait_for(lambda: measuring(fleet) and asked.exists())
