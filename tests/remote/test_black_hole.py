@@ -102,21 +102,8 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
     with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
         long = entry(far.entry(name="far")).replace("{", '{"plan": {"rounds": 100000}, ', 1)
         fleet.inventory(f"hosts:\n  here: {{via: local}}\n{long}")
-        session = fleet.start(
-            "run",
-            "-b",
-            "clock",
-            "--samples",
-            "3",
-            "--lock",
-            "off",
-            "--reconnect",
-            "2",
-            "--connect-timeout",
-            "3",
-            "-q",
-            "--json",
-        )
+        plan = "-b clock --samples 3 --lock off --reconnect 2 --connect-timeout 3 -q --json"
+        session = fleet.start("run", *plan.split())
         try:
             wait_for(lambda: any(_streams(fleet, "far")))
         finally:
@@ -131,7 +118,5 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
 
 def _streams(fleet: Fleet, host: str) -> list[Path]:
     """The journals of `host` that hold some bursts already."""
-    found = (fleet.results / ".fleet/journal").glob("*/stream.jsonl")
-    return [
-        p for p in found if f'"{host}"' in (p.parent / "run.json").read_text() and p.stat().st_size > 5000
-    ]
+    large = [p for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl") if p.stat().st_size > 5000]
+    return [p for p in large if f'"{host}"' in (p.parent / "run.json").read_text()]

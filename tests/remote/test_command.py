@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.errors import AuthError, FleetError, LinkError, ProbeError, UnreachableError
+from fleet import errors
+from fleet.errors import FleetError, LinkError, ProbeError, UnreachableError
 from fleet.inventory.select import load
 from fleet.model import Host, Via
 from fleet.model.client import PRESETS, client_command
@@ -24,74 +26,36 @@ from tests.processes import is_running
 STAND_IN = (sys.executable, "-I", str(ROOT / "tests/hosts/stand_in.py"))
 CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
 
-# What the programs printed: srun 22.05.8, podman 4.3.1, kubectl 1.32 and docker 28.2 were run; the others are
-# from their sources' and users' words.
-REFUSALS = [
-    (
-        "srun",
-        "srun: error: Unable to create step for job 1: Requested nodes are busy",
-        UnreachableError,
-        "--overlap",
-    ),
-    (
-        "srun",
-        "srun: error: Unable to create step for job 1: Requested node configuration is not available",
-        UnreachableError,
-        "scontrol show hostnames",
-    ),
-    (
-        "srun",
-        "srun: error: Unable to confirm allocation for job 99: Invalid job id specified",
-        UnreachableError,
-        "salloc --no-shell",
-    ),
-    ("srun", "srun: error: Slurm job 1 has expired", UnreachableError, "salloc --no-kill"),
-    (
-        "srun",
-        "srun: error: Task launch for StepId=1.13 failed on node n7: Communication connection failure",
-        UnreachableError,
-        "sinfo -R",
-    ),
-    ("kubectl", 'Error from server (NotFound): pods "p" not found', UnreachableError, "kubectl get pods"),
-    (
-        "kubectl",
-        'Error from server (Forbidden): pods "p" is forbidden: User "u" cannot create resource "pods/exec"',
-        AuthError,
-        "`pods/exec`",
-    ),
-    (
-        "kubectl",
-        "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
-        UnreachableError,
-        "kubeconfig",
-    ),
-    (
-        "kubectl",
-        'exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown',
-        ProbeError,
-        "no /bin/sh",
-    ),
-    (
-        "podman",
-        'Error: no container with name or ID "c" found: no such container',
-        UnreachableError,
-        "`address`",
-    ),
-    (
-        "podman",
-        'exec: "/bin/sh": stat /bin/sh: no such file or directory: OCI runtime attempted to invoke a command '
-        "that was not found",
-        ProbeError,
-        "busybox",
-    ),
-    (
-        "docker",
-        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
-        UnreachableError,
-        "daemon",
-    ),
-    ("adb", "error: device unauthorized.", AuthError, "Accept this machine's key"),
-]
+# By program the error, a word of its remedy, and what the program printed: srun 22.05.8, podman 4.3.1,
+# kubectl 1.32 and docker 28.2 were run; the others are from their sources' and users' words.
+REFUSALS = """
+srun UnreachableError --overlap
+    srun: error: Unable to create step for job 1: Requested nodes are busy
+srun UnreachableError scontrol show hostnames
+    srun: error: Unable to create step for job 1: Requested node configuration is not available
+srun UnreachableError salloc --no-shell
+    srun: error: Unable to confirm allocation for job 99: Invalid job id specified
+srun UnreachableError salloc --no-kill
+    srun: error: Slurm job 1 has expired
+srun UnreachableError sinfo -R
+    srun: error: Task launch for StepId=1.13 failed on node n7: Communication connection failure
+kubectl UnreachableError kubectl get pods
+    Error from server (NotFound): pods "p" not found
+kubectl AuthError `pods/exec`
+    Error from server (Forbidden): pods "p" is forbidden: User "u" cannot create resource "pods/exec"
+kubectl UnreachableError kubeconfig
+    The connection to the server localhost:8080 was refused - did you specify the right host or port?
+kubectl ProbeError no /bin/sh
+    exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown
+podman UnreachableError `address`
+    Error: no container with name or ID "c" found: no such container
+podman ProbeError busybox
+    stat /bin/sh: no such file or directory: OCI runtime attempted to invoke a command that was not found
+docker UnreachableError daemon
+    Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?
+adb AuthError Accept this machine's key
+    error: device unauthorized.
+"""
 
 
 def board(*command: str, **changes: object) -> Host:
@@ -109,12 +73,11 @@ def program(folder: Path, name: str, script: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("name", "printed", "error", "remedy"), REFUSALS)
-def test_what_a_client_prints_tells_what_to_do(
-    tmp_path: Path, name: str, printed: str, error: type[FleetError], remedy: str
-) -> None:
+@pytest.mark.parametrize("refusal", re.findall(r"(?m)^(\S+) (\S+) (.+)\n +(.+)$", REFUSALS))
+def test_what_a_client_prints_tells_what_to_do(tmp_path: Path, refusal: tuple[str, str, str, str]) -> None:
+    name, error, remedy, printed = refusal
     client = program(tmp_path, name, f"cat >&2 <<'END'\nnoise\n{printed}\nmore noise\nEND\nexit 0")
-    with pytest.raises(error) as refused:
+    with pytest.raises(getattr(errors, error)) as refused:
         connect(board(client, "exec"))
     text = str(refused.value)
     assert f"board: {name} could not connect: {printed.rstrip('.?')}. " in text
@@ -201,7 +164,7 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
         with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:
             lines = iter(stream)
             assert next(lines) == b"one"
-            stream._session.process.heartbeat = b""  # type: ignore[attr-defined]
+            stream._session.heartbeat = b""  # type: ignore[attr-defined]
             assert list(lines) == [b"end"]
         with connection.stream("sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60) as stream:
             assert list(stream) == [b"124"]

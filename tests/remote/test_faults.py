@@ -13,6 +13,7 @@ from fleet.errors import LinkError, UnreachableError
 from fleet.remote.connect import connect
 from tests.command import wait_for
 from tests.hosts import odd
+from tests.hosts.client import know
 from tests.hosts.proxy import FaultProxy, Faults
 
 
@@ -80,7 +81,7 @@ def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(through, kno
 
 def test_twenty_hosts_are_dialled_at_once(make_hosts, known_hosts):
     hosts = make_hosts(20)
-    known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+    know(known_hosts, *hosts)
 
     def seen(host):
         with connect(host.entry()) as connection:
@@ -121,26 +122,16 @@ def test_a_port_without_an_sshd_is_named_as_that(through, faults, timeout_s, mes
         connect(host, timeout_s=timeout_s)
 
 
-def test_an_sshd_that_opens_no_sessions(make_hosts, known_hosts):
-    (server,) = make_hosts(1, options=("MaxSessions 0",))
-    known_hosts.write_text(server.known_hosts_line)
-    with (
-        connect(server.entry(name="board")) as connection,
-        pytest.raises(
-            LinkError, match=r"board: the host's sshd opened no session for a command: .*MaxSessions"
-        ),
-    ):
+def test_an_sshd_that_opens_no_sessions(make_known):
+    words = r"board: the host's sshd opened no session for a command: .*MaxSessions"
+    host = make_known("MaxSessions 0").entry(name="board")
+    with connect(host) as connection, pytest.raises(LinkError, match=words):
         connection.run("true")
 
 
-def test_lines_before_the_banner_do_no_harm(through):
-    _, host = through(prefix=b"welcome\r\nto the lab\r\n")
-    with connect(host) as connection:
-        assert connection.run("echo here").stdout == b"here\n"
-
-
-def test_single_bytes_and_a_slow_line_do_no_harm(through):
-    _, host = through(chunk_bytes=7)
+@pytest.mark.parametrize("faults", [{"prefix": b"welcome\r\nto the lab\r\n"}, {"chunk_bytes": 7}])
+def test_lines_before_the_banner_and_small_pieces_do_no_harm(through, faults):
+    _, host = through(**faults)
     with connect(host) as connection:
         assert connection.run("cat", stdin=b"x" * 20_000).stdout == b"x" * 20_000
 
@@ -298,10 +289,9 @@ def test_a_host_that_drips_bytes_is_given_up_in_time(through):
 
 
 @pytest.fixture
-def lingering(make_hosts, known_hosts, tmp_path):
-    """An open connection to a host whose login script leaves a process behind; and its folder."""
-    (server,) = make_hosts(1, options=odd.lingering_login(tmp_path, 0.3, 60))
-    known_hosts.write_text(server.known_hosts_line)
+def lingering(make_known, tmp_path):
+    """An open connection to a host whose login script leaves a process behind."""
+    server = make_known(*odd.lingering_login(tmp_path, 0.3, 60))
     with connect(server.entry(name="board")) as connection:
         yield connection
 

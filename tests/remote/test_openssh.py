@@ -14,7 +14,7 @@ from fleet.errors import AuthError, HostKeyError, LinkError, ProbeError, Unreach
 from fleet.model import Host, HostKeyPolicy, Via
 from fleet.remote.connect import connect
 from tests import needs
-from tests.hosts.sshd import MakeHosts, SshHost, keygen
+from tests.hosts.sshd import MakeHosts, MakeKnown, SshHost, keygen
 
 KINDS = {"cipher": "Ciphers", "kex": "KexAlgorithms", "mac": "MACs"}
 OURS = {"aes128-ctr", "curve25519-sha256", "hmac-sha2-256"}
@@ -49,11 +49,10 @@ def algorithms() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("keyword", "name"), list(algorithms()))
 def test_a_server_with_one_algorithm_of_a_kind_is_reached_or_the_message_says_how(
-    make_hosts: MakeHosts, known_hosts: Path, keyword: str, name: str
+    make_known: MakeKnown, keyword: str, name: str
 ) -> None:
     options = [f"{keyword} {name}", *(["Ciphers aes128-ctr"] if keyword == "MACs" else [])]
-    (host,) = make_hosts(1, options=options)
-    known_hosts.write_text(host.known_hosts_line)
+    host = make_known(*options)
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  {keyword} +{name}\n")
     reached_or_told_how(host, name)
@@ -76,10 +75,9 @@ def reached_or_told_how(host: SshHost, name: str) -> None:
     [pytest.param(name, marks=() if name == "ssh-rsa" else pytest.mark.slow) for name in HOST_KEYS],
 )
 def test_a_server_with_one_host_key_algorithm_is_reached_or_the_message_says_how(
-    make_hosts: MakeHosts, known_hosts: Path, name: str
+    make_known: MakeKnown, name: str
 ) -> None:
-    (host,) = make_hosts(1, [f"HostKeyAlgorithms {name}"], HOST_KEYS[name])
-    known_hosts.write_text(host.known_hosts_line)
+    host = make_known(f"HostKeyAlgorithms {name}", host_key_kind=HOST_KEYS[name])
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  HostKeyAlgorithms +{name}\n")
     reached_or_told_how(host, name)
@@ -145,14 +143,13 @@ def test_a_refused_key_and_a_closed_port_are_told_apart(
 
 
 @pytest.fixture
-def certified(make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path) -> tuple[SshHost, Path]:
+def certified(make_known: MakeKnown, tmp_path: Path) -> tuple[SshHost, Path]:
     """A host that lets in certificates only, and a key with its certificate beside it."""
     authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "id")
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     sign = [needs.program("ssh-keygen", "openssh-client"), "-q", "-s", authority, "-I", "us", "-n", user]
     subprocess.run([*sign, f"{key}.pub"], check=True)
-    (host,) = make_hosts(1, options=[f"TrustedUserCAKeys {authority}.pub", "AuthorizedKeysFile none"])
-    known_hosts.write_text(host.known_hosts_line)
+    host = make_known(f"TrustedUserCAKeys {authority}.pub", "AuthorizedKeysFile none")
     return host, key
 
 
@@ -172,9 +169,8 @@ def test_a_user_certificate_beside_its_key_is_used(certified: tuple[SshHost, Pat
     assert says_here(host.entry(name="board", via=via, identity_files=(str(key),)))
 
 
-def test_a_host_that_runs_no_commands_is_named_as_that(make_hosts: MakeHosts, known_hosts: Path) -> None:
-    (host,) = make_hosts(1, options=("ForceCommand echo closed for today; exit 3",))
-    known_hosts.write_text(host.known_hosts_line)
+def test_a_host_that_runs_no_commands_is_named_as_that(make_known: MakeKnown) -> None:
+    host = make_known("ForceCommand echo closed for today; exit 3")
     with pytest.raises(ProbeError) as refused:
         connect(ours(host))
     text = str(refused.value)
@@ -193,9 +189,8 @@ def test_a_jump_host_is_passed(make_hosts: MakeHosts, known_hosts: Path) -> None
     assert b"Accepted publickey" in gate.log.read_bytes()
 
 
-def test_a_session_whose_sshd_is_gone_is_a_broken_link(make_hosts: MakeHosts, known_hosts: Path) -> None:
-    (host,) = make_hosts(1)
-    known_hosts.write_text(host.known_hosts_line)
+def test_a_session_whose_sshd_is_gone_is_a_broken_link(make_known: MakeKnown) -> None:
+    host = make_known()
     with (
         connect(ours(host)) as connection,
         connection.stream("echo one; sleep 60", idle_timeout_s=60) as stream,

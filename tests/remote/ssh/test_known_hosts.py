@@ -2,8 +2,9 @@
 
 import base64
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
@@ -31,27 +32,26 @@ def line(name: str, key: paramiko.PKey) -> str:
     return f"{name} {key.get_name()} {key.get_base64()}\n"
 
 
-def endpoint(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    user: str | None = None,
-    port: int = 2222,
-    policy: HostKeyPolicy = HostKeyPolicy.STRICT,
-    config: str = "",
-) -> Endpoint:
-    """The endpoint 192.0.2.7 whose known_hosts file holds `user`; None: ssh_config names no file."""
-    file = tmp_path / "known hosts"
-    if user is not None:
-        file.write_text(user)
+MakeEndpoint = Callable[..., Endpoint]
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeEndpoint:
+    """A function: 192.0.2.7 and its known_hosts file with the text `user`; None: ssh_config names no file."""
     ssh_config = tmp_path / "ssh_config"
-    users = "none" if user is None else f'"{file}"'
-    ssh_config.write_text(
-        f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile {tmp_path / 'global'}\n{config}"
-    )
     monkeypatch.setenv("FLEET_SSH_CONFIG", str(ssh_config))
-    (end,) = route(Host("board", "192.0.2.7", port=port, host_key=policy))
-    return end
+
+    def make(user: str | None = None, *, port: int = 2222, config: str = "", **changes: Any) -> Endpoint:
+        if user is not None:
+            (tmp_path / "known hosts").write_text(user)
+        users = "none" if user is None else f'"{tmp_path}/known hosts"'
+        ssh_config.write_text(
+            f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile {tmp_path / 'global'}\n{config}"
+        )
+        (end,) = route(Host("board", "192.0.2.7", port=port, **changes))
+        return end
+
+    return make
 
 
 def check(end: Endpoint, key: paramiko.PKey) -> list[str]:
@@ -67,10 +67,8 @@ def refusal_message(end: Endpoint, key: paramiko.PKey) -> str:
     return str(error.value)
 
 
-def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_be_remembered(
-    tmp_path, monkeypatch, keys
-):
-    end = endpoint(tmp_path, monkeypatch, policy=HostKeyPolicy.ACCEPT_NEW)
+def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_be_remembered(endpoint, keys):
+    end = endpoint(host_key=HostKeyPolicy.ACCEPT_NEW)
     text = refusal_message(end, keys[2])
     assert text.startswith(
         f"board: 192.0.2.7 port 2222 showed the ssh-ed25519 key {fingerprint(keys[2].asbytes())}"
@@ -78,16 +76,16 @@ def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_
     assert "no file to keep it in: ssh_config sets UserKnownHostsFile to none" in text
 
 
-def test_accept_new_with_a_file_that_cannot_be_written_is_refused(tmp_path, monkeypatch, keys):
-    end = endpoint(tmp_path, monkeypatch, user="", policy=HostKeyPolicy.ACCEPT_NEW)
+def test_accept_new_with_a_file_that_cannot_be_written_is_refused(endpoint, keys):
+    end = endpoint("", host_key=HostKeyPolicy.ACCEPT_NEW)
     (file,) = end.user_known_hosts
     Path(file).unlink()
     Path(file).mkdir()
     assert f"{file} cannot be written to remember it: " in refusal_message(end, keys[2])
 
 
-def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, monkeypatch, keys):
-    end = endpoint(tmp_path, monkeypatch, user="# mine\n", policy=HostKeyPolicy.ACCEPT_NEW)
+def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, endpoint, keys):
+    end = endpoint("# mine\n", host_key=HostKeyPolicy.ACCEPT_NEW)
     (note,) = check(end, keys[2])
     assert note == (
         f"new host key of [192.0.2.7]:2222 accepted into {tmp_path}/known hosts: "
@@ -99,9 +97,9 @@ def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("at", "kind"), [(0, "rsa"), (1, "ecdsa"), (2, "ed25519")])
 def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_key(
-    tmp_path, monkeypatch, keys, at, kind
+    tmp_path, endpoint, keys, at, kind
 ):
-    text = refusal_message(endpoint(tmp_path, monkeypatch, user=""), keys[at])
+    text = refusal_message(endpoint(""), keys[at])
     assert f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`" in text
     assert (
         f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known hosts, {tmp_path}/global)"
@@ -110,15 +108,15 @@ def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_
     assert "cert-authority" not in text
 
 
-def test_without_any_file_the_command_names_the_usual_one(tmp_path, monkeypatch, keys):
+def test_without_any_file_the_command_names_the_usual_one(tmp_path, endpoint, keys, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    text = refusal_message(endpoint(tmp_path, monkeypatch), keys[2])
+    text = refusal_message(endpoint(), keys[2])
     assert f"(looked in {tmp_path}/global)" in text
     assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
 
 
-def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(tmp_path, monkeypatch, keys):
-    end = endpoint(tmp_path, monkeypatch, user=f"@cert-authority {line('*', keys[2])}")
+def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(endpoint, keys):
+    end = endpoint(f"@cert-authority {line('*', keys[2])}")
     assert "a @cert-authority line there needs `via: openssh`)" in refusal_message(end, keys[2])
 
 
@@ -128,55 +126,43 @@ def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(
     ids=["é", "blank", "type", "bytes", "base64"],
 )
 @pytest.mark.parametrize("name", ["[192.0.2.7]:2222", "192.0.2.*", "|1|c2FsdA==|c2FsdA==", "|1|é|é", "|1|"])
-def test_a_line_that_cannot_be_read_is_skipped(tmp_path, monkeypatch, keys, name, field):
-    end = endpoint(
-        tmp_path, monkeypatch, user=f"{name} ssh-ed25519 {field}\n" + line("[192.0.2.7]:2222", keys[2])
-    )
+def test_a_line_that_cannot_be_read_is_skipped(endpoint, keys, name, field):
+    end = endpoint(f"{name} ssh-ed25519 {field}\n" + line("[192.0.2.7]:2222", keys[2]))
     assert check(end, keys[2]) == []
 
 
-def test_the_global_file_is_read_too(tmp_path, monkeypatch, keys):
+def test_the_global_file_is_read_too(tmp_path, endpoint, keys):
     (tmp_path / "global").write_text(line("[192.0.2.7]:2222", keys[2]))
-    assert check(endpoint(tmp_path, monkeypatch, user=""), keys[2]) == []
+    assert check(endpoint(""), keys[2]) == []
 
 
-def test_a_key_known_for_the_bare_name_is_believed_and_another_one_unknown_but_not_changed(
-    tmp_path, monkeypatch, keys
-):
-    end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]))
+@pytest.mark.parametrize(
+    ("known", "options", "words"),
+    [
+        ([("192.0.2.7", 2)], {}, "no known_hosts file lists"),  # a bare name is believed, and no change
+        ([("192.0.2.7", 2)], {"port": 22}, "but the known one is"),
+        ([("192.0.2.7", 3), ("rack", 2)], {"config": "  HostKeyAlias rack\n"}, "but the known one is"),
+    ],
+    ids=["bare name", "standard port", "alias"],
+)
+def test_the_key_of_the_name_looked_up_is_believed_and_no_other(endpoint, keys, known, options, words):
+    end = endpoint("".join(line(name, keys[number]) for name, number in known), **options)
     assert check(end, keys[2]) == []
-    assert "no known_hosts file lists" in refusal_message(end, keys[3])
-
-
-def test_on_the_standard_port_the_bare_name_is_the_name(tmp_path, monkeypatch, keys):
-    end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]), port=22)
-    assert check(end, keys[2]) == []
-    assert "but the known one is" in refusal_message(end, keys[3])
-
-
-def test_an_alias_is_looked_up_alone(tmp_path, monkeypatch, keys):
-    end = endpoint(
-        tmp_path,
-        monkeypatch,
-        user=line("192.0.2.7", keys[2]) + line("rack", keys[3]),
-        config="  HostKeyAlias rack\n",
-    )
-    assert check(end, keys[3]) == []
-    assert "but the known one is" in refusal_message(end, keys[2])
+    assert words in refusal_message(end, keys[3])
 
 
 @pytest.mark.parametrize("name", ["192.0.2.7", "[192.0.2.7]:2222", "*"])
-def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, monkeypatch, keys, name):
+def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, endpoint, keys, name):
     known = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
-    end = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[2])}")
+    end = endpoint(f"{known}@revoked {line(name, keys[2])}")
     assert f"which {tmp_path}/known hosts:3 marks as revoked" in refusal_message(end, keys[2])
-    other = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[3])}")
+    other = endpoint(f"{known}@revoked {line(name, keys[3])}")
     assert check(other, keys[2]) == []
 
 
-def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, monkeypatch, keys):
+def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, endpoint, keys):
     known = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
-    text = refusal_message(endpoint(tmp_path, monkeypatch, user=known), keys[3])
+    text = refusal_message(endpoint(known), keys[3])
     assert (
         f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())} ({tmp_path}/known hosts:2), "
         f"ssh-rsa {fingerprint(keys[0].asbytes())} ({tmp_path}/known hosts:3)." in text
@@ -200,9 +186,9 @@ OURS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     ],
 )
 def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
-    tmp_path, monkeypatch, keys, known: Sequence[tuple[str, int]], order
+    endpoint, keys, known: Sequence[tuple[str, int]], order
 ):
-    end = endpoint(tmp_path, monkeypatch, user="".join(line(name, keys[at]) for name, at in known))
+    end = endpoint("".join(line(name, keys[at]) for name, at in known))
     assert tuple(HostKeyCheck("board", end).order_algorithms(OURS)) == order
 
 
@@ -213,6 +199,11 @@ def find_entries(tmp_path: Path, text: str, name: str) -> list[Entry]:
     path = tmp_path / "file"
     path.write_text(text)
     return known_hosts.find_entries([str(path)], name)
+
+
+def openssh_finds(name: str, file: Path) -> bool:
+    command = ["ssh-keygen", "-F", name, "-f", file]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -237,13 +228,9 @@ def find_entries(tmp_path: Path, text: str, name: str) -> list[Entry]:
 )
 def test_a_line_is_about_the_names_openssh_finds_in_it(tmp_path, keys, names, name, matches):
     (tmp_path / "openssh").write_text(line(names, keys[2]))
-    asked = subprocess.run(
-        ["ssh-keygen", "-F", name, "-f", tmp_path / "openssh"], capture_output=True, check=False
-    )
-    assert (asked.returncode == 0) == matches, "OpenSSH says otherwise"
-    assert [
-        entry.place.rpartition(":")[2] for entry in find_entries(tmp_path, line(names, keys[2]), name)
-    ] == ["1"] * matches
+    assert openssh_finds(name, tmp_path / "openssh") == matches, "OpenSSH says otherwise"
+    entries = find_entries(tmp_path, line(names, keys[2]), name)
+    assert [entry.place.rpartition(":")[2] for entry in entries] == ["1"] * matches
 
 
 def test_a_hashed_name_matches_itself_only(tmp_path, keys):
@@ -279,20 +266,14 @@ def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(tmp_
     text = text.format(sign, line("", keys[2]).lstrip())
     with (tmp_path / "openssh").open("w", newline="") as file:
         file.write(text)
-    asked = subprocess.run(
-        ["ssh-keygen", "-F", "a.lab", "-f", tmp_path / "openssh"], capture_output=True, check=False
-    )
     places = [entry.place for entry in known_hosts.find_entries([str(tmp_path / "openssh")], "a.lab")]
-    assert places == [f"{tmp_path}/openssh:2"] * (asked.returncode == 0)
+    assert places == [f"{tmp_path}/openssh:2"] * openssh_finds("a.lab", tmp_path / "openssh")
 
 
 def test_marked_lines_keep_their_mark(tmp_path):
     text = "@revoked a ssh-rsa AAAA\n@cert-authority a ssh-rsa AAAA\na ssh-rsa AAAA\n"
-    assert [entry.marker for entry in find_entries(tmp_path, text, "a")] == [
-        "@revoked",
-        "@cert-authority",
-        "",
-    ]
+    markers = [entry.marker for entry in find_entries(tmp_path, text, "a")]
+    assert markers == ["@revoked", "@cert-authority", ""]
 
 
 def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
