@@ -6,8 +6,9 @@ Peers are looked for in DIR, then on the PATH, and left out where they are not: 
 MemoryBandwidth_amd64 (clamchowder's), stream_c.exe (STREAM, one thread, copying from memory to memory).
 A contest is one level and operation. In each round all contests, and in each contest all loops, run in
 shuffled order, a process each, on the first CPU. A process's number is the median of the agent's samples, or
-what the peer prints. Printed are median and deciles of each loop over the rounds, and the ratio of our best
-loop's median to the best peer's. Pages are base pages, as the peers have.
+what the peer prints. Printed are median and deciles of each loop over the rounds, and the median of the
+rounds' ratios of our best loop to the best peer, best by median, with its 95 % interval (bootstrap over
+rounds). Pages are base pages, as the peers have.
 --realtime runs each process with SCHED_FIFO, for a machine that is not idle: samples of a second suffer more
 from other processes than short ones.
 """
@@ -20,6 +21,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -27,7 +29,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.latency_peers import interval  # noqa: E402
+
 SIZES = {"L1": 24 << 10, "L2": 512 << 10, "L3": 8 << 20, "memory": 1 << 30}
 PEER_BYTES = {"L1": 20 << 30, "L2": 10 << 30, "L3": 3 << 30, "memory": 3 << 30}  # that one process moves
 LIKWID = {"read": "load", "write": "store", "copy": "copy", "nt": "store_mem"}
@@ -161,9 +167,14 @@ def show(name: str, loops: dict[str, list[float]]) -> None:
     for label in sorted(medians, key=lambda one: medians[one], reverse=True):
         deciles = statistics.quantiles(loops[label], n=10, method="inclusive")
         print(f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}")
-    ours = max(value for label, value in medians.items() if label.startswith("fleet"))
-    if theirs := [value for label, value in medians.items() if not label.startswith("fleet")]:
-        print(f"  fleet / best peer: {ours / max(theirs):.3f}")
+    ours = max((label for label in loops if label.startswith("fleet")), key=lambda label: medians[label])
+    if theirs := [label for label in loops if not label.startswith("fleet")]:
+        best = max(theirs, key=lambda label: medians[label])
+        ratios = [one / other for one, other in zip(loops[ours], loops[best], strict=True)]
+        low, high = interval(ratios)
+        print(
+            f"  fleet / best peer: {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], n {len(ratios)}"
+        )
 
 
 def main() -> None:

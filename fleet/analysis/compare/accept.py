@@ -33,6 +33,7 @@ from fleet.store.runs import Root, open_listing
 
 LEAST_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
+DISTURBED = 0.5  # of the bursts of a run: it measured other work too
 
 
 class Outcome(StrEnum):
@@ -63,9 +64,14 @@ class Acceptance:
     flagged: float = 0.0
 
     @property
+    def is_disturbed(self) -> bool:
+        """Report whether half of the bursts failed, or half of the others have a flag."""
+        return max(self.failed, self.flagged) >= DISTURBED
+
+    @property
     def outcome(self) -> Outcome:
-        """Return below if a number is; cannot tell if no number can be judged; above if one is."""
-        outcomes = set(self.rows["outcome"])
+        """Return below if a number is; cannot tell if disturbed or none can be judged; above if one is."""
+        outcomes = set() if self.is_disturbed else set(self.rows["outcome"])
         if Outcome.BELOW in outcomes:
             return Outcome.BELOW
         if outcomes <= {Outcome.CANNOT_TELL}:

@@ -34,7 +34,9 @@ def acceptance_line(acceptance: Acceptance) -> str:
     """Compare a machine's last run with what is expected of it, in one line."""
     rows, outcome, descriptions = acceptance.rows, acceptance.outcome, acceptance.descriptions
     own = rows[rows["outcome"] == outcome]
-    if outcome is Outcome.AS_EXPECTED:
+    if acceptance.is_disturbed:
+        words = ["other work disturbed the run, measure again when the host is quiet"]
+    elif outcome is Outcome.AS_EXPECTED:
         count = format_count(len(own.drop_duplicates(CLASS)), "number")
         words = [f"{count} held against {' and '.join(_name_sources(own))}"]
         words += _describe_rows(own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions)

@@ -168,8 +168,19 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Pa
 def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(made_lab: Path) -> None:
     (machine,) = judge_last_runs(str(made_lab / "results"), ["node7"])
     assert "bursts" not in acceptance_line(replace(machine, failed=0.09, flagged=0.09))
-    line = acceptance_line(replace(machine, failed=0.17, flagged=0.8))
-    assert line.endswith("8 equal machines; 17% of bursts failed; 80% of bursts are flagged")
+    line = acceptance_line(replace(machine, failed=0.17, flagged=0.4))
+    assert line.endswith("8 equal machines; 17% of bursts failed; 40% of bursts are flagged")
+
+
+@pytest.mark.parametrize("shares", [{"failed": 0.5}, {"flagged": 0.5}])
+def test_nothing_is_told_of_a_host_that_was_disturbed_half_of_the_time(
+    made_lab: Path, shares: dict[str, float]
+) -> None:
+    (machine,) = judge_last_runs(str(made_lab / "results"), ["node6"])
+    assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.BELOW
+    disturbed = replace(machine, **shares)
+    assert disturbed.outcome is Outcome.CANNOT_TELL
+    assert acceptance_line(disturbed).startswith("node6: cannot tell: other work disturbed the run")
 
 
 def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
