@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,17 +24,18 @@ from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT
 from fleet.inventory import schema
+from fleet.inventory.clusters import run_limited
 from fleet.inventory.document import parse
 from fleet.inventory.starter import as_comment, as_name, as_yaml, render_inventory
 
-_KEYS = {
-    "address": ("ansible_host", "ansible_ssh_host"),
-    "port": ("ansible_port", "ansible_ssh_port"),
-    "user": ("ansible_user", "ansible_ssh_user"),
-    "identity_files": ("ansible_private_key_file", "ansible_ssh_private_key_file"),
+_KEYS = {  # of our entries, by variable; "" for arguments of ssh
+    **dict.fromkeys(("ansible_host", "ansible_ssh_host"), "address"),
+    **dict.fromkeys(("ansible_port", "ansible_ssh_port"), "port"),
+    **dict.fromkeys(("ansible_user", "ansible_ssh_user"), "user"),
+    **dict.fromkeys(("ansible_private_key_file", "ansible_ssh_private_key_file"), "identity_files"),
+    **dict.fromkeys(("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"), ""),
 }
-_ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
-_USED = {name for names in _KEYS.values() for name in names} | {*_ARGUMENTS, "ansible_connection"}
+_USED = {*_KEYS, "ansible_connection"}
 _LOCAL = {"local", "ansible.builtin.local"}
 _SSH = {"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"}
 _SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"  # ssh(1)
@@ -46,7 +47,6 @@ _SIZE_LIMIT_BYTES = 64 << 20
 _FILES_LIMIT = 20_000
 _VAULT = b"$ANSIBLE_VAULT"
 _ERROR_LIMIT = 4_000  # characters
-_LIMITED = f'ulimit -v {_MEMORY_KIB} 2>/dev/null; exec "$@"'  # against ranges of a billion hosts
 
 
 @dataclass(slots=True)
@@ -55,7 +55,6 @@ class _Result:
 
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
     host_names: dict[str, str] = field(default_factory=dict)
-    group_names: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
@@ -69,13 +68,11 @@ class _Result:
         """Note a part that is not carried over, and of which hosts, groups or variables."""
         self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
 
-    def describe_left_out(self) -> list[str]:
-        """Return a sentence for each part that is left out; it has names, no values."""
-        sentences = []
+    def describe_left_out(self) -> Iterator[str]:
+        """Yield a sentence for each part that is left out; it has names, no values."""
         for part, names in self.left_out.items():
             more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-            sentences.append(f"{part} ({', '.join([*names][:_MOST_NAMES])}{more})" if names else part)
-        return sentences
+            yield f"{part} ({', '.join([*names][:_MOST_NAMES])}{more})" if names else part
 
 
 def from_ansible(path: Path) -> str:
@@ -99,13 +96,13 @@ def from_ansible(path: Path) -> str:
     first, *others = result.entries.values()
     shared = [item for item in sorted(first.items()) if all(item in entry.items() for entry in others)]
     defaults = {key: value for key, value in shared if others and key != "address"}
-    entries = {
-        name: {key: value for key, value in entry.items() if key not in defaults}
-        for name, entry in result.entries.items()
-    }
+    for entry in result.entries.values():
+        for key in defaults:
+            del entry[key]
     groups = _convert_groups(listing, result)
     left_out = (f"Not carried over: {text}" for text in result.describe_left_out())
-    return render_inventory(f"Hosts of the Ansible inventory {path}.", left_out, entries, defaults, groups)
+    origin = f"Hosts of the Ansible inventory {path}."
+    return render_inventory(origin, left_out, result.entries, defaults, groups)
 
 
 def _require_mapping(value: Any) -> Mapping[str, Any]:
@@ -150,31 +147,31 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
 
 def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: _Result) -> dict[str, object]:
     entry: dict[str, object] = {} if name == host else {"address": host}
-    for key, names in _KEYS.items():
-        for variable in names:
-            if value := _read_text(variables, variable, host, result):
-                entry[key] = value
-    for variable in _ARGUMENTS:
+    for variable, key in _KEYS.items():
         if value := _read_text(variables, variable, host, result):
-            _add_ssh_options(value, variable, entry, host, result)
+            if key:
+                entry[key] = value
+            else:
+                _add_ssh_options(value, variable, entry, host, result)
     return entry
 
 
 def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
     """Return a variable's value if it is plain text, perhaps with the host's name as a template; else ""."""
-    value = variables.get(variable)
-    if value is None:
+    if (value := variables.get(variable)) is None:
         return ""
     value = _require_mapping(value).get("__ansible_unsafe", value)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        vault = "__ansible_vault" in _require_mapping(value)
-        result.leave_out(f"{variable}, {'encrypted with ansible-vault' if vault else 'not text'}", host)
-        return ""
     text = re.sub(r"\{\{\s*inventory_hostname\s*\}\}", lambda _: host, str(value))
-    if "{{" in text or "{%" in text:
-        result.leave_out(f"{variable}, a template", host)
-        return ""
-    return text
+    if "__ansible_vault" in _require_mapping(value):
+        why = "encrypted with ansible-vault"
+    elif isinstance(value, bool) or not isinstance(value, str | int):
+        why = "not text"
+    elif "{{" in text or "{%" in text:
+        why = "a template"
+    else:
+        return text
+    result.leave_out(f"{variable}, {why}", host)
+    return ""
 
 
 def _add_ssh_options(text: str, variable: str, entry: dict[str, object], host: str, result: _Result) -> None:
@@ -235,18 +232,17 @@ def _is_valid(key: str, value: object) -> bool:
 
 
 def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, dict[str, list[str]]]:
+    group_names = {}
     for group in sorted(listing.keys() - {ALL, "ungrouped"}):
         if name := result.choose_name(group):
-            result.group_names[group] = name
+            group_names[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    names_by_key = {"hosts": result.host_names, "children": result.group_names}
-    groups: dict[str, dict[str, list[str]]] = {}
-    for group, name in result.group_names.items():
-        for key, names in names_by_key.items():
+    groups: dict[str, dict[str, list[str]]] = {name: {} for name in group_names.values()}
+    for group, name in group_names.items():
+        for key, names in ("hosts", result.host_names), ("children", group_names):
             if members := [names[member] for member in _list_names(listing[group], key) if member in names]:
-                groups.setdefault(name, {})[key] = members
-        groups.setdefault(name, {})
+                groups[name][key] = members
     return groups
 
 
@@ -325,17 +321,11 @@ def _is_vault(path: Path) -> bool:
 
 def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
     inventory = copy if path.is_dir() else copy / path.name
-    command = ["sh", "-c", _LIMITED, "sh", program, "-i", str(inventory), "--list"]
+    command = [program, "-i", str(inventory), "--list"]
+    limit = f"-v {_MEMORY_KIB}"  # against ranges of a billion hosts
     try:
-        done = subprocess.run(
-            command,
-            cwd=work,
-            env=_bare_environment(work),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        where = {"cwd": work, "env": _bare_environment(work)}
+        done = run_limited(limit, command, _TIMEOUT_S, capture_output=True, **where)
     except subprocess.TimeoutExpired as err:
         raise InventoryError(f"{path}: {program} did not finish within {_TIMEOUT_S} s") from err
     if done.returncode == 0:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +20,7 @@ from fleet.inventory.starter import as_comment, render_inventory
 
 _TIMEOUT_S, _LIMIT_MIB = 30, 8
 _SHOWN = 300  # characters of what a program printed
-_USABLE = frozenset(
-    ("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM")
-)
+_USABLE = {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"}
 _FREE_TEXT = ("AdminComment", "Comment", "Extra", "Reason")  # behind all other keys
 _OS_TEXT = re.compile(r" OS=.*?(?= RealMemory=)")
 
@@ -35,29 +34,28 @@ class _Candidate:
     labels: dict[str, str] = field(default_factory=dict)
     unusable: str = ""
 
-
-def _parse_entries(entries: Iterable[Any], parse: Callable[[Any], _Candidate]) -> Iterator[_Candidate]:
-    """Parse entries one by one. An entry that `parse` does not understand is unusable, by its ID."""
-    for entry in entries:
-        try:
-            candidate = parse(entry)
-            texts = (candidate.name, candidate.address, *candidate.labels.values())
-            "".join(texts)  # a TypeError if they are not texts
-            yield candidate
-        except KeyError as err:
-            yield _Candidate("", _entry_id(entry), unusable=f"its entry has no {err.args[0]}")
-        except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
-            yield _Candidate("", _entry_id(entry), unusable="its entry is not understood")
+    def make_entry(self) -> dict[str, Any]:
+        """Make its entry of an inventory."""
+        values = {"address": self.address, "labels": self.labels}
+        return {key: value for key, value in values.items() if value and value != self.name}
 
 
-def _entry_id(entry: Any) -> str:
-    """Return the ID or name of an entry, else its beginning."""
+def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
+    """Parse an entry. One that `parse` does not understand is unusable, by its ID or its beginning."""
+    try:
+        candidate = parse(entry)
+        "".join((candidate.name, candidate.address, *candidate.labels.values()))  # a TypeError if not texts
+    except KeyError as err:
+        why = f"its entry has no {err.args[0]}"
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+        why = "its entry is not understood"
+    else:
+        return candidate
+    name = None
     if isinstance(entry, dict):
         meta = entry.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else entry.get("Id") or entry.get("ID")
-        if isinstance(name, str) and name:
-            return name
-    return str(entry)[:_SHOWN]
+    return _Candidate("", name if name and isinstance(name, str) else str(entry)[:_SHOWN], unusable=why)
 
 
 def _parse_node(line: str) -> _Candidate:
@@ -71,10 +69,6 @@ def _parse_node(line: str) -> _Candidate:
     name, state, partition = fields["NodeName"], fields["State"], fields.get("Partitions")
     unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
     return _Candidate(name, name, {"partition": partition} if partition else {}, unusable)
-
-
-def _split_lines(printed: str) -> list[str]:
-    return [line for line in printed.splitlines() if line.strip()]
 
 
 def _parse_pod(pod: Any) -> _Candidate:
@@ -97,6 +91,10 @@ def _parse_container(entry: Any) -> _Candidate:
     return _Candidate(name, name, unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "")
 
 
+def _split_lines(printed: str) -> list[str]:
+    return [line for line in printed.splitlines() if line.strip()]
+
+
 def _split_items(printed: str) -> Any:
     return iter(json.loads(printed)["items"])
 
@@ -109,10 +107,9 @@ def _split_containers(printed: str) -> Iterable[Any]:
 
 
 def _json_or_text(line: str) -> Any:
-    try:
+    with suppress(ValueError):
         return json.loads(line)
-    except ValueError:
-        return line
+    return line
 
 
 def _parse_place(line: str) -> _Candidate:
@@ -138,16 +135,13 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
 _Cluster = tuple[tuple[str, ...], dict[str, Any], Callable[[str], Iterable[Any]], Callable[[Any], _Candidate]]
 """A command, the defaults of its hosts, what makes entries of what it prints, and what parses an entry."""
 _PS = ("ps", "--format", "json")
-_SSH = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
+_LABGRID = {"via": "command", "command": ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]}
 _CLUSTERS: Mapping[str, _Cluster] = {
     "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _split_lines, _parse_node),
     "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _split_items, _parse_pod),
     "docker": (("docker", *_PS), {"via": "docker"}, _split_containers, _parse_container),
     "podman": (("podman", *_PS), {"via": "podman"}, _split_containers, _parse_container),
-    "labgrid": (
-        *(("labgrid-client", "who"), {"via": "command", "command": _SSH}),
-        *(lambda printed: _split_lines(printed)[1:], _parse_place),
-    ),
+    "labgrid": (("labgrid-client", "who"), _LABGRID, lambda text: _split_lines(text)[1:], _parse_place),
 }
 CLUSTERS = tuple(_CLUSTERS)
 
@@ -165,15 +159,13 @@ def list_hosts(
 ) -> dict[str, dict[str, Any]]:
     """Return the entries of the hosts that a program lists. Raises InventoryError.
 
-    noted_hosts: those of a session's note; then no program is started. Only their addresses and labels count,
-    since anybody who may write to a shared root may have written the note.
+    noted_hosts: of a session's note; then no program is started. Only their addresses and labels count, since
+    anybody who may write to a shared root may have written the note.
     """
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
-    return {
-        name: {**reached, **{key: entry[key] for key in ("address", "labels") if key in entry}}
-        for name, entry in hosts.items()
-    }
+    taken = {"address", "labels"}
+    return {name: reached | {k: entry[k] for k in entry if k in taken} for name, entry in hosts.items()}
 
 
 def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -184,13 +176,12 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
         command = (*command, allocated)
     program, printed = command[0], _run(command)
     try:
-        if len(candidates := list(_parse_entries(split(printed), parse))) > HOST_LIMIT:
+        if len(candidates := [_parse_entry(parse, entry) for entry in split(printed)]) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
-        raise InventoryError(
-            f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
-        ) from err
+        text = f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
+        raise InventoryError(text) from err
     hosts: dict[str, _Candidate] = {}
     left_out = []
     for candidate in candidates:
@@ -208,44 +199,36 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
             continue
         left_out.append(f"Left out: {as_comment(address)}: {as_comment(why)}.")
     if not hosts:
-        raise InventoryError(
-            f"{program} lists no host that could be measured. {' '.join(left_out[:3])}".rstrip()
-        )
-    return {
-        host.name: {
-            **({"address": host.address} if host.address != host.name else {}),
-            **({"labels": host.labels} if host.labels else {}),
-        }
-        for host in hosts.values()
-    }, left_out
+        why = " ".join(left_out[:3])
+        raise InventoryError(f"{program} lists no host that could be measured. {why}".rstrip())
+    return {host.name: host.make_entry() for host in hosts.values()}, left_out
+
+
+def run_limited(
+    limit: str, command: Sequence[str], timeout_s: int, **options: Any
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a program without input, under a limit of `ulimit`. Raises OSError, TimeoutExpired."""
+    limited = ["/bin/sh", "-c", f'ulimit {limit} 2>/dev/null; exec "$@"', "-", *command]
+    return subprocess.run(limited, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False, **options)
 
 
 def _run(command: tuple[str, ...]) -> str:
     """Return what a program prints. Raises InventoryError if it fails, prints too much or takes too long."""
-    by_hand, limited = shlex.join(command), ["/bin/sh", "-c", f'ulimit -f {_LIMIT_MIB << 11}; exec "$@"', "-"]
+    by_hand, environment = shlex.join(command), {**os.environ, "LC_ALL": "C"}
     if shutil.which(command[0]) is None:
         raise InventoryError(f"PATH leads to no {command[0]}, which has to list the hosts.")
     with tempfile.TemporaryFile() as printed:
         try:
-            done = subprocess.run(
-                [*limited, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                timeout=_TIMEOUT_S,
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
+            streams = {"stdout": printed, "stderr": subprocess.PIPE}
+            done = run_limited(f"-f {_LIMIT_MIB << 11}", command, _TIMEOUT_S, env=environment, **streams)
         except (OSError, subprocess.TimeoutExpired) as err:
             why = err.strerror if isinstance(err, OSError) else f"it took more than {_TIMEOUT_S} s"
             raise InventoryError(f"{command[0]} listed no hosts: {why}. Try `{by_hand}`.") from err
         if printed.tell() >= _LIMIT_MIB << 20:
             raise InventoryError(f"{command[0]} printed {_LIMIT_MIB} MiB or more. Try `{by_hand} | head`.")
         if done.returncode:
-            last_line = (
-                done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:].rstrip(".?!")
-            )
-            why = f": {last_line}" if last_line else ""
+            last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            why = f": {last_line[-_SHOWN:].rstrip('.?!')}" if last_line else ""
             raise InventoryError(f"{command[0]} ended with {done.returncode}{why}. Try `{by_hand}`.")
         printed.seek(0)
         return printed.read().decode(errors="replace")

@@ -78,19 +78,21 @@ def parse(text: str) -> Document:
     """Parse one YAML document. Other text is its only problem; the data of an empty one are None."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = Document()
+    loader, document = getattr(yaml, "CSafeLoader", yaml.SafeLoader), Document()
     try:
         _refuse_depth(yaml.parse(text, Loader=loader))
-        root = yaml.compose(text, Loader=loader)
-        if root is not None:
+        if (root := yaml.compose(text, Loader=loader)) is not None:
             document.data = _Walk(document).convert(root, ())
     except _BrokenError as err:
         document.problems = [err.args]
     except yaml.MarkedYAMLError as err:
-        mark = err.problem_mark or err.context_mark
+        cause = ", ".join(filter(None, (err.context, err.problem)))
+        problem = f"{cause}. Check indentation, colons and quotes here and in the line above"
+        if (mark := err.problem_mark) and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1]):
+            problem = "this line contains a tab; YAML indents with spaces only"
+        mark = mark or err.context_mark
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
-        document.problems = [(line, _describe_error(err, text))]
+        document.problems = [(line, f"broken YAML: {problem}")]
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
         document.problems = [(line, "a control character, which YAML does not allow")]
@@ -107,15 +109,6 @@ def _refuse_depth(events: Iterator[Any]) -> None:
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
         if depth > 2 * DEPTH_LIMIT:
             raise _BrokenError(event.start_mark.line + 1, "nested too deeply")
-
-
-def _describe_error(err: Any, text: str) -> str:
-    """Say in plain words what is wrong with the YAML."""
-    mark = err.problem_mark
-    if mark is not None and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1]):
-        return "broken YAML: this line contains a tab; YAML indents with spaces only"
-    cause = ", ".join(filter(None, (err.context, err.problem)))
-    return f"broken YAML: {cause}. Check indentation, colons and quotes here and in the line above"
 
 
 class _Walk:

@@ -8,15 +8,7 @@ from typing import Any, NamedTuple
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, KeyPath
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
-from fleet.plan.kinds import (
-    CONDITIONS,
-    LONGEST_WAIT_S,
-    SWITCH,
-    Kind,
-    make_duration_kind,
-    make_integer_kind,
-    word_from,
-)
+from fleet.plan import kinds
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
 
@@ -63,9 +55,7 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
         match schema:
             case _Items(read, split):
                 items = split(value) if isinstance(value, str) else _require(list, "a list", value)
-                return tuple(
-                    _convert(read, item, (*path, index), document) for index, item in enumerate(items)
-                )
+                return tuple(_convert(read, item, (*path, n), document) for n, item in enumerate(items))
             case Mapping() if value is None:
                 return None
             case _Names() | Mapping():
@@ -119,14 +109,15 @@ def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of
     return read
 
 
-def _make_kind_reader(kind: Kind) -> _Reader:
+def _make_kind_reader(kind: kinds.Kind) -> _Reader:
     """Return a reader of an option's value: one text, or a list of texts where the kind is a list."""
-    read = _make_reader(kind.read, kind.allowed)
-    return lambda value: read(
-        ",".join(value)
-        if kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value)
-        else value
-    )
+    read_text = _make_reader(kind.read, kind.allowed)
+
+    def read(value: Any) -> Any:
+        is_list = kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return read_text(",".join(value) if is_list else value)
+
+    return read
 
 
 def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
@@ -145,11 +136,6 @@ def _read_address(value: str) -> str:
         raise ValueError("write the user on a line of its own, as `user:`")
     read_address(value.replace("{name}", "name"))
     return value[1:-1] if value.startswith("[") else value
-
-
-def _check_hop(value: str) -> str:
-    read_hop(value)
-    return value
 
 
 def _make_target_reader(words: Iterable[str]) -> _Reader:
@@ -197,28 +183,27 @@ TOOLCHAIN: Mapping[str, _Schema] = {
     "sdp": _PATH,
     "build_host": _make_pattern_reader(r"[^\s\-]\S*", "must be the name of a host in this file"),
 }
-PLAN: Mapping[str, _Schema] = {
-    option.name: _make_kind_reader(option.kind) for option in OPTIONS if option.key[:1] == ("plan",)
-}
+_IN_PLANS = [option for option in OPTIONS if option.key[:1] == ("plan",)]
+PLAN: Mapping[str, _Schema] = {option.name: _make_kind_reader(option.kind) for option in _IN_PLANS}
 ENTRY: Mapping[str, _Schema] = {
     "address": _make_reader(_read_address),
-    "port": _make_kind_reader(make_integer_kind(1, 65_535)),
+    "port": _make_kind_reader(kinds.make_integer_kind(1, 65_535)),
     "user": _make_reader(read_user),
     "identity_files": _Items(_PATH, lambda text: [text]),
-    "jump": _Items(_make_reader(_check_hop), _split_commas),
-    "via": _make_kind_reader(word_from(Via)),
+    "jump": _Items(_make_reader(lambda value: read_hop(value) and value), _split_commas),
+    "via": _make_kind_reader(kinds.word_from(Via)),
     "command": _Items(_make_reader(_check_client_word), _refuse_client_text),
-    "host_key": _make_kind_reader(word_from(HostKeyPolicy)),
+    "host_key": _make_kind_reader(kinds.word_from(HostKeyPolicy)),
     "os": _make_target_reader(OSES),
     "os_release": _make_pattern_reader(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"),
     "arch": _make_target_reader(sorted(ARCHES)),
-    "build": _make_kind_reader(word_from(BuildPlace)),
+    "build": _make_kind_reader(kinds.word_from(BuildPlace)),
     "toolchain": TOOLCHAIN,
     "workdir": _make_pattern_reader(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`"),
     "priority": _make_kind_reader(BY_NAME["priority"].kind),
-    "lock": _make_kind_reader(word_from(LockPolicy)),
-    "require": _make_kind_reader(CONDITIONS),
-    "wait": _make_kind_reader(make_duration_kind(0, LONGEST_WAIT_S)),
+    "lock": _make_kind_reader(kinds.word_from(LockPolicy)),
+    "require": _make_kind_reader(kinds.CONDITIONS),
+    "wait": _make_kind_reader(kinds.make_duration_kind(0, kinds.LONGEST_WAIT_S)),
     "before": _COMMANDS,
     "after": _COMMANDS,
     "cpus": _make_kind_reader(BY_NAME["cpus"].kind),
@@ -227,14 +212,14 @@ ENTRY: Mapping[str, _Schema] = {
     "plan": PLAN,
 }
 SETTINGS: Mapping[str, _Schema] = {
-    "connect_timeout": _make_kind_reader(make_duration_kind(0.1, 3600)),
+    "connect_timeout": _make_kind_reader(kinds.make_duration_kind(0.1, 3600)),
     "label": _Items(_make_reader(), _split_commas),
-    "lock": _make_kind_reader(word_from(LockPolicy)),
-    "parallel": _make_kind_reader(make_integer_kind(1, 1000)),
-    "quiet": _make_kind_reader(SWITCH),
-    "reconnect": _make_kind_reader(make_duration_kind(0, 86_400)),
+    "lock": _make_kind_reader(kinds.word_from(LockPolicy)),
+    "parallel": _make_kind_reader(kinds.make_integer_kind(1, 1000)),
+    "quiet": _make_kind_reader(kinds.SWITCH),
+    "reconnect": _make_kind_reader(kinds.make_duration_kind(0, 86_400)),
     "results": _PATH,
-    "verbose": _make_kind_reader(make_integer_kind(0, 2)),
+    "verbose": _make_kind_reader(kinds.make_integer_kind(0, 2)),
 }
 _NAMES = _Items(_make_reader(), _split_commas)
 _FILE: Mapping[str, _Schema] = {

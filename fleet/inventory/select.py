@@ -1,11 +1,11 @@
 """Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by name, glob and label."""
 
+import fnmatch
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,19 +23,14 @@ from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-NAME_ADVICE = (
-    "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
-    "put the machine's real name in `address:`"
-)
+NAME_ADVICE = "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
+NAME_ADVICE += "put the machine's real name in `address:`"
 _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything else is replaced whole
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The hosts of a file, and the host names of each group, in the file's order.
-
-    unasked_program: that of `hosts_from`, where it was not started.
-    """
+    """Hosts, and names of groups' hosts, in the file's order; the program of `hosts_from` if not started."""
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -48,21 +43,17 @@ class Inventory:
         """Return the hosts that match a pattern and no `!pattern`, in the file's order; all without patterns.
 
         A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value`, `age>7d` or `all`;
-        several by commas. read_last_runs: called for an age; returns when each host was last measured, by its
-        ID; others are older than any age. Raises UsageError for a pattern that matches nothing, and for an
-        empty result.
+        several by commas. read_last_runs: when each host was last measured, by its ID; others are older than
+        any age. Raises UsageError for a pattern that matches nothing, and for an empty result.
         """
         patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = {
-            name for pattern in included or [ALL] for name in self._match_names(pattern, read_last_runs)
-        }
-        chosen -= {name for pattern in excluded for name in self._match_names(pattern, read_last_runs)}
+        chosen = set[str]().union(*(self._match_names(part, read_last_runs) for part in included or [ALL]))
+        chosen = chosen.difference(*(self._match_names(part, read_last_runs) for part in excluded))
         if not chosen:
-            raise UsageError(
-                f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
-            )
+            text = f"the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
+            raise UsageError(f"{self.path}: {text}")
         return tuple(host for host in self.hosts if host.name in chosen)
 
     def _match_names(self, pattern: str, read_last_runs: Callable[[], Mapping[str, datetime]]) -> set[str]:
@@ -78,18 +69,19 @@ class Inventory:
             return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))
-        names = {host.name for host in self.hosts if any(fnmatchcase(host.name, glob) for glob in globs)}
+        names = {
+            host.name for host in self.hosts if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs)
+        }
         names.update(self.groups.get(pattern, ()))
         if not names and pattern not in self.groups:
             similar = suggest_similar(pattern, [*(host.name for host in self.hosts), *self.groups])
-            raise UsageError(
-                f"{self.path}: no host or group is called {pattern!r}{similar} See `fleet hosts`."
-            )
+            text = f"no host or group is called {pattern!r}{similar} See `fleet hosts`."
+            raise UsageError(f"{self.path}: {text}")
         return names
 
     def _match_label(self, key: str, value: str) -> set[str]:
         hosts = (host for host in self.hosts if key in host.labels)
-        names = {host.name for host in hosts if fnmatchcase(host.labels[key], value)}
+        names = {host.name for host in hosts if fnmatch.fnmatchcase(host.labels[key], value)}
         if not names:
             labels = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
             advice = suggest_similar(f"{key}={value}", labels)
@@ -143,10 +135,7 @@ def read_document(path: Path) -> tuple[str, Document]:
 
 
 def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
-    """Add the hosts that the program of `hosts_from` lists; keys in the file override theirs.
-
-    Return the program where it is not started, as `listed_hosts` is empty; else "".
-    """
+    """Add the hosts of `hosts_from` below keys of the file. Return its program if it is not started."""
     from fleet.inventory.clusters import CLUSTERS, list_hosts  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
@@ -180,13 +169,8 @@ class _Resolver:
             self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
         members = self._members_by_group()
-        hosts = {
-            name: self._resolve_host(name, [group for group in members if name in members[group]])
-            for name in self.entries
-        }
-        groups = {
-            group: tuple(name for name in self.entries if name in names) for group, names in members.items()
-        }
+        hosts = {name: self._resolve_host(name, members) for name in self.entries}
+        groups = {group: tuple(filter(names.__contains__, hosts)) for group, names in members.items()}
         with_build_hosts = tuple(self._add_build_host(host, hosts) for host in hosts.values())
         return Inventory(with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program)
 
@@ -257,17 +241,16 @@ class _Resolver:
         for index, written in enumerate(self.groups[group].get("hosts", ())):
             path = ("groups", group, "hosts", index)
             for pattern in self._expand(written, path):
-                matches = {pattern} & self.entries.keys() or {
-                    name for name in self.entries if fnmatchcase(name, pattern)
-                }
+                matches = {pattern} & self.entries.keys() or {*fnmatch.filter(self.entries, pattern)}
                 if not matches and not self.unasked_program:
                     similar = suggest_similar(pattern, self.entries)
                     self.problem(path, f"no host is called {pattern!r}{similar}")
                 members |= matches
         return members
 
-    def _resolve_host(self, name: str, groups: list[str]) -> Host:
+    def _resolve_host(self, name: str, members: Mapping[str, Collection[str]]) -> Host:
         written, entry = self.entries[name]
+        groups = [group for group, names in members.items() if name in names]
         merged: dict[str, Any] = {}
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
             for key, value in layer.items():

@@ -79,10 +79,7 @@ def from_ssh_config(path: Path) -> str:
 
 
 def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each alias of an ssh_config and its Includes.
-
-    Adds what cannot be carried over to left_out. Raises InventoryError if the first file cannot be read.
-    """
+    """Yield place and text of each alias of an ssh_config and its Includes. Raises InventoryError."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as err:

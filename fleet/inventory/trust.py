@@ -13,13 +13,7 @@ from fleet.inventory.document import Document, KeyPath, format_path
 from fleet.store.files import user_state_dir
 
 _DEPTHS: Mapping[KeyPath, int] = {("defaults",): 2, ("groups",): 3, ("hosts",): 3}  # of the keys of entries
-_STARTING = (
-    "command",
-    "env",
-    "toolchain",
-    "before",
-    "after",
-)  # keys; `env` can load a library into a program
+_STARTING = ("command", "env", "toolchain", "before", "after")  # `env` can load a library into a program
 
 
 def check_trusted(path: Path, text: str, document: Document) -> None:

@@ -41,9 +41,8 @@ def test_an_ini_inventory_with_all_that_is_usual(tmp_path: Path) -> None:
     assert hosts["www02.example.com"].identity_files == (str(Path("~/.ssh/prod").expanduser()),)
     assert hosts["here"].via is Via.LOCAL
     assert (hosts["rpi5"].address, hosts["rpi5"].port) == ("rpi5.lab.example", 2022)
-    assert {host.name for host in loaded.select(["prod", "!db-*"])} == {
-        f"www0{number}.example.com" for number in (1, 2, 3)
-    }
+    web = {f"www0{number}.example.com" for number in (1, 2, 3)}
+    assert {host.name for host in loaded.select(["prod", "!db-*"])} == web
     assert "win1" not in hosts
     for words in ("ansible_become (", "the secret ansible_become_password", "http_port", "(win1)"):
         assert words in text
@@ -90,11 +89,8 @@ def test_names_and_values_ours_cannot_take_are_named_and_cost_nothing_else(tmp_p
     assert (hosts["a-b"].address, hosts["a-b"].user) == ("a/b", "x")
     assert list(hosts) == ["a-b", "Web", "ok"]
     assert (hosts["ok"].port, hosts["ok"].user) == (None, "fine")
-    for words in (
-        "punctuation (web)",
-        "port, whose value",
-        "groups whose name is taken or cannot be used (ok)",
-    ):
+    groups = "groups whose name is taken or cannot be used (ok)"
+    for words in ("punctuation (web)", "port, whose value", groups):
         assert words in text
 
 

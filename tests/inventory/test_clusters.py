@@ -113,11 +113,11 @@ def test_an_odd_entry_is_left_out_by_its_name_and_spoils_no_other(listed) -> Non
     text, inventory = listed("podman", json.dumps([{"Id": "aa11", "Names": ["web"]}, *odd]), "podman")
     assert [host.name for host in inventory.hosts] == ["web"]
     for why in (
-        "bb22: its entry has no name.",
-        "dd44: its entry has no Names.",
-        "7: its entry is not understood.",
+        "bb22: its entry has no name",
+        "dd44: its entry has no Names",
+        "7: its entry is not understood",
     ):
-        assert f"# Left out: {why}" in text
+        assert f"# Left out: {why}." in text
     text, inventory = listed("docker", f'WARNING: x\n{{"ID":"5","Names":""}}\n{DOCKER}', "docker")
     assert [host.name for host in inventory.hosts] == ["web", "db"]
     assert "# Left out: WARNING: x: its entry is not understood." in text

@@ -65,11 +65,8 @@ def test_an_inventory_that_nobody_named_starts_nothing(stranger: Fleet, text: st
 
 def test_a_shell_that_completes_starts_nothing(stranger: Fleet) -> None:
     stranger.inventory(INVENTORIES["hosts_from"])
-    stranger.environment |= {
-        "_FLEET_COMPLETE": "complete_bash",
-        "COMP_WORDS": "fleet run ",
-        "COMP_CWORD": "2",
-    }
+    shell = {"_FLEET_COMPLETE": "complete_bash", "COMP_WORDS": "fleet run ", "COMP_CWORD": "2"}
+    stranger.environment |= shell
     assert "a" in stranger().stdout.split()
     assert not (stranger.folder / "PWN").exists()
 
