@@ -11,10 +11,7 @@ _ARCHIVE = Path(__file__).with_name("lab.tar.xz")
 
 
 def unpack_lab(folder: Path) -> None:
-    """Fill `folder`, new or empty, with inventory.yaml and results/; on an error it stays as it was.
-
-    Raises UsageError, StoreError.
-    """
+    """Fill `folder`, new or empty, with inventory.yaml and results/, or not at all. Usage- or StoreError."""
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from tests.builders import key_of
 from tests.command import Fleet
 from tests.lab import make, points
 from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
-from tests.lab.simulate import bursts
 
 
 @pytest.mark.long
@@ -45,24 +44,13 @@ def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
 
 def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made_lab: Path) -> None:
     hosts = load(made_lab / "inventory.yaml").hosts
-    assert [host.name for host in hosts] == [
-        *(machine.name for machine in MACHINES),
-        EVERYTHING.name,
-        "localhost",
-    ]
+    names = [machine.name for machine in (*MACHINES, EVERYTHING)]
+    assert [host.name for host in hosts] == [*names, "localhost"]
     assert all(host.address.endswith(".invalid") for host in hosts[:-1])
 
 
 def machine_named(name: str) -> Machine:
     return next(machine for machine in MACHINES if machine.name == name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
-    first, again = (list(bursts(machine, 3, "old")) for _ in range(2))  # type: ignore[arg-type]
-    assert first == again
-    assert len({*map(key_of, first)}) == len(first)
 
 
 def test_one_machine_has_most_benchmarks_and_counted_events(made_lab: Path) -> None:

@@ -56,11 +56,8 @@ class Machine:
 
 def _caches(core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]) -> tuple[Cache, ...]:
     """The caches of a core and, behind them, the one it shares with `outer`."""
-    return (
-        Cache(1, "Data", 48 << 10, 64, core),
-        Cache(2, "Unified", 2 << 20, 64, core),
-        Cache(3, "Unified", outer_bytes, 64, tuple(outer)),
-    )
+    own = Cache(1, "Data", 48 << 10, 64, core), Cache(2, "Unified", 2 << 20, 64, core)
+    return *own, Cache(3, "Unified", outer_bytes, 64, tuple(outer))
 
 
 def _alike(cores: int, threads: int = 1, sockets: int = 1, llc: int = 0, outer_bytes: int = 0) -> list[Cpu]:

@@ -85,10 +85,8 @@ def points(machine: Machine) -> Iterator[_Point]:
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
     ns, ahead = _MADE_UP["message_ns"][relation], _AHEAD_NS * (relation is Relation.SYSTEM)
-    what = ("message", "mov", "x1", "message")
-    return _Point(
-        *what, pair, ns - ahead, _MESSAGES, Parameters(pages="base", threads=2), pair, 1.0, ns + ahead
-    )
+    what, setting = ("message", "mov", "x1", "message"), Parameters(pages="base", threads=2)
+    return _Point(*what, pair, ns - ahead, _MESSAGES, setting, pair, 1.0, ns + ahead)
 
 
 def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
@@ -125,10 +123,8 @@ def _copies() -> Iterator[_Point]:
     for power in range(4, 13):
         size = str(1 << power) if power < 10 else f"{1 << power >> 10}K"
         for kind, share in (("aligned", 1.0), ("unaligned", 1.5), ("shuffled", 0.7)):
-            ns, what = (
-                2.0 + share * (1 << power) / 128,
-                Parameters(bytes=1 << power, operation=kind, threads=1),
-            )
+            ns = 2.0 + share * (1 << power) / 128
+            what = Parameters(bytes=1 << power, operation=kind, threads=1)
             yield _Point("memcpy", "libc", f"{kind}.{size}", "call", (0, 0), ns, _LOADS, what, (0,))
 
 
@@ -144,9 +140,8 @@ def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
         for asked in (1, 2, 4, 8, None):
             each = min(asked or most, most / (threads - 1))
             share = each * (threads - 1) / most
-            setting = replace(
-                what, operation=operation, load_mbps=asked and 1000 * asked, load_variant="avx2"
-            )
+            mbps = asked and 1000 * asked
+            setting = replace(what, operation=operation, load_mbps=mbps, load_variant="avx2")
             name, ns = f"at{asked}G" if asked else "full", _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share))
             name = f"{operation}.{name}.{end}"
             yield _Point("loaded", "mov", name, "load", pair, ns, _LOADS, setting, cpus, rate=each)
