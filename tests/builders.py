@@ -27,6 +27,7 @@ from fleet.store.checksums import seal_file
 
 TICKS_PER_SECOND = 2_500_000_000
 ITERATIONS = 1000
+CONTENTS = {"bursts": 7, "samples": 70, "flagged_bursts": 2, "content_sha256": "5ha"}  # of a run's row
 
 
 def small_desktop() -> tuple[Cpu, ...]:

@@ -23,12 +23,12 @@ from fleet.model import BENCHMARKS, Facts, Host, Load
 from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import seal_file
-from fleet.store.imports import write_summary
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile
 from fleet.store.rows import unpack_record
 from fleet.store.runs import _COLUMNS
+from fleet.store.writing import write_summary
 from tests.lies import pack_record
 
 CORPUS = Path(__file__).parent / "recordings" / "fuzz"
@@ -70,7 +70,7 @@ def journal(data: bytes, folder: Path) -> None:
 
 
 def record(data: bytes, _: Path) -> None:
-    found = unpack_record(pack_record(data) if data.startswith(b'{"run"') else data)
+    found = gate.parse_record(unpack_record(pack_record(data) if data.startswith(b'{"run"') else data))
     pa.Table.from_pylist([found.row], schema.arrow_schema("runs"))
     pa.Table.from_pylist(list(found.cpus or ()), schema.arrow_schema("cpus"))
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fleet.agent.wire import run_so_far
 from fleet.model import Cpu, Host, RunState
 from fleet.store import Store, rows
+from fleet.store.gate import parse_record
 from fleet.store.rows import RECORD, unpack_record
 from tests import builders
 
@@ -117,7 +118,7 @@ def craft(file: Path, seed: int) -> str:
         case "chunks":
             what, metadata[b"fleet.chunks"] = "chunks", chance.choice([b"a,b", b"0", b"1,1", b"9" * 5000])
         case kind:
-            record = unpack_record(metadata[RECORD])
+            record = parse_record(unpack_record(metadata[RECORD]))
             read = json.loads(rows.to_json({"run": record.row, "cpus": record.cpus}))
             row = read["cpus"][0] if kind == "cpus" else read["run"]
             what = chance.choice([name for name in row if name.endswith("_json") or kind != "json"])

@@ -100,7 +100,7 @@ def _imports_of(path: Path) -> Iterator[str]:
 def room_of(name: str) -> str:
     """Name the room of a module: its package, in `analysis` the one there; single modules share two.
 
-    `door`: what notebooks import, and the boundary behind which damaged runs are left out. `base`: the rest.
+    `door`: what notebooks import. `base`: the rest.
     """
     parts = name.split(".")[1:]
     room = "/".join(parts[:2] if parts[:1] == ["analysis"] else parts[:1])

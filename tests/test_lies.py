@@ -26,7 +26,7 @@ from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import parse_place
 from fleet.store.reading import TableFile
-from fleet.store.rows import Contents, drop_nulls, make_cpus_rows, make_runs_row, to_json, unpack_record
+from fleet.store.rows import drop_nulls, make_cpus_rows, make_runs_row, to_json, unpack_record
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
 from tests import builders, lies
@@ -289,7 +289,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
     record = {**RECORD, "run": RECORD["run"] | {column: value}}
     with pytest.raises(ValueError, match=words):
-        unpack_record(lies.pack_record(json.dumps(record).encode()))
+        gate.parse_record(unpack_record(lies.pack_record(json.dumps(record).encode())))
 
 
 @pytest.mark.long
@@ -349,9 +349,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 RUN = builders.a_run()
-RECORD = json.loads(
-    to_json({"run": make_runs_row(RUN, Contents(1, 2, 0, "5ha")), "cpus": make_cpus_rows(RUN)})
-)
+RECORD = json.loads(to_json({"run": make_runs_row(RUN, builders.CONTENTS), "cpus": make_cpus_rows(RUN)}))
 
 
 @pytest.mark.slow
@@ -362,7 +360,9 @@ RECORD = json.loads(
 def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) -> None:
     run = RECORD["run"] | {column: json.dumps(value) if inside else value}
     try:
-        record = unpack_record(lies.pack_record(json.dumps({**RECORD, "run": run}).encode()))
+        record = gate.parse_record(
+            unpack_record(lies.pack_record(json.dumps({**RECORD, "run": run}).encode()))
+        )
     except ValueError as err:
         assert len(str(err)) < 1000
         return

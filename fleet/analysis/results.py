@@ -1,15 +1,13 @@
 """A results root as notebooks use it: `fleet.open("results")`. Everything is read when it is asked for."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
-from fleet.analysis.boundary import skip_damaged_runs
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import find_changes_over_time
@@ -24,20 +22,10 @@ from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.views.samples import load_pair_bursts
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.store.runs import Listing
+from fleet.store.runs import Listing, RunSummary, skip_damaged_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _skip_damaged(method: _Method) -> _Method:
-    @wraps(method)
-    def call(self: "Results", *arguments: Any, **named: Any) -> Any:
-        return skip_damaged_runs(lambda: method(self, *arguments, **named))
-
-    return cast("_Method", call)
 
 
 class Results:
@@ -58,44 +46,34 @@ class Results:
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
 
-    @_skip_damaged
+    @skip_damaged_runs
     def runs(self, *selection: str) -> pd.DataFrame:
         """Return the table `runs`: a row per run, oldest first."""
-        now, ids = self._select(selection)
+        now, _, ids = self._select(selection)
         return load.load_runs(now, run_id=ids)
 
-    @_skip_damaged
+    @skip_damaged_runs
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
-        """Return a row per run, benchmark, variant, point and pair, in ns one way.
+        """Return a row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas/llsc`."""
+        now, runs, ids = self._select(selection)
+        rows = load.select_benchmark(as_float64(load_pairs(now, run_id=ids)), benchmark)
+        return _note_unit(rows, load.merge_descriptions(runs))
 
-        benchmark: `cas`, `cas/llsc`.
-        """
-        now, ids = self._select(selection)
-        rows = as_float64(load_pairs(now, run_id=ids))
-        return _note_unit(load.select_benchmark(rows, benchmark), _load_descriptions(now, ids))
-
-    @_skip_damaged
+    @skip_damaged_runs
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
-        """Return every sample as a row, with its burst's columns and `latency_ns`.
-
-        warmups: keep them, marked.
-        """
-        now, ids = self._select(selection)
-        bursts, descriptions = load.load_samples(now, run_id=ids), _load_descriptions(now, ids)
+        """Return every sample as a row, with its burst's columns and `latency_ns`. warmups: keep them."""
+        now, runs, ids = self._select(selection)
+        bursts, descriptions = load.load_samples(now, run_id=ids), load.merge_descriptions(runs)
         long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
         return _note_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
 
-    @_skip_damaged
+    @skip_damaged_runs
     def bursts(self, *selection: str, pair: str, benchmark: str | None = None) -> pd.DataFrame:
-        """Return a row per burst of a pair such as "3-17", as `fleet show --pair` shows them.
+        """Return a row per burst of a pair such as "3-17", with the columns of `load_pair_bursts`."""
+        now, runs, _ = self._select(selection)
+        return _note_unit(load_pair_bursts(now, runs, pair, Only(benchmark)), load.merge_descriptions(runs))
 
-        `burst_ns` is a burst's median; `views.samples.load_pair_bursts` names the other columns.
-        """
-        now, ids = self._select(selection)
-        runs = load.list_published(now, run_id=ids)
-        return _note_unit(load_pair_bursts(now, runs, pair, Only(benchmark)), _load_descriptions(now, ids))
-
-    @_skip_damaged
+    @skip_damaged_runs
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the order of the topology.
 
@@ -109,7 +87,7 @@ class Results:
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
         return _note_unit(load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
 
-    @_skip_damaged
+    @skip_damaged_runs
     def heatmap(
         self,
         run: str | None = None,
@@ -126,55 +104,48 @@ class Results:
         drawn.set_title(title)
         return drawn
 
-    @_skip_damaged
+    @skip_damaged_runs
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
         """Compare each further side with `a`, as `fleet compare` does; threshold: as a share."""
         return compared(Listing(self._place), [a, *others], threshold=threshold)
 
-    @_skip_damaged
+    @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """Find changes over time, as `fleet compare SELECTION`; see `compare.history.History.changes`."""
         return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
-    @_skip_damaged
+    @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Return how far equal machines are apart: `rows` of `compare.siblings.Siblings`.
-
-        `odd`: a finding.
-        """
+        """Return how far equal machines are apart: `compare.siblings.Siblings.rows`; `odd`: a finding."""
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
-        return pd.concat(
-            [group.rows.assign(group=number) for number, group in enumerate(groups)], ignore_index=True
-        )
+        numbered = [group.rows.assign(group=number) for number, group in enumerate(groups)]
+        return pd.concat(numbered, ignore_index=True)
 
-    def _select(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
-        """Return the listing of the root as it is now, and the ids of the runs selected."""
+    def _select(self, selection: Sequence[str]) -> tuple[Listing, list[RunSummary], list[str]]:
+        """Return the listing of the root as it is now, and the runs selected, with their IDs."""
         now = Listing(self._place)
         runs = [run for run in now.runs if self._run_ids is None or run.run_id in self._run_ids]
-        return now, [run.run_id for run in select_runs(runs, selection, self._place)]
+        runs = select_runs(runs, selection, self._place)
+        return now, runs, [run.run_id for run in runs]
 
     def _load_matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _keep_first_kind(self.summaries(name, benchmark))
             return _lay_out(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
-        now, ids = self._select([run] if run is not None else [])
-        if not ids:
+        now, runs, _ = self._select([run] if run is not None else [])
+        if not runs:
             raise UsageError(f"{self._place}: no run is stored here.")
-        descriptions = _load_descriptions(now, ids[-1:])
-        rows = load.drop_points(as_float64(load_pairs(now, run_id=ids[-1])), descriptions)
+        run_id, descriptions = runs[-1].run_id, load.merge_descriptions(runs[-1:])
+        rows = load.drop_points(as_float64(load_pairs(now, run_id=run_id)), descriptions)
         rows = rows[rows["benchmark"].map(lambda name: descriptions[name].view is View.MATRIX).astype(bool)]
         rows = load.select_benchmark(rows, benchmark)
         if rows.empty:
-            raise UsageError(f"{ids[-1]}: has no pairs of CPUs.")
+            raise UsageError(f"{run_id}: has no pairs of CPUs.")
         rows = _keep_first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
-        order = make_layout(load.load_cpus(now, run_id=ids[-1]), cpus)
+        order = make_layout(load.load_cpus(now, run_id=run_id), cpus)
         return _lay_out(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
-
-
-def _load_descriptions(listing: Listing, run_ids: Sequence[str]) -> Descriptions:
-    return load.merge_descriptions(load.list_published(listing, run_id=run_ids))
 
 
 def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:

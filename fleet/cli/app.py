@@ -326,7 +326,7 @@ def skip_damaged(command: _Function) -> _Function:
 
     @wraps(command)
     def run_without_damaged(**arguments: Any) -> None:
-        from fleet.analysis.boundary import skip_damaged_runs
+        from fleet.store.runs import skip_damaged_runs
 
         def work() -> Exception | None:
             try:
@@ -335,7 +335,7 @@ def skip_damaged(command: _Function) -> _Function:
                 return ended
             return None
 
-        if (ended := skip_damaged_runs(work)) is not None:
+        if (ended := skip_damaged_runs(work)()) is not None:
             raise ended
 
     return cast("_Function", run_without_damaged)

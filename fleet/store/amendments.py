@@ -4,16 +4,14 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 from fleet.errors import DataError, StoreError
 from fleet.store.checksums import seal_json, unseal_json
-from fleet.store.files import draft_path, read_regular, storing, write_new_file
+from fleet.store.files import draft_path, read_regular, storing, sync
 from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import read_undamaged, reading
 
-_FOLDER = "amendments"
-FILES = f"{_FOLDER}/*.json"
+FILES = "amendments/*.json"
 _MAX_COUNTER = 1 << 53  # a counter; JSON of other programs holds no larger number
 _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or `fleet withdraw`."
 
@@ -44,69 +42,56 @@ class Amendment:
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Write an amendment of each run, and read back that it took effect. Raises StoreError."""
     with storing("read the amendments", place):
-        counter = 1 + max((written.counter for written in _read_files(place)), default=0)
+        counter = 1 + max((counter for counter, _, _ in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
     content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with storing("amend runs", place):
         for run_id in run_ids:
             name = f"{require_key(run_id, 'run')}-{counter}-{writer}.json"
             with draft_path(place.state_dir, name) as path:
-                write_new_file(path, seal_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
-                place.put(path, f"{_FOLDER}/{name}")
+                path.write_bytes(seal_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
+                sync(path)
+                place.put(path, f"amendments/{name}")
     current = read_amendments(place)
     for run_id in run_ids:
         if (now := current.get(run_id, Amendment())) != now.combine(amendment):
-            raise StoreError(
-                f"{place}: {run_id}: another command has amended it meanwhile: {now}. Repeat yours."
-            )
+            text = f"{place}: {run_id}: another command has amended it meanwhile: {now}. Repeat yours."
+            raise StoreError(text)
 
 
 def read_amendments(place: Place) -> dict[str, Amendment]:
     """Read all amendments, by run ID; one that cannot be read is named by a StoreWarning and left out."""
     amendments: dict[str, Amendment] = {}
     with storing("read the amendments", place):
-        for written in _read_files(place):
-            earlier = amendments.get(written.run_id, Amendment())
-            amendments[written.run_id] = earlier.combine(written.amendment)
+        for _, run_id, amendment in _read_files(place):
+            amendments[run_id] = amendments.get(run_id, Amendment()).combine(amendment)
     return amendments
 
 
-class AmendmentFile(NamedTuple):
-    """A file of an amendment. counter: one more than those that its writer had read (Lamport's clock)."""
-
-    counter: int
-    run_id: str
-    amendment: Amendment
-
-
-def _read_files(place: Place) -> list[AmendmentFile]:
+def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
     """Read all files, ordered by counter, not by wall clock; equal ones by the writer's ID."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
-    return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
+    return [files[name] for name in sorted(files, key=lambda name: (files[name][0], name))]
 
 
-def read_amendment(place: Place, name: str) -> AmendmentFile:
-    """Read a file of an amendment. Raises StoreError."""
+def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
+    """Read a file's counter, run ID and amendment. Raises StoreError.
+
+    The counter is one more than those that its writer had read (Lamport's clock).
+    """
     with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
-        return _parse_file(unseal_json(_read_bytes(place, name)))
-
-
-def _parse_file(content: Any) -> AmendmentFile:
-    match content:
-        case {
-            "run_id": str(run_id),
-            "counter": int(counter),
-            "labels": dict(labels),
-            "withdrawn": (bool() | None) as withdrawn,
-        } if len(content) == 4 and 0 < counter < _MAX_COUNTER:
-            if all(value is None or isinstance(value, str) for value in labels.values()):
-                return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
-    raise DataError("it has other keys or values than those of docs/tables.md")
-
-
-def _read_bytes(place: Place, name: str) -> bytes:
-    """Read a file; without pyarrow if it is in a folder of this machine."""
-    if isinstance(place, Folder):
-        return read_regular(place.root / name)
-    with place.filesystem.open_input_file(place.path(name)) as file:
-        return bytes(file.read())
+        if isinstance(place, Folder):  # without pyarrow
+            data = read_regular(place.root / name)
+        else:
+            with place.filesystem.open_input_file(place.path(name)) as file:
+                data = bytes(file.read())
+        match content := unseal_json(data):
+            case {
+                "run_id": str(run_id),
+                "counter": int(counter),
+                "labels": dict(labels),
+                "withdrawn": (bool() | None) as withdrawn,
+            } if len(content) == 4 and 0 < counter < _MAX_COUNTER:
+                if all(value is None or isinstance(value, str) for value in labels.values()):
+                    return counter, run_id, Amendment(labels, withdrawn)
+        raise DataError("it has other keys or values than those of docs/tables.md")

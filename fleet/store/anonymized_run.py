@@ -11,12 +11,14 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Plan
-from fleet.store import run_tables, schema
+from fleet.store import schema
 from fleet.store.files import draft_path, storing
+from fleet.store.gate import RunRecord
 from fleet.store.places import Folder, Place, new_run_id, new_session_id, require_key, samples_name
 from fleet.store.reading import TableFile
-from fleet.store.rows import RunRecord, to_json
+from fleet.store.rows import to_json
 from fleet.store.samples import hash_samples, rewrite_samples
+from fleet.store.writing import add_runs
 
 # Columns of `runs` and `cpus` that leave as they are.
 STAYS = frozenset(Path(__file__).with_suffix(".txt").read_text().split())
@@ -52,10 +54,8 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     }
     values["host_name"] = values["host_name"] or host
     ids = {"run_id": values["run_id"], "host_id": host}
-    cpus = [
-        {column.name: _value_allowed_out(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids
-        for cpu in record.cpus
-    ]
+    columns = schema.TABLES["cpus"]
+    cpus = [{c.name: _value_allowed_out(c, cpu, ()) for c in columns} | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
 
 
@@ -74,10 +74,8 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
     stripped = {name: hello[name] for name in ("record", "protocol", "agent", "benchmarks") if name in hello}
-    kinds = [
-        {key: benchmark[key] for key in ("benchmark", "variant", "points") if key in benchmark}
-        for benchmark in listed or ()
-    ]
+    names = {"benchmark", "variant", "points"}
+    kinds = [{key: value for key, value in kind.items() if key in names} for kind in listed or ()]
     return stripped | ({"plan": {"benchmarks": kinds}} if kinds else {})
 
 
@@ -104,14 +102,12 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
         with draft_path(place.state_dir, run_id) as new:
             imported = RunRecord({**record.row, **own}, record.cpus)
             rewrite_samples(file, new, imported)
-            others = {host for host, other in place.samples() if other == run_id} - {host_id}
-            if others:
-                raise StoreError(
-                    f"{path}: run {run_id} is here already, of {min(others)}; nothing was changed."
-                )
+            if others := {host for host, other in place.samples() if other == run_id} - {host_id}:
+                text = f"{path}: run {run_id} is here already, of {min(others)}; nothing was changed."
+                raise StoreError(text)
             is_new = place.put(new, name)
         if is_new:
-            run_tables.add_runs(place, [imported])
+            add_runs(place, [imported])
     stored = imported if is_new else TableFile(place, name, "samples").record
     if stored.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")

@@ -1,11 +1,10 @@
 """Hold bursts as columns, without an object each, from decoding until they are published."""
 
 from array import array
-from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from fleet.late import np, pa
+from fleet.late import np, pa, pc
 from fleet.model import Burst, Count, Parameters, Relation, Run, Topology
 from fleet.store import schema
 from fleet.store.rows import require_hello
@@ -74,11 +73,12 @@ class BurstColumns:
             *(burst.ran_ppm or (None, None)),
             *(share or None for share in burst.steal_ppm or (None, None)),
         )
+        # Twice the frequency of ping's core: right after the samples, else the mean of before and after.
+        mhz = 2 * burst.sample_mhz if burst.sample_mhz is not None else burst.core_mhz and sum(burst.core_mhz)
         row = [
             self._words.setdefault(words, len(self._words)),
             *_get_counts(burst),
-            *(_UNKNOWN if value is None else value for value in optional),
-            _compute_double_mhz(burst),
+            *(_UNKNOWN if value is None else value for value in (*optional, mhz)),
         ]
         if burst.point is not None:
             self._points[len(self)] = _list_point_values(burst)
@@ -99,27 +99,22 @@ class BurstColumns:
         shape = schema.file_schema("samples")
         types = {field.name: field.type for field in shape}
         rows = self._collect_rows()
-        words = self._encode_words(run, rows)
-        sort_keys = [words[name][0] if name in words else rows[name] for name in reversed(_SORT_ORDER)]
-        order = np.lexsort(sort_keys)
-        columns = {
-            name: _dictionary_array(types[name], codes[order], texts)
-            for name, (codes, texts) in words.items()
-        }
+        words = self._take_words(run, rows)
+        keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
+        order = pc.sort_indices(keys, [(name, "ascending") for name in _SORT_ORDER]).to_numpy()
+        columns = {name: texts.take(order).dictionary_encode() for name, texts in words.items()}
         columns |= {name: _number_array(rows[name][order], types[name]) for name in (*_COUNTS, *_OPTIONAL)}
-        ns_per_tick = np.full(len(self), 1e9 / require_hello(run).ticks_per_second)
-        columns["ns_per_tick"] = pa.array(ns_per_tick, types["ns_per_tick"])
+        columns["ns_per_tick"] = pa.repeat(1e9 / require_hello(run).ticks_per_second, len(self))
         ends, ticks = (np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks))
-        columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(pa.array(order))
+        columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(order)
         core_mhz = rows["core_mhz"][order]
         columns["core_ghz"] = pa.array(core_mhz / 2000, types["core_ghz"], mask=core_mhz == _UNKNOWN)
         columns |= {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
         if self._points:
             null_row = (None,) * len(schema.POINT)
-            values = zip(*(self._points.get(burst, null_row) for burst in order.tolist()), strict=True)
-            columns |= {
-                name: pa.array(column, types[name]) for name, column in zip(schema.POINT, values, strict=True)
-            }
+            points = zip(*(self._points.get(burst, null_row) for burst in order.tolist()), strict=True)
+            named = zip(schema.POINT, points, strict=True)
+            columns |= {name: pa.array(values, types[name]) for name, values in named}
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
     def counters_table(self, run: Run) -> Any:
@@ -132,17 +127,16 @@ class BurstColumns:
         rows, burst = self._collect_rows(), counts["burst"]
         counts |= {name: rows[name][burst] for name in ("round", "ping_cpu", "pong_cpu")}
         benchmarks, variants, *_ = zip(*self._words, strict=True)
-        kinds, zeros = rows["words"][burst], np.zeros(len(burst), "i8")
         words = {
-            "host_id": (zeros, [run.host.host_id]),
-            "run_id": (zeros, [run.run_id]),
-            "benchmark": _encode(benchmarks, kinds),
-            "variant": _encode(variants, kinds),
-            "event": (counts["event"], require_hello(run).counters),
+            "host_id": pa.repeat(run.host.host_id, len(burst)),
+            "run_id": pa.repeat(run.run_id, len(burst)),
+            "benchmark": pa.array(benchmarks).take(rows["words"][burst]),
+            "variant": pa.array(variants).take(rows["words"][burst]),
+            "event": pa.array(require_hello(run).counters).take(counts["event"]),
         }
         points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
-        columns = {"point": pa.array(points, types["point"])}
-        columns |= {name: _dictionary_array(types[name], *coded) for name, coded in words.items()}
+        columns = {name: texts.dictionary_encode() for name, texts in words.items()}
+        columns["point"] = pa.array(points, types["point"])
         columns |= {name: _number_array(counts[name], types[name]) for name in types.keys() - columns.keys()}
         return pa.table([columns[name] for name in types], schema=shape)
 
@@ -159,26 +153,19 @@ class BurstColumns:
     def _collect_rows(self) -> dict[str, Any]:
         return dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
 
-    def _encode_words(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
-        """Return for each column of words the code of each row, and the sorted words that the codes index."""
+    def _take_words(self, run: Run, rows: Any) -> dict[str, Any]:
+        """Return the columns of words of the bursts, the smallest group that holds its CPUs among them."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         words = {"benchmark": benchmarks, "variant": variants, "flags": flags}
-        columns = {name: _encode(texts, rows["words"]) for name, texts in words.items()}
+        columns = {name: pa.array(texts, pa.string()).take(rows["words"]) for name, texts in words.items()}
         base = max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1 if len(self) else 1
         pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
         distinct, which = np.unique(pairs, return_inverse=True)
-        topology = Topology(run.facts.cpus)
-        relations = [
-            _group_relation(topology, cpus[pair // base // base], pair // base % base, pair % base)
-            for pair in distinct.tolist()
-        ]
-        return columns | {"relation": _encode(relations, which)}
-
-
-def _dictionary_array(type_: Any, codes: Any, words: Sequence[str]) -> Any:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes, type_.index_type), pa.array(words, type_.value_type)
-    )
+        topology, relations = Topology(run.facts.cpus), []
+        for pair in distinct.tolist():
+            word, ping, pong = pair // base // base, pair // base % base, pair % base
+            relations.append(_group_relation(topology, cpus[word], ping, pong))
+        return columns | {"relation": pa.array(relations, pa.string()).take(which)}
 
 
 def _number_array(numbers: Any, type_: Any) -> Any:
@@ -189,27 +176,11 @@ def _to_columns(rows: "array[int]", width: int) -> Any:
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
-def _compute_double_mhz(burst: Burst) -> int:
-    """Return twice the frequency of ping's core: right after the samples, else mean of before and after."""
-    if burst.sample_mhz is not None:
-        return 2 * burst.sample_mhz
-    return _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz)
-
-
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:
-    lists: Iterator[Any] = (
-        numbers and tuple(array("q", part) for part in numbers)
-        for numbers in (burst.other_ticks, burst.other_units)
-    )
+    both = (burst.other_ticks, burst.other_units)
+    lists: Any = (numbers and tuple(array("q", part) for part in numbers) for numbers in both)
     parameters = _get_parameters(burst.parameters or Parameters())
     return burst.point, burst.unit, *parameters, burst.cpus, *lists, burst.checked
-
-
-def _encode(words: Sequence[str], rows: Any) -> tuple[Any, list[str]]:
-    """Return the code of `words[row]` for each of `rows`, and the sorted words that the codes index."""
-    distinct = sorted(set(words))
-    codes = {word: code for code, word in enumerate(distinct)}
-    return np.array([codes[word] for word in words], "i8")[rows], distinct
 
 
 def _group_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 from fleet.errors import DataError
 
 _MARK = b"fleetcrc"
+_SEAL = struct.Struct("<8sII")  # the mark, and the checksums of the pages and the footer
 _TAIL = 8  # the length of the footer and "PAR1"
-_ROOM = len(_MARK) + 8
 _PIECE = 4 << 20
 _KEY = "crc32"
 _JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
@@ -31,22 +32,22 @@ def seal_file(path: Path) -> None:
             crc, left = zlib.crc32(piece, crc), left - len(piece)
         footer = file.read()
         file.seek(footer_start)
-        file.write(_make_seal(crc, zlib.crc32(footer)))
-        file.write(footer)
+        file.write(_SEAL.pack(_MARK, crc, zlib.crc32(footer)) + footer)
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
     """Read the footer of a Parquet file and verify it. pages: verify these, too. Raises DataError."""
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
-    room = min(_ROOM, footer_start)
-    end = read(size - footer_start + room, footer_start - room)
-    expected = _verify_footer(end[:room], end[room:])
+    pages_end = max(0, footer_start - _SEAL.size)
+    end = read(size - pages_end, pages_end)
+    seal, footer = end[: footer_start - pages_end], end[footer_start - pages_end :]
+    expected = _verify_footer(seal, footer)
     if pages:
         crc = 0
-        for start in range(0, footer_start - room, _PIECE):
-            crc = zlib.crc32(read(min(_PIECE, footer_start - room - start), start), crc)
+        for start in range(0, pages_end, _PIECE):
+            crc = zlib.crc32(read(min(_PIECE, pages_end - start), start), crc)
         _require_crc("pages", crc, expected)
-    return end[room:]
+    return footer
 
 
 def seal_json(text: str) -> bytes:
@@ -90,21 +91,18 @@ def _locate_footer(tail: bytes, size: int) -> int:
     return footer_start
 
 
-def _verify_footer(seal_: bytes, footer: bytes) -> bytes:
+def _verify_footer(seal: bytes, footer: bytes) -> int:
     """Verify the footer; return the expected checksum of the pages."""
-    differing = sum(byte != expected for byte, expected in zip(seal_, _MARK, strict=False))
-    if len(seal_) < _ROOM or differing > len(_MARK) // 2:
+    differing = sum(byte != expected for byte, expected in zip(seal, _MARK, strict=False))
+    if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
         raise DataError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
-    _require_crc("footer", zlib.crc32(footer), seal_[-4:])
-    return seal_[len(_MARK) : -4]
+    _, pages, expected = _SEAL.unpack(seal)
+    _require_crc("footer", zlib.crc32(footer), expected)
+    return int(pages)
 
 
-def _make_seal(pages: int, footer: int) -> bytes:
-    return _MARK + pages.to_bytes(4, "little") + footer.to_bytes(4, "little")
-
-
-def _require_crc(part: str, crc: int, expected: bytes) -> None:
-    if crc != int.from_bytes(expected, "little"):
+def _require_crc(part: str, crc: int, expected: int) -> None:
+    if crc != expected:
         raise DataError(f"its {part} are {NOT_AS_WRITTEN}")

@@ -63,11 +63,10 @@ def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> Abstrac
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to exactly the folder `name` below `root`, created if it is missing.
+    """Yield a path to exactly the folder `name` below `root`, created with `mode` if missing. Raises OSError.
 
     Where others may write, they can put a link in place of any folder at any moment. So each folder is opened
-    relative to the one before it and no link is followed. The path begins at the opened folder and is valid
-    only meanwhile. mode: of the folder. Raises OSError.
+    relative to the one before it and no link is followed. The path is valid only meanwhile.
     """
     try:
         handle = os.open(root, _FOLDER)
@@ -133,14 +132,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def write_new_file(path: Path, data: bytes) -> None:
-    """Write a new file; return when it is on the disk."""
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:

@@ -41,9 +41,8 @@ class RowGroup(NamedTuple):
             if values is None or smallest is None or largest is None:
                 continue
             encoded = [value.encode() if isinstance(value, str) else value for value in values]
-            if not any(
-                type(value) is not type(smallest) or smallest <= value <= largest for value in encoded
-            ):
+            kind = type(smallest)
+            if not any(type(value) is not kind or smallest <= value <= largest for value in encoded):
                 return False
         return True
 
@@ -52,11 +51,10 @@ def parse_footer(data: bytes) -> list[RowGroup]:
     """Parse a footer, by the numbers that parquet.thrift gives its fields. Raises DataError."""
     try:
         fields, _ = _read_struct(data, 0, 0)
-        paths = list(_column_paths(iter(fields[2]), 0))
-        groups = [
-            RowGroup(group[3], [_parse_column(*both) for both in zip(paths, group[1], strict=True)])
-            for group in fields.get(4, ())
-        ]
+        paths, groups = list(_column_paths(iter(fields[2]), 0)), list[RowGroup]()
+        for group in fields.get(4, ()):
+            columns = zip(paths, group[1], strict=True)
+            groups.append(RowGroup(group[3], [_parse_column(*column) for column in columns]))
     except ValueError as err:
         raise DataError(f"its footer is damaged: {err}") from err
     except (LookupError, TypeError, AttributeError) as err:
@@ -97,9 +95,8 @@ def _parse_column(path: tuple[str, ...], chunk: dict[int, Any]) -> Column:
     bounds, is_text = meta.get(12, {}), meta[1] == _BYTE_ARRAY
     smallest, largest = bounds.get(6), bounds.get(5)
     if meta[1] in (_INT32, _INT64):
-        smallest, largest = (
-            value and int.from_bytes(value, "little", signed=True) for value in (smallest, largest)
-        )
+        smallest = smallest and int.from_bytes(smallest, "little", signed=True)
+        largest = largest and int.from_bytes(largest, "little", signed=True)
     elif not is_text:
         smallest = largest = None
     return Column(path, meta[5], meta[6], smallest, largest, is_text and 11 in meta)

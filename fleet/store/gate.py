@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from types import SimpleNamespace
@@ -117,21 +118,23 @@ def prepare_type(kind: type[_Type]) -> type[_Type]:
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
+    """Turn the errors of msgspec and the model into DataErrors."""
     try:
         yield
     except msgspec.ValidationError as err:
         raise DataError(decoding_words(err, name)) from err
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
         raise DataError(f"{name} is not JSON: {err}") from err
-
-
-@contextmanager
-def _raising_data_error() -> Iterator[None]:
-    """Turn a ValueError of the model into a DataError."""
-    try:
-        yield
     except ValueError as err:
         raise DataError(str(err)) from err
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A samples file's record of its run: its rows of `runs` and of `cpus`."""
+
+    row: Mapping[str, Any]
+    cpus: Sequence[Mapping[str, Any]]
 
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
@@ -141,18 +144,14 @@ def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | No
     return _check_row(table, row)
 
 
-def decode_record(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the row of `runs` and the rows of `cpus` in a run's record. Raises DataError.
-
-    names: only these columns of `runs`, and no row of `cpus`.
-    """
+def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
+    """Parse a record's JSON. names: only these columns of `runs`, and no row of `cpus`. Raises DataError."""
     with _decoding("record"):
         record = msgspec.json.decode(text, type=_record_struct(names))
     row = _check_row("runs", record.run)
-    if names:
-        return row, []
-    shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
-    return row, [_check_row("cpus", cpu) | shared for cpu in record.cpus]
+    shared = {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
+    cpus = record.cpus if names is None else ()
+    return RunRecord(row, [_check_row("cpus", cpu) | shared for cpu in cpus])
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
     if names := row.get("benchmarks"):
-        with _raising_data_error():
+        with _decoding("benchmarks"):
             check_names(kind.partition("/")[0] for kind in names)
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
@@ -184,8 +183,7 @@ def parse_json_column(name: str, text: str) -> Any:
     with _decoding(name):
         value = msgspec.json.decode(text)
         typed = msgspec.convert(value, prepare_type(_JSON[name]))
-    if name == "hello_json":
-        with _raising_data_error():
+        if name == "hello_json":
             check_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
             check_descriptions(typed.get("benchmarks", ()))
     if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
@@ -213,17 +211,15 @@ def check_machine(machine: Facts | Load) -> None:
     """Raise DataError if a fact of a host, or its load, does not fit its column."""
     load = machine.load if isinstance(machine, Facts) else machine
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
-    convert_row("runs", values, values)
     if isinstance(machine, Facts):
         if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
             raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
-        lists = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
-        values = {name: getattr(machine, name) for name in schema.FACTS}
-        values |= {name: list(getattr(machine, name)) for name in lists}
-        convert_row("runs", values, values)
+        values |= {name: getattr(machine, name) for name in schema.FACTS}
+        values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
         for cpu in machine.cpus:
-            values = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
-            convert_row("cpus", values, values)
+            columns = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
+            convert_row("cpus", columns, columns)
+    convert_row("runs", values, values)
 
 
 def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
@@ -277,7 +273,7 @@ def _check_column(table: str, name: str, values: Any) -> None:
         if longest > WORD_BYTES:
             raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
     if name == "benchmark" and table != "summaries":
-        with _raising_data_error():
+        with _decoding(name):
             check_names({*values.unique().to_pylist()})
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
@@ -362,10 +358,7 @@ def _value_type(table: str, column: schema.Column) -> Any:
 
 
 def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None:
-    """Raise DataError unless rows of `samples`, with BURST_COLUMNS, fit each other and their benchmarks.
-
-    estimator, descriptions: of their runs. `agent.wire` checks the bursts that hosts send.
-    """
+    """Raise DataError unless rows of `samples`, with BURST_COLUMNS, fit each other and their benchmarks."""
     if estimator == "min":  # whose number is the smallest sample
         ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
         if _count_zeros(ticks, np.asarray(warmup)).any():
@@ -393,12 +386,8 @@ def _check_threads(table: Any) -> None:
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)
     for row in np.flatnonzero(cpus.is_valid()).tolist():
-        numbers = cpus[row].as_py()
-        if (
-            not numbers
-            or (numbers[0], numbers[-1]) != (ping[row], pong[row])
-            or len({*numbers}) < len(numbers)
-        ):
+        numbers, ends = cpus[row].as_py(), [ping[row], pong[row]]
+        if [*numbers[:1], *numbers[-1:]] != ends or len({*numbers}) < len(numbers):
             raise DataError(f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}")
         count[row] = len(numbers)
     for name in ("other_ticks", "other_units"):
@@ -410,25 +399,13 @@ def _check_threads(table: Any) -> None:
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return one row for each combination of run, names, parameters and numbers of threads."""
-    ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
-    keys = [ping == pong]
-    for name in (*_POINT_NAMES, *_POINT_LISTS):
-        column = table.column(name).combine_chunks()
-        if column.null_count == len(column):
-            continue
-        if name in _POINT_LISTS:
-            values = np.diff(column.offsets)
-        else:
-            codes = column.indices if pa.types.is_dictionary(column.type) else column
-            values = np.asarray(codes.fill_null(0))
-        keys += [np.asarray(column.is_valid()), values]
-    rows = np.zeros(len(table), "i8")
-    for key in keys:
-        if len(key) and (key != key[0]).any():
-            _, places = np.unique(key, return_inverse=True)
-            _, rows = np.unique(rows * (int(places.max()) + 1) + places, return_inverse=True)
-    _, first = np.unique(rows, return_index=True)
-    distinct: list[dict[str, Any]] = (
-        table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS]).take(np.sort(first)).to_pylist()
-    )
+    columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
+    keys = columns.select(_POINT_NAMES).unify_dictionaries()
+    keys = keys.append_column("self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu")))
+    for name in _POINT_LISTS:
+        keys = keys.append_column(name, pc.list_value_length(table.column(name)))
+    names = keys.column_names
+    keys = keys.append_column("row", pa.array(np.arange(len(table))))
+    first = keys.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")
+    distinct: list[dict[str, Any]] = columns.take(np.sort(first)).to_pylist()
     return distinct

@@ -44,23 +44,20 @@ class Derived(NamedTuple):
 
     name: str
     table: str
-    columns: Sequence[str] | None = None
-
-    @property
-    def schema(self) -> Any:
-        """Return the schema of the rows, in the order in which they are kept."""
-        return schema.arrow_schema(self.table, None if self.columns is None else tuple(self.columns))
+    columns: tuple[str, ...] | None = None
 
 
 class Index:
     """The index of a root. columns: those of the table `runs` that a listing needs."""
 
     def __init__(self, place: Place, columns: Sequence[str]) -> None:
-        self.path = cache_dir(place) / "index.sqlite"
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", str(place))[-60:].strip("-.")
+        folder = f"{name}-{sha256(place.address.encode()).hexdigest()[:12]}"
+        self.path = Path(home) / "fleet" / "roots" / folder / "index.sqlite"
         self._columns = tuple(columns)
-        tables = [[str(column) for column in schema.TABLES[name]] for name in ("runs", "pairs", "samples")]
-        described = json.dumps([_CREATE, self._columns, [*BENCHMARKS], tables]).encode()
-        self._version = zlib.crc32(described) >> 1  # SQLite keeps 31 bits
+        described = repr((_CREATE, self._columns, [*BENCHMARKS], schema.TABLES))
+        self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
 
     def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
         """Return by key the columns of a listing of those runs whose samples files have these stamps."""
@@ -82,10 +79,7 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Keep runs: by key the stamp of its samples file, its columns of a listing, and its record.
-
-        present: drop those that are not among these. in_tables: the tables have them.
-        """
+        """Keep stamps, listed columns and records of runs, in the tables or not; drop those not `present`."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
@@ -99,24 +93,23 @@ class Index:
                 gone = {*db.execute("select host_id, run_id from runs")} - {*present}
                 db.executemany("delete from runs where host_id = ? and run_id = ?", gone)
 
-        self._transact(write, None)
+        self._transact(write)
 
     def not_in_tables(self) -> list[Key]:
         """Return the runs that may not be in the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
-        keys: list[Key] = self._transact(lambda db: db.execute(query).fetchall(), [])
-        return keys
+        return self._transact(lambda db: db.execute(query).fetchall()) or []
 
     def mark_in_tables(self, keys: Iterable[Key]) -> None:
         """Note that these runs are in the tables."""
         statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
-        self._transact(lambda db: db.executemany(statement, keys), None)
+        self._transact(lambda db: db.executemany(statement, keys))
 
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
-        combined = rows.select(kind.schema.names).replace_schema_metadata(None)
-        combined = combined.unify_dictionaries().combine_chunks()
+        combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
+        combined = combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
         data = pa.BufferOutputStream()
         with pa.ipc.new_stream(data, combined.schema) as stream:
             stream.write_table(combined)
@@ -131,7 +124,7 @@ class Index:
             replaced = parts.keys() - newest.values()
             db.executemany("delete from parts where id = ?", [[part] for part in replaced])
 
-        self._transact(write, None)
+        self._transact(write)
 
     def read_rows(
         self, kind: Derived, marks: Mapping[Key, str], columns: Sequence[str] | None, where: Where
@@ -149,13 +142,13 @@ class Index:
                     made_of, size, sealed = db.execute(query, [part]).fetchone()
                     packed = _open_value(sealed, kind.name, made_of)
                     rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
-                    if not rows.schema.equals(kind.schema):
+                    if not rows.schema.equals(schema.arrow_schema(kind.table, kind.columns)):
                         raise DataError("rows of another schema")
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                     tables.append(select_rows(rows, kind.table, columns, chosen_runs))
                     keys_present.update(keys)
 
-        self._transact(read, None)
+        self._transact(read)
         try:
             gate.check_table(kind.table, concat_tables(tables, kind.table, columns))
         except (DataError, pa.ArrowException):
@@ -165,12 +158,9 @@ class Index:
     def find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
         """Return by key the newest part that has rows of a run, if they were made from this mark."""
         query = "select id, made_of from parts where kind = ? order by id"
-        parts = dict[Key, int]()
-        rows: list[tuple[int, str]] = []
-        rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall(), rows)
-        for part, made_of in rows:
-            parts |= {key: part for key, mark in _parse_marks(made_of) if marks.get(key) == mark}
-        return parts
+        rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
+        parts = ((key, part, mark) for part, made_of in rows for key, mark in _parse_marks(made_of))
+        return {key: part for key, part, mark in parts if marks.get(key) == mark}
 
     def _read_runs(self, column: str, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
         query = f"select stamp, {column} from runs where host_id = ? and run_id = ?"  # noqa: S608  ours
@@ -183,32 +173,27 @@ class Index:
                     with suppress(DataError):
                         values[key] = _open_value(row[1], *key, stamp)
 
-        self._transact(read, None)
+        self._transact(read)
         return values
 
-    def _transact(self, work: Callable[[sqlite3.Connection], _Result], instead: _Result) -> _Result:
-        """Do the work in one transaction; return `instead` where the index cannot be used."""
+    def _transact(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
+        """Do the work in one transaction; return None where the index cannot be used."""
         for _ in range(2):  # once more with a new file
             try:
-                with closing(self._connect()) as db, db:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if self.path.exists():
+                    require_regular(self.path)
+                with closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db, db:
                     self._prepare(db)
                     return work(db)
             except sqlite3.Error as err:
                 if getattr(err, "sqlite_errorcode", 0) & 0xFF not in _BROKEN:
-                    return instead
+                    return None
                 with suppress(OSError):
                     self.path.unlink()
             except OSError:
-                return instead
-        return instead
-
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file, or a new one. Raises OSError, sqlite3.Error."""
-        if self.path.exists():
-            require_regular(self.path)
-        else:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return sqlite3.connect(self.path, timeout=_WAIT_S)
+                return None
+        return None
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         """Make the tables anew in a file that is new or of another version."""
@@ -244,13 +229,6 @@ def load_derived(
     places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
     rows = rows.take(np.argsort(places.to_numpy(), kind="stable"))
     return rows if columns_to_read is columns else rows.drop_columns(["run_id"])
-
-
-def cache_dir(place: Place) -> Path:
-    """Return the folder of a root's caches, below $XDG_CACHE_HOME or ~/.cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", str(place))[-60:].strip("-.")
-    return Path(home) / "fleet" / "roots" / f"{name}-{sha256(place.address.encode()).hexdigest()[:12]}"
 
 
 def _parse_marks(made_of: str) -> list[tuple[Key, str]]:

@@ -4,10 +4,9 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Self
 
 from fleet.errors import LockedError, StoreError
 from fleet.store.burst_columns import BurstColumns
@@ -20,23 +19,19 @@ SYNC_INTERVAL_S = 1.0
 SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, well within that time
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Append-only files of lines, one for each part of the run; written by one thread of one process."""
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open the journal in the folder `inside`. folder: its path, now or soon.
-
-        Raises LockedError if another process has it open, StoreError.
-        """
+        """Open the journal in a folder that is now, or soon, at `folder`. Raises LockedError, StoreError."""
         self.folder = folder or inside
         self._descriptor: int | None = None
         with storing("open the journal", self.folder):
             try:
                 self._handle = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
-                raise LockedError(
-                    f"{inside.name}: another controller has just stored it, or removed its journal."
-                ) from None
+                text = f"{inside.name}: another controller has just stored it, or removed its journal."
+                raise LockedError(text) from None
         try:
             self._check_parts()
             self._lock: int | None = _lock_folder(self._inside, self.folder)
@@ -67,14 +62,9 @@ class Journal:
             self._count += 1
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return the lines of every part, without newlines; None for a line that is not as written.
-
-        Torn last lines, and lines refused by `refuse_after`, are left out.
-        """
-        limits = chain(self._good, repeat(None))
-        return [
-            islice(_read_lines(path), limit) for path, limit in zip(self._list_paths(), limits, strict=False)
-        ]
+        """Return each part's lines, None for one not as written, without torn last and refused lines."""
+        limits = zip(self._list_paths(), chain(self._good, repeat(None)), strict=False)
+        return [islice(_read_lines(path), limit) for path, limit in limits]
 
     def refuse_after(self, good: Sequence[int]) -> None:
         """Refuse all lines of each present part after the first `good`."""
@@ -162,9 +152,6 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Close; an error in closing does not hide one already raised."""
         try:
@@ -196,9 +183,8 @@ def _lock_folder(inside: Path, folder: Path) -> int:
         except BlockingIOError:
             who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
-            raise LockedError(
-                f"{folder.name}: under way: process {who} on this machine is measuring it. Wait for it."
-            ) from None
+            text = f"{folder.name}: under way: process {who} on this machine is measuring it. Wait for it."
+            raise LockedError(text) from None
         except OSError:
             return descriptor  # a file system without locks
         os.pwrite(descriptor, f"{os.getpid():<19}\n".encode(), 0)

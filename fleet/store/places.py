@@ -7,9 +7,8 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,13 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK
 
 def new_run_id(now: datetime | None = None) -> str:
     """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; digits alone would be read as a number."""
-    return _make_id("r", now)
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
 
 
 def new_session_id(now: datetime | None = None) -> str:
     """Make a session ID: like a run ID, but with `s`."""
-    return _make_id("s", now)
+    return f"s{new_run_id(now)[1:]}"
 
 
 def require_key(key: str, what: str) -> str:
@@ -53,16 +53,10 @@ def require_key(key: str, what: str) -> str:
     return key
 
 
-def _make_id(letter: str, now: datetime | None) -> str:
-    moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
-
-
 def samples_name(host_id: str, run_id: str) -> str:
     """Name a run's samples file, relative to the root."""
-    return (
-        f"samples/host_id={require_key(host_id, 'host')}/run_id={require_key(run_id, 'run')}/{SAMPLES_FILE}"
-    )
+    folder = f"samples/host_id={require_key(host_id, 'host')}/run_id={require_key(run_id, 'run')}"
+    return f"{folder}/{SAMPLES_FILE}"
 
 
 def counters_name(run_id: str) -> str:
@@ -98,20 +92,12 @@ class Folder:
     def check_reachable(self) -> None:
         """Do nothing: folders are created when needed."""
 
-    def exists(self, name: str) -> bool:
-        """Report whether the file exists. Raises OSError if that cannot be determined."""
-        return (self.root / name).exists()
-
     def files(self, pattern: str) -> list[str]:
-        """Return the matching files, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
+        """Return the matching files, sorted; `*` matches inside a part of a name. Raises OSError."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
     def samples(self) -> dict[Key, str]:
-        """Stamp each samples file with its size and time, by host, then run. Raises OSError.
-
-        An empty folder is not a run; a file that cannot be examined has the stamp "". A host's folder that
-        this user may not list is named by a StoreWarning, unless no other has runs.
-        """
+        """Stamp each samples file, by host and run; StoreWarning for a host's closed folder. OSError."""
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
         for host in _list_folders(samples, "host_id="):
@@ -123,27 +109,25 @@ class Folder:
                 closed.append(err)
                 continue
             for run in runs:
-                stamp = _stamp_path(f"{samples}/{host}/{run}/{SAMPLES_FILE}")
-                if stamp is not None:
+                if (stamp := self.stamp(f"samples/{host}/{run}/{SAMPLES_FILE}")) is not None:
                     stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
         if closed and not stamps:
             raise closed[0]
         for refusal in closed:
-            warn(
-                f"{refusal.filename}: {refusal.strerror}. Its runs are left out.", StoreWarning, stacklevel=2
-            )
+            text = f"{refusal.filename}: {refusal.strerror}. Its runs are left out."
+            warn(text, StoreWarning, stacklevel=2)
         return stamps
 
     def stamp(self, name: str) -> str | None:
-        """Stamp a file with its size and time; None for no file, "" if it cannot be examined."""
-        return _stamp_path(self.path(name))
-
-    def last_change_ns(self, name: str) -> int:
-        """Return when a file last changed in any way, a time nobody can set; 0 if unknown."""
+        """Return size, time, and time of the last change of any kind; "" if unknown, None for no file."""
+        path = f"{self.root}/{name}"
         try:
-            return (self.root / name).stat().st_ctime_ns
+            about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
+        except (FileNotFoundError, NotADirectoryError):
+            return "" if os.path.islink(path) else None  # noqa: PTH114
         except OSError:
-            return 0
+            return ""
+        return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
 
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, complete, and consume it; False if `name` exists. Raises OSError."""
@@ -216,46 +200,37 @@ class Bucket:
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
-    def exists(self, name: str) -> bool:
-        """Report whether the object exists."""
-        return bool(self.filesystem.get_file_info(self.path(name)).is_file)
-
     def files(self, pattern: str) -> list[str]:
         """Return matching objects, sorted; a request per thousand objects below the pattern's fixed part."""
-        return [name for name, _ in self._list_objects(pattern)]
+        return sorted(name for name, _ in self._list_objects(pattern))
 
-    def _list_objects(self, pattern: str) -> list[tuple[str, Any]]:
-        first, *others = parts = pattern.split("/")
+    def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
+        first, *others = pattern.split("/")
         folder = self.base if "*" in first else f"{self.base}/{first}"
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=bool(others[1:]))
-        objects = (
-            (info.path[len(self.base) + 1 :], info) for info in self.filesystem.get_file_info(selector)
-        )
-        matching = [(name, info) for name, info in objects if info.is_file and _matches(name, parts)]
-        return sorted(matching, key=lambda item: item[0])
+        is_match = re.compile(pattern.replace(".", r"\.").replace("*", "[^/]*")).fullmatch
+        for info in self.filesystem.get_file_info(selector):
+            name = info.path[len(self.base) + 1 :]
+            if info.is_file and is_match(name):
+                yield name, info
 
     def samples(self) -> dict[Key, str]:
-        """Stamp each samples file with its size and time, by host and run; a request per thousand objects."""
+        """Stamp each samples file, by host and run; a request per thousand objects."""
         stamps = {}
         for name, info in self._list_objects(f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"):
             _, host, run, _ = name.split("/")
-            stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = (
-                f"{info.size}:{info.mtime_ns}"
-            )
-        return stamps
+            stamp = f"{info.size}:{info.mtime_ns}"
+            stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
+        return dict(sorted(stamps.items()))
 
     def stamp(self, name: str) -> str | None:
-        """Stamp an object with its size and time; None for no object."""
+        """Return an object's size, and the time when it was put, which nobody can set; None for no object."""
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
-    def last_change_ns(self, name: str) -> int:
-        """Return when an object was put, a time nobody can set; 0 if unknown."""
-        return int((self.stamp(name) or "").rpartition(":")[2] or 0)
-
     def put(self, draft: Path, name: str) -> bool:
         """Upload the draft in one call that no signal can cut short; the store shows it once complete."""
-        if self.exists(name):
+        if self.stamp(name):
             return False
         with pa.memory_map(str(draft)) as source:
             data = source.read_buffer()
@@ -271,10 +246,7 @@ Place = Folder | Bucket
 
 
 def parse_place(root: str | Path) -> Place:
-    """Parse a path, perhaps with ~user, or s3://bucket/prefix?…; nothing is opened.
-
-    Raises UsageError, which repeats no part of an address that may be secret.
-    """
+    """Parse a path or an s3:// address; open nothing. Raises UsageError, which repeats no secret."""
     match = _SCHEME.match(text := str(root))
     if not match:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
@@ -308,25 +280,9 @@ def parse_place(root: str | Path) -> Place:
     return Bucket("/".join([url.netloc, *prefix]), options)
 
 
-def _matches(name: str, parts: list[str]) -> bool:
-    name_parts = name.split("/")
-    return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
-
-
 def _list_folders(parent: str, beginning: str) -> list[str]:
     try:
         with os.scandir(parent) as entries:
             return sorted(entry.name for entry in entries if entry.name.startswith(beginning))
     except FileNotFoundError:
         return []
-
-
-def _stamp_path(path: str) -> str | None:
-    """Stamp a path with its size and time; None if it does not exist, "" if that cannot be determined."""
-    try:
-        about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
-    except (FileNotFoundError, NotADirectoryError):
-        return "" if os.path.islink(path) else None  # noqa: PTH114
-    except OSError:
-        return ""
-    return f"{about.st_size}:{about.st_mtime_ns}"

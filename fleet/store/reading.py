@@ -13,23 +13,14 @@ from typing import Any, TypeVar
 from warnings import warn
 
 from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
-from fleet.late import pa, pc, pq
+from fleet.late import futures, pa, pc, pq
 from fleet.model import Descriptions, read_descriptions
-from fleet.store import schema
+from fleet.store import gate, schema
 from fleet.store.checksums import read_footer
 from fleet.store.files import open_regular, require_regular
 from fleet.store.footer import RowGroup, find_metadata, parse_footer
-from fleet.store.gate import (
-    BURST_COLUMNS,
-    FEW_BYTES,
-    UNPACKED,
-    check_bursts,
-    check_footer,
-    check_memory,
-    check_table,
-)
 from fleet.store.places import Folder, Place
-from fleet.store.rows import RECORD, RunRecord, unpack_record, unpack_record_json
+from fleet.store.rows import RECORD, unpack_record
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
@@ -70,17 +61,14 @@ def read_files(
     def read(name: str) -> Any:
         return TableFile(place, name, table).read(columns, where)
 
-    parts = list(read_undamaged(names, read).values()) if skip_damaged else map_in_threads(read, names)
-    return concat_tables(parts, table, columns)
+    parts = read_undamaged(names, read).values() if skip_damaged else map_in_threads(read, names)
+    return concat_tables([*parts], table, columns)
 
 
 def read_together(
     files: Sequence["TableFile"], columns: Sequence[str] | None = None, where: Where | None = None
 ) -> Any:
-    """Return the selected rows of files of one table, in its schema, checked at once.
-
-    Raises DamagedFileError; of several files it does not say which is damaged.
-    """
+    """Return the selected rows of files of one table, checked at once. Raises DamagedFileError."""
     shape = _memory_schema(files[0].table, columns)
     parts = [(file, part) for file in files if (part := file.read_unchecked(shape, where or {})) is not None]
     return _check_rows(parts, shape) if parts else shape.empty_table()
@@ -92,11 +80,11 @@ def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
     with reading(f"{len(parts)} files of the {first.table} table") if others else first.reading():
         if others:
             rows = concat_tables([part for _, part in parts], first.table)
-        check_table(first.table, rows)
+        gate.check_table(first.table, rows)
         if first.table == "samples" and "ticks" in shape.names:
             for by, group in groupby(parts, lambda part: part[0].checked_by):
                 bursts = [part for _, part in group]
-                check_bursts(concat_tables(bursts, first.table) if others else rows, *by)
+                gate.check_bursts(concat_tables(bursts, first.table) if others else rows, *by)
         return _cast(rows, shape)
 
 
@@ -169,18 +157,12 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
     todo = list(items)
     if len(todo) < 2:
         return list(map(work, todo))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  which small roots do without
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, todo))
 
 
 class TableFile:
-    """One Parquet file of a table, with its footer read. Raises DamagedFileError for what the gate refuses.
-
-    whole: check all of it at once, even large samples, which are otherwise checked page by page as they are
-    read.
-    """
+    """One Parquet file of a table. whole: check large samples now, not page by page as they are read."""
 
     def __init__(self, place: Place, name: str, table: str, *, whole: bool = False) -> None:
         self.what = f"{place}: cannot read the {table} table: {name}"
@@ -203,7 +185,7 @@ class TableFile:
         """Parse the footer and check it: in a file of a coarse clock few bytes are many samples."""
         with self.reading():
             groups = parse_footer(self._footer)
-            check_footer(self.table, groups, self._size)
+            gate.check_footer(self.table, groups, self._size)
         return groups
 
     @cached_property
@@ -212,14 +194,10 @@ class TableFile:
         return self._file.metadata.metadata or {}
 
     @cached_property
-    def _schema(self) -> Any:
-        return self._file.schema_arrow
-
-    @cached_property
-    def record(self) -> RunRecord:
+    def record(self) -> gate.RunRecord:
         """Return the record of the run in a samples file. Raises DamagedFileError if it is damaged."""
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
-            return unpack_record(self.metadata.get(RECORD, b""))
+            return gate.parse_record(unpack_record(self.metadata.get(RECORD, b"")))
 
     @cached_property
     def checked_by(self) -> tuple[str, Descriptions]:
@@ -251,11 +229,11 @@ class TableFile:
     def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
         """Yield all rows and columns, checked by the gate, in tables of these sizes."""
         shape = schema.file_schema(self.table)
-        if unknown := sorted({*self._schema.names} - {*shape.names}):
+        stored = self._file.schema_arrow
+        if unknown := sorted({*stored.names} - {*shape.names}):
             text = f"{self.what}: a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}"
             raise DamagedFileError(text, run_id=self._run_id)
-        parts = self._iter_rows()
-        held = [self._schema.empty_table()]
+        parts, held = self._iter_rows(), [stored.empty_table()]
         for size in sizes:
             while sum(map(len, held)) < size and (part := next(parts, None)) is not None:
                 held.append(part)
@@ -281,15 +259,15 @@ class TableFile:
             return None
         columns = self._columns_to_read(shape, where)
         with self.reading():
-            if self.table == "samples" or self.rows * self._unpacked_size <= UNPACKED:
+            if self.table == "samples" or self.rows * self._unpacked_size <= gate.UNPACKED:
                 rows = self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
             else:  # it may be large: some at a time, up to the limit on memory
                 parts = []
                 for part in self._iter_rows(groups, columns):
                     parts.append(part)
-                    check_memory(parts)
+                    gate.check_memory(parts)
                 rows = pa.concat_tables(parts)
-            return _cast(self._select_rows(rows, where), self._schema_to_check(shape))
+            return self._select(rows, where, shape)
 
     def _iter_rows(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
@@ -310,32 +288,32 @@ class TableFile:
 
     def _matching_groups(self, where: Where) -> list[int]:
         """Return the row groups that, by their statistics, may hold a value of each column."""
-        if self.table != "samples" and not where and self._unpacked_size <= FEW_BYTES:
+        if self.table != "samples" and not where and self._unpacked_size <= gate.FEW_BYTES:
             return list(range(self._file.num_row_groups))
         return [number for number, group in enumerate(self._groups) if group.may_contain(where)]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read; those of the path come from it, whatever the file says."""
-        names = {*self._schema.names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
+        names = {*self._file.schema_arrow.names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
         return sorted({*self._schema_to_check(shape).names, *where} & names)
 
     def _schema_to_check(self, shape: Any) -> Any:
         """Return the columns to read and check: for bursts, all that are checked together."""
         if self.table != "samples" or "ticks" not in shape.names:
             return shape
-        return _memory_schema("samples", [*shape.names, *BURST_COLUMNS])
+        return _memory_schema("samples", [*shape.names, *gate.BURST_COLUMNS])
 
-    def _select_rows(self, table: Any, where: Where) -> Any:
-        """Select rows, with the columns that are in the path, as the record has them."""
+    def _select(self, table: Any, where: Where, shape: Any) -> Any:
+        """Select rows, and the columns to check, those of the path as the record has them."""
         for name in schema.PATH_COLUMNS.get(self.table, ()):
             places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
             values = pa.DictionaryArray.from_arrays(places, pa.array([self.record.row[name]]))
             table = table.append_column(name, values)
-        return _filter_rows(table, where)
+        return _cast(_filter_rows(table, where), self._schema_to_check(shape))
 
     def _check_and_cast(self, table: Any, where: Where, shape: Any) -> Any:
         with self.reading():
-            rows = _cast(self._select_rows(table, where), self._schema_to_check(shape))
+            rows = self._select(table, where, shape)
         return _check_rows([(self, rows)], shape)
 
 
@@ -351,7 +329,7 @@ def read_record(place: Place, name: str) -> bytes:
     schema.check_version(find_metadata(footer, schema.VERSION))
     if not (record := find_metadata(footer, RECORD)):
         raise DataError("no record of its run")
-    return unpack_record_json(record)
+    return unpack_record(record)
 
 
 def read_table_name(place: Place, name: str) -> str:
@@ -363,10 +341,7 @@ def read_table_name(place: Place, name: str) -> str:
 
 
 def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, bytes]:
-    """Open a file for pyarrow and verify it, but of a large one only the footer unless `check_pages`.
-
-    Return the open file and its footer.
-    """
+    """Open a file for pyarrow; verify its footer, and pages if it is small or `check_pages`. Return both."""
     if isinstance(place, Folder):
         require_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8

@@ -3,8 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -12,28 +12,11 @@ from typing import Any
 from fleet.errors import DataError, StoreError
 from fleet.late import pa
 from fleet.model import Hello, Host, Run
-from fleet.store import gate, schema
+from fleet.store import schema
+from fleet.store.gate import RECORD_BYTES, RunRecord
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 _ZSTD_LEVEL = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The contents of a run's samples."""
-
-    bursts: int
-    samples: int
-    flagged: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A samples file's record of its run: its rows of `runs` and of `cpus`."""
-
-    row: Mapping[str, Any]
-    cpus: Sequence[Mapping[str, Any]]
 
 
 def write_record(record: RunRecord) -> bytes:
@@ -49,25 +32,15 @@ def pack_record(record: RunRecord) -> str:
     return base64.b64encode(frame).decode()
 
 
-def unpack_record(text: bytes) -> RunRecord:
-    """Read the record that `pack_record` wrote. Raises DataError."""
-    return parse_record(unpack_record_json(text))
-
-
-def parse_record(plain: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """Read a record's JSON. names: only these columns of `runs`. Raises DataError."""
-    return RunRecord(*gate.decode_record(plain, names))
-
-
-def unpack_record_json(text: bytes) -> bytes:
+def unpack_record(text: bytes) -> bytes:
     """Return the JSON of the record that `pack_record` wrote. Raises DataError."""
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
-        plain: bytes = pa.CompressedInputStream(frame, "zstd").read(gate.RECORD_BYTES + 1)
+        plain: bytes = pa.CompressedInputStream(frame, "zstd").read(RECORD_BYTES + 1)
     except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
-    if len(plain) > gate.RECORD_BYTES:
-        raise DataError(f"its record of the run is of more than {gate.RECORD_BYTES} bytes")
+    if len(plain) > RECORD_BYTES:
+        raise DataError(f"its record of the run is of more than {RECORD_BYTES} bytes")
     return plain
 
 
@@ -110,12 +83,12 @@ def require_hello(run: Run) -> Hello:
     return run.hello
 
 
-def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
-    """Make the one row of `runs`."""
+def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the one row of `runs`. contents: its columns that the samples decide."""
     hello, facts = require_hello(run), run.facts
     row = {
         **_pick_values(run, "run_id", "session_id", "fleet_version"),
-        **_pick_values(contents, "bursts", "samples"),
+        **contents,
         **_pick_values(hello, "pairs", "preset", "precision", "clock", "ticks_per_second"),
         **_pick_values(run.end, "converged", "unconverged"),
         "host_id": run.host.host_id,
@@ -126,17 +99,15 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "benchmarks": _list_benchmarks(run),
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.failed),
-        "flagged_bursts": contents.flagged,
         "estimator": str(hello.estimator),
         "precision_reached": run.end.reached if run.end else None,
-        "content_sha256": contents.sha256,
         "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
         "agent_compiler": hello.raw.get("compiler"),
         "agent_cflags": hello.raw.get("cflags"),
         **{name: hello.raw.get(name) for name in ("clock_cost_ticks", "clock_quantum_ticks")},
-        **{name: list(getattr(facts, name)) for name in ("cpu_flags", "isolated_cpus", "nohz_full_cpus")},
+        **{name: list(getattr(facts, name)) for name in schema.FACT_LISTS},
         "notes": [*facts.notes, *(note for note in run.notes if note not in facts.notes)],
         "labels_json": to_json({**run.host.labels, **run.labels}),
         **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes", "memory")},
@@ -160,14 +131,10 @@ def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
     measured = set(require_hello(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
+    ids = {"host_id": run.host.host_id, "run_id": run.run_id}
     return [
         _pick_values(cpu, *groups, *others)
-        | {
-            "host_id": run.host.host_id,
-            "run_id": run.run_id,
-            "measured": cpu.cpu in measured,
-            "caches_json": to_json(cpu.caches),
-        }
+        | {**ids, "measured": cpu.cpu in measured, "caches_json": to_json(cpu.caches)}
         for cpu in run.facts.cpus
     ]
 

@@ -2,39 +2,39 @@
 
 import json
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError
+from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_descriptions
 from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.files import storing
+from fleet.store.gate import RunRecord, parse_record
 from fleet.store.index import Index
 from fleet.store.places import Key, Place, parse_place, samples_name
-from fleet.store.reading import map_in_threads, read_record, read_undamaged, reading, warn_left_out
-from fleet.store.rows import RunRecord, parse_record, write_record
-from fleet.store.run_tables import add_missing_runs
+from fleet.store.reading import map_in_threads, read_record, reading, warn_left_out
+from fleet.store.rows import write_record
 from fleet.store.sessions import read_journal_run
+from fleet.store.writing import add_missing_runs
 
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
+"""Runs that Listings leave out, by ID, with the reasons: set by `skip_damaged_runs`."""
 _OLD_NS = 900 * 10**9  # of a samples file so old the session, if alive, has added the rows to the tables
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal.
-
-    descriptions: of its benchmarks.
-    """
+    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal."""
 
     run_id: str
     session_id: str
@@ -55,7 +55,7 @@ class RunSummary:
     failed: int | None = None
     flagged: int | None = None
     content_sha256: str | None = None
-    descriptions: Descriptions = SHIPPED
+    descriptions: Descriptions = SHIPPED  # of its benchmarks
 
     @property
     def key(self) -> Key:
@@ -110,8 +110,7 @@ class Listing:
     def all_runs(self) -> list[RunSummary]:
         """Return the runs whose samples are in place, oldest first, withdrawn ones included.
 
-        Their labels are the current ones. A file that cannot be read is named by a StoreWarning and left out;
-        DamagedFileError if none can.
+        A file that cannot be read is named by a StoreWarning and left out; DamagedFileError if none can.
         """
         rows, self.unreadable = self._read_rows(self.samples)
         if self.unreadable and not rows:
@@ -146,28 +145,25 @@ class Listing:
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
-        """Read the records of runs, by run ID; a StoreWarning for each that cannot be read.
-
-        columns: only these of `runs`.
-        """
+        """Read the records of runs, by ID, or these columns of `runs`; warn of those that cannot be read."""
         texts = self.index.read_records({run.key: self.samples.get(run.key, "") for run in runs})
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
             with suppress(DataError):
                 records[run_id] = parse_record(text, columns)
-        names = {samples_name(*run.key): run.run_id for run in runs if run.run_id not in records}
-        others = read_undamaged(
-            list(names), lambda name: parse_record(read_record(self.place, name), columns)
-        )
-        return records | {names[name]: record for name, record in others.items()}
+        for result in map_in_threads(self.read_file, [run.key for run in runs if run.run_id not in records]):
+            if isinstance(result, DamagedFileError):
+                warn_left_out(result)
+            else:
+                records[result[0]["run_id"]] = parse_record(result[1], columns)
+        return records
 
     @cached_property
     def _amendments(self) -> Mapping[str, Amendment]:
         return read_amendments(self.place)
 
     def _is_withdrawn(self, run: RunSummary) -> bool:
-        amendment = self._amendments.get(run.run_id)
-        return amendment is not None and bool(amendment.withdrawn)
+        return bool(self._amendments.get(run.run_id, Amendment()).withdrawn)
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
@@ -180,13 +176,11 @@ class Listing:
         new = [key for key in stamps if key not in rows]
         results = dict(zip(new, map_in_threads(self.read_file, new), strict=True))
         errors = {key: result for key, result in results.items() if isinstance(result, DamagedFileError)}
-        contents = {
-            key: result for key, result in results.items() if not isinstance(result, DamagedFileError)
-        }
+        contents = {key: result for key, result in results.items() if isinstance(result, tuple)}
         if contents:
             self.index.keep_runs(stamps, contents, self.samples, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
-        errors |= self._find_duplicates(rows)
+        errors |= self._find_duplicates({key: stamps[key] for key in rows})
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
@@ -204,12 +198,10 @@ class Listing:
             return DamagedFileError(f"{message}: it holds {run}. Move it to its place, or remove it.")
         return row, record
 
-    def _find_duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
-        """Find the runs whose ID is also in an older samples file of another host."""
+    def _find_duplicates(self, stamps: Mapping[Key, str]) -> dict[Key, DamagedFileError]:
+        """Find the runs whose ID is also in a samples file of another host that changed earlier."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
-        count = Counter(run_id for _, run_id in rows)
-        several = [key for key in rows if count[key[1]] > 1]
-        for key in sorted(several, key=lambda key: self.place.last_change_ns(samples_name(*key))):
+        for key in sorted(stamps, key=lambda key: int(stamps[key].rpartition(":")[2] or 0)):
             if (first := oldest.setdefault(key[1], key)) != key:
                 names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
                 errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
@@ -219,7 +211,7 @@ class Listing:
         """Add the rows that the tables lack of runs whose session has ended, if possible."""
         old_ns = time.time_ns() - _OLD_NS
         waiting = {key: self.samples[key] for key in self.index.not_in_tables() if key in self.samples}
-        ended = {k: stamp for k, stamp in waiting.items() if int(stamp.partition(":")[2] or 0) < old_ns}
+        ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
         if not ended:
             return
         records = {run_id: text for (_, run_id), text in self.index.read_records(ended).items()}
@@ -228,14 +220,36 @@ class Listing:
         self.index.mark_in_tables(ended)
 
 
-@contextmanager
-def hiding(errors: Mapping[str, DamagedFileError]) -> Iterator[None]:
-    """Leave runs out of Listings made meanwhile. errors: the reasons, by run ID."""
-    token = _hidden.set(errors)
-    try:
-        yield
-    finally:
-        _hidden.reset(token)
+def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
+    """Decorate a reader of runs: it is called again without each that turns out to be damaged.
+
+    It names these by StoreWarnings, and raises DamagedFileError where no other run is selected. All other
+    errors pass.
+    """
+
+    @wraps(work)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
+        damaged = dict[str, DamagedFileError]()
+        while True:
+            token = _hidden.set(damaged)
+            try:
+                result = work(*arguments, **named)
+            except DamagedFileError as err:
+                if err.run_id is None or err.run_id in damaged:
+                    raise
+                damaged[err.run_id] = err
+                continue
+            except (UsageError, StoreError) as err:  # as of a selection that nothing is left of
+                if damaged:
+                    raise next(iter(damaged.values())) from err
+                raise
+            finally:
+                _hidden.reset(token)
+            for refusal in damaged.values():
+                warn_left_out(refusal)
+            return result
+
+    return call
 
 
 Root = str | Path | Listing
@@ -262,18 +276,20 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """List the runs that are only a journal on this machine, oldest first: under way, or interrupted.
-
-    Journals that are damaged, or vanish meanwhile, are left out.
-    """
+    """List the runs that are only a readable journal on this machine, oldest first."""
     summaries = []
     with storing("read the journals", place):
         for folder in (place.state_dir / "journal").glob("*/"):
             with suppress(StoreError, ValueError):
                 run = _summarize_journal(read_journal_run(folder))
-                if not place.exists(samples_name(*run.key)):
+                if place.stamp(samples_name(*run.key)) is None:
                     summaries.append(run)
     return sorted(summaries, key=_sort_key)
+
+
+# Many runs share one text.
+_parse_descriptions = cache(lambda text: read_descriptions(json.loads(text)))
+_parse_labels = cache(lambda text: tuple(json.loads(text).items()))
 
 
 def _make_summary(row: Mapping[str, Any], amendments: Mapping[str, Amendment]) -> RunSummary:
@@ -284,17 +300,6 @@ def _make_summary(row: Mapping[str, Any], amendments: Mapping[str, Amendment]) -
         "labels": labels if amendment is None else tuple(amendment.apply(labels).items()),
     }
     return RunSummary(**values)
-
-
-@cache
-def _parse_descriptions(text: str) -> Descriptions:
-    return read_descriptions(json.loads(text))
-
-
-@cache
-def _parse_labels(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the labels in a column of JSON; many runs share one text."""
-    return tuple(json.loads(text).items())
 
 
 def _summarize_journal(run: Run) -> RunSummary:

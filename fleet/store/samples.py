@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from fleet.late import np, pa
 from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import BurstColumns
+from fleet.store.gate import RunRecord
 from fleet.store.reading import TableFile
-from fleet.store.rows import RECORD, Contents, RunRecord, make_cpus_rows, make_runs_row, pack_record
-from fleet.store.writing import TableWriter
+from fleet.store.rows import RECORD, make_cpus_rows, make_runs_row, pack_record
+from fleet.store.writing import open_writer
 
 CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
@@ -22,42 +23,36 @@ SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
 _DICTIONARIES = sorted({*schema.word_columns("samples")} - {*schema.PATH_COLUMNS["samples"]})
 # Encoded byte by byte, so that an outlier takes room for itself only.
-_SPLIT = (
-    *("ticks.list.element", "start_offset_ns", "round"),
-    *("line_page", "line_offset", "line_physical", "core_ghz"),
-)
+_SPLIT = ["ticks.list.element", "start_offset_ns", "round", "line_page", "line_offset", "line_physical"]
+_SPLIT += ["core_ghz"]
 
 
 def write_samples(
     path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write bursts to a new file on the disk, and counts of events, if any, to another. Raises OSError.
-
-    Return the run's record, which is in the file.
-    """
+    """Write bursts, and counts of events, to new files; return the run's record. Raises OSError."""
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
-    file: TableWriter | None = None
-    counters_file: TableWriter | None = None
+    file: Any = None
+    counters_file: Any = None
     with ExitStack() as files:
         for chunk, is_only in _pack_chunks(bursts):
             table, counters = chunk.to_table(run), chunk.counters_table(run)
             _hash_table(digest, table)
             if file is None:
                 small = is_only and chunk.samples < SMALL_SAMPLES
-                file = files.enter_context(_open_writer(path, table.schema, small=small))
-            file.write(table, ROW_GROUP_BURSTS)
+                file = files.enter_context(_open_writer(path, small=small))
+            file.write_table(table, ROW_GROUP_BURSTS)
             if counters is not None:
                 if counters_file is None:
-                    writer = TableWriter(counters_path, counters.schema)
-                    counters_file = files.enter_context(writer)
-                counters_file.write(counters)
+                    counters_file = files.enter_context(open_writer(counters_path, counters.schema))
+                counters_file.write_table(counters)
             sizes.append(len(chunk))
             samples, flagged = samples + chunk.samples, flagged + chunk.flagged
-        assert file is not None  # noqa: S101  there is at least one chunk
-        contents = Contents(sum(sizes), samples, flagged, digest.hexdigest())
-        record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
-        file.describe(_make_metadata(record, sizes))
+        counts = {"bursts": sum(sizes), "samples": samples, "flagged_bursts": flagged}
+        row = make_runs_row(run, {**counts, "content_sha256": digest.hexdigest()})
+        record = RunRecord(row, make_cpus_rows(run))
+        file.add_key_value_metadata(_make_metadata(record, sizes))
     return record
 
 
@@ -81,11 +76,11 @@ def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
     return {RECORD.decode(): pack_record(record)} | chunks
 
 
-def _open_writer(path: Path, shape: Any, *, small: bool) -> TableWriter:
+def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
     """Open a samples file. small: without zstd, statistics and page checksums, which would save nothing."""
-    return TableWriter(
+    return open_writer(
         path,
-        shape,
+        schema.file_schema("samples"),
         compression="lz4" if small else "zstd",
         compression_level=None if small else 3,
         use_dictionary=False if small else _DICTIONARIES,
@@ -106,10 +101,10 @@ def hash_samples(file: TableFile) -> str:
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
     """Copy the samples of a file to a new one, with another record. Raises OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
-    with _open_writer(path, schema.file_schema("samples"), small=False) as writer:
+    with _open_writer(path, small=False) as writer:
         for table in file.iter_as_stored(sizes):
-            writer.write(table, ROW_GROUP_BURSTS)
-        writer.describe(_make_metadata(record, sizes))
+            writer.write_table(table, ROW_GROUP_BURSTS)
+        writer.add_key_value_metadata(_make_metadata(record, sizes))
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:

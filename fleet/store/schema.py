@@ -32,9 +32,7 @@ class Column:
 
 
 TABLES: Mapping[str, tuple[Column, ...]] = {
-    table: tuple(
-        Column(name, type_.removesuffix("?"), type_.endswith("?")) for name, type_ in columns.items()
-    )
+    table: tuple(Column(name, kind.removesuffix("?"), kind.endswith("?")) for name, kind in columns.items())
     for table, columns in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
 }
 
@@ -50,19 +48,15 @@ POINT = ("point", "unit", *PARAMETERS, "cpus", "other_ticks", "other_units", "ch
 """Columns that are null for benchmarks without points."""
 
 _FACT_FIELDS = {field.name for field in fields(Facts)} - {"probe"}
+_SCALARS = (column.name for column in TABLES["runs"] if not column.type.startswith("list<"))
 # Columns of `runs` that hold a scalar field of model.Facts of the same name.
-FACTS = tuple(
-    column.name
-    for column in TABLES["runs"]
-    if column.name in _FACT_FIELDS and not column.type.startswith("list<")
-)
+FACTS = tuple(name for name in _SCALARS if name in _FACT_FIELDS)
+FACT_LISTS = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
 # Facts that explain no number: identifiers, times, what another fact says as well.
-_EXPLAIN_NOTHING = frozenset(
-    (
-        *("os", "arch", "hostname", "machine_id", "boot_id", "uptime_s", "cpu_vendor", "firmware_date"),
-        *("memory_bytes", "core_throttles", "package_throttles"),
-    )
-)
+_EXPLAIN_NOTHING = {
+    *("os", "arch", "hostname", "machine_id", "boot_id", "uptime_s", "cpu_vendor", "firmware_date"),
+    *("memory_bytes", "core_throttles", "package_throttles"),
+}
 # Columns of `runs` that may explain a number: the machine, its settings, the agent and how it measured.
 ENVIRONMENT = (
     *("target", "cpus_measured"),
@@ -76,18 +70,14 @@ def check_version(version: bytes) -> None:
     """Raise DataError if a file has another major version."""
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
-        raise DataError(
-            f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}: "
-            "read it with the fleet that wrote it"
-        )
+        known = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
+        raise DataError(f"{known}: read it with the fleet that wrote it")
 
 
 def word_columns(table: str) -> list[str]:
     """Name the columns whose few texts repeat; in memory they are dictionaries."""
-    if table not in _REPEATING:
-        return []
     texts = [column.name for column in TABLES[table] if column.type == "string"]
-    return [name for name in texts if not name.endswith("_json")]
+    return [name for name in texts if table in _REPEATING and not name.endswith("_json")]
 
 
 def largest_int(table: str, name: str) -> int:
@@ -98,10 +88,7 @@ def largest_int(table: str, name: str) -> int:
 
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
-    """Return the pyarrow schema of a table in memory, in the table's order, with the version in its metadata.
-
-    names: only these columns.
-    """
+    """Return the pyarrow schema of a table in memory, or of these columns, with the version as metadata."""
     words = dict.fromkeys(word_columns(table), pa.dictionary(pa.int32(), pa.string()))
     columns = [
         pa.field(column.name, words.get(column.name) or _arrow_type(column.type), nullable=column.nullable)

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -35,9 +35,8 @@ class Failure:
 class Intent:
     """The request to a session. hosts: their inventory names; listed: how each is reached.
 
-    require, wait_s: of the command line, as `requested`; None: as the inventory says.
-
-    failures: of the hosts that it could not measure, by name, once the session has ended.
+    require, wait_s: of the command line, as `requested`; None: as the inventory says. failures: of hosts that
+    it could not measure, by name, once it has ended.
     """
 
     session_id: str
@@ -59,12 +58,12 @@ class Sessions:
     def hold_session(self, intent: Intent) -> Iterator[None]:
         """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
         path = _intent_path(self.state_dir, intent.session_id)
-        with ExitStack() as held:
-            with storing("note the session", path):
-                if path.exists() and (pid := _lock_holder(path)):
-                    who = f"process {pid} on this machine is measuring it."
-                    raise LockedError(f"session {intent.session_id} is under way: {who}")
-                held.enter_context(self._write_note(path, intent, lock=True))
+        with storing("note the session", path):
+            if path.exists() and (pid := _lock_holder(path)):
+                who = f"process {pid} on this machine is measuring it."
+                raise LockedError(f"session {intent.session_id} is under way: {who}")
+            note = self._write_note(path, intent, lock=True)
+        with note:
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
@@ -106,12 +105,11 @@ class Sessions:
             except FileNotFoundError:
                 continue  # removed while we looked
             except (OSError, DataError) as err:
-                warn(
+                text = (
                     f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure "
-                    "the hosts that had none with `fleet run`, and move it away. It is left out.",
-                    StoreWarning,
-                    stacklevel=2,
                 )
+                text += "the hosts that had none with `fleet run`, and move it away. It is left out."
+                warn(text, StoreWarning, stacklevel=2)
         return intents
 
     def find_running(self) -> dict[str, int]:
@@ -149,10 +147,8 @@ def read_journal_run(folder: Path) -> Run:
         with storing("read the journal", path):
             return decode(Run, unseal_json(read_regular(path)))
     except DataError as err:
-        raise StoreError(
-            f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
-            f"then move the folder away."
-        ) from err
+        advice = "Its lines are in the files beside it; look at them, then move the folder away."
+        raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err
 
 
 def _lock_holder(path: Path) -> int | None:

@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -16,22 +16,15 @@ from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_json
 from fleet.store.files import discard, draft_path, enter_state_folder, storing
+from fleet.store.gate import RunRecord
 from fleet.store.journal import Journal
-from fleet.store.places import (
-    RUN_FILE,
-    SAMPLES_FILE,
-    Folder,
-    counters_name,
-    parse_place,
-    require_key,
-    samples_name,
-)
+from fleet.store.places import RUN_FILE, Folder, counters_name, parse_place, require_key, samples_name
 from fleet.store.reading import TableFile
-from fleet.store.rows import RunRecord, to_dict, to_json
-from fleet.store.run_tables import add_missing_runs, add_runs
+from fleet.store.rows import to_dict, to_json
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
 from fleet.store.sessions import Sessions
+from fleet.store.writing import add_missing_runs, add_runs
 
 BATCH_RUNS = 64
 BATCH_S = 2.0
@@ -53,12 +46,9 @@ class Store(Sessions):
     def make_ready(self) -> None:
         """Raise StoreError, before anything is measured, if journals or results cannot be written."""
         for name in ("journal", "staging"):
-            with (
-                storing("keep journals there", self.state_dir / name),
-                enter_state_folder(self.state_dir, name) as folder,
-                tempfile.TemporaryFile(dir=folder),
-            ):
-                pass
+            what, state = "keep journals there", self.state_dir
+            with storing(what, state / name), enter_state_folder(state, name) as folder:
+                tempfile.TemporaryFile(dir=folder).close()
         with storing("store results there", self.place):
             self.place.check_reachable()
 
@@ -83,11 +73,8 @@ class Store(Sessions):
     def reopen_journal(self, run_id: str) -> Journal:
         """Open the journal of a begun run. Raises LockedError if another controller here has it open."""
         folder = self._journal_dir(run_id)
-        with (
-            storing("open the journal", folder),
-            enter_state_folder(self.state_dir, "journal") as journals,
-        ):
-            return Journal(journals / run_id, folder)
+        with storing("open the journal", folder), enter_state_folder(self.state_dir, "journal") as above:
+            return Journal(above / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
         """Remove the journal of a run without publishing it."""
@@ -108,7 +95,7 @@ class Store(Sessions):
             draft_path(self.state_dir, run.run_id) as staging,
         ):
             staging.mkdir()
-            samples, counters = staging / SAMPLES_FILE, staging / "counters.parquet"
+            samples, counters = staging / "samples.parquet", staging / "counters.parquet"
             record = write_samples(samples, counters, run, bursts)
             placed = self.place.put(samples, name)
             if not (placed and isinstance(self.place, Folder)):  # a bucket cannot tell who was first
@@ -124,11 +111,8 @@ class Store(Sessions):
             self._waiting.append(record)
             due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
         if due or not batch:
-            try:
+            with suppress(StoreError) if batch else nullcontext():  # the rows wait for the next call
                 self.flush()
-            except StoreError:
-                if not batch:  # else the rows wait for the next call
-                    raise
         return name
 
     def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
@@ -139,10 +123,8 @@ class Store(Sessions):
             text = f"{self.place}: cannot publish the run: {err} What arrived is kept in the journal."
             raise StoreError(text) from err
         if published.row["content_sha256"] != record.row["content_sha256"]:
-            raise StoreError(
-                f"{self.place}: {name} is published already, with other samples; nothing was changed. "
-                f"The journal is kept: look at both before removing one."
-            )
+            text = f"{self.place}: {name} is published already, with other samples; nothing was changed."
+            raise StoreError(f"{text} The journal is kept: look at both before removing one.")
         return published
 
     def _clear_leftovers(self, run_id: str) -> None:

@@ -13,24 +13,17 @@ from fleet.store import schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
-from fleet.store.gate import convert_row
+from fleet.store.gate import convert_row, parse_record
 from fleet.store.places import Folder, Key, Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, map_in_threads, read_table_name, reading
-from fleet.store.rows import RECORD, parse_record, unpack_record_json
-from fleet.store.run_tables import file_name
+from fleet.store.rows import RECORD, unpack_record
 from fleet.store.runs import Listing, make_listed_row
 from fleet.store.samples import hash_samples
+from fleet.store.writing import file_name
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
-_OTHERS = {
-    "runs": "runs/*.parquet",
-    "cpus": "cpus/*.parquet",
-    "summaries": "summaries/*.parquet",
-    "counters": "counters/*.parquet",
-}
-
-
+_OTHERS = ("runs", "cpus", "summaries", "counters")
 INDEX_REMEDY = "Remove it: it is made again from the samples."
 _COPY = "{}: not a file of fleet's; a sync tool's copy? Other readers count its rows. Remove it."
 
@@ -49,7 +42,7 @@ def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; change nothing. Raises StoreError."""
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
-        others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
+        others = {table: place.files(f"{table}/*.parquet") for table in _OTHERS}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
     results = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
     records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, results, strict=True) if record}
@@ -95,7 +88,7 @@ def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | N
         with reading(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            record_json = unpack_record_json(file.metadata[RECORD])
+            record_json = unpack_record(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
                 run = f"run {row['run_id']} of {row['host_id']}"
                 return record_json, 0, f"{name}: holds {run}. Move it to its place."
@@ -115,14 +108,13 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
         if len(listed) > 1:
             yield f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those that are copies."
     index = Listing(place).index
-    rows, indexed_records = index.read_listed(samples), index.read_records(samples)
-    for key, row in rows.items():
-        if (record := records.get(key[1])) is None:
+    indexed = index.read_records(samples)
+    for key, row in index.read_listed(samples).items():
+        if key[1] not in records:
             continue
-        expected = parse_record(record)
+        record = parse_record(records[key[1]])
         with suppress(DataError):
-            indexed = parse_record(indexed_records.get(key, b""))
-            if indexed == expected and row == make_listed_row(expected.row):
+            if parse_record(indexed.get(key, b"")) == record and row == make_listed_row(record.row):
                 continue
         yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
 
@@ -159,5 +151,5 @@ def _expected_rows(table: str, record_json: bytes) -> dict[int | None, Any]:
     """Return the rows that a table should have of a run, by CPU."""
     record = parse_record(record_json)
     rows = [record.row] if table == "runs" else record.cpus
-    listed = pa.Table.from_pylist(rows, schema.arrow_schema(table)).to_pylist()
-    return {row.get("cpu"): row for row in listed}
+    stored = pa.Table.from_pylist(rows, schema.arrow_schema(table))
+    return {row.get("cpu"): row for row in stored.to_pylist()}

@@ -1,45 +1,115 @@
-"""Write a table as one Parquet file with its checksums. The only writer of tables; `reading` reads them."""
+"""Write Parquet files with checksums: the rows of runs in `runs` and `cpus`, and imported summaries.
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+A local root's lock keeps each run to one row. `samples` writes the samples, and `reading` reads all tables.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from fleet.late import pq
+from fleet.errors import UsageError
+from fleet.late import pa, pq
 from fleet.store.checksums import seal_file
-from fleet.store.files import sync
+from fleet.store.files import draft_path, enter_folder, open_regular, storing, sync
+from fleet.store.gate import RunRecord, check_table
+from fleet.store.places import Place, parse_place, require_key
+from fleet.store.reading import TableFile, read_undamaged
+from fleet.store.schema import arrow_schema
+
+SUMMARIES = "summaries/*.parquet"  # one number a pair, written once, never mixed with runs
+_TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
 
 
-class TableWriter(AbstractContextManager["TableWriter"]):
-    """A new Parquet file, with its checksums and on the disk on exit. options: of pyarrow. Raises OSError.
+@contextmanager
+def open_writer(path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> Iterator[Any]:
+    """Yield pyarrow's writer of a new file, which then gets its checksums and is on the disk. Raises OSError.
 
     It has only Parquet's types, without an Arrow schema, so that every reader sees the same.
     """
-
-    def __init__(self, path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> None:
-        self._path, self._lasting = path, lasting
-        options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
-        self._file = pq.ParquetWriter(path, shape, **options)
-        self.describe(shape.metadata)
-
-    def write(self, table: Any, row_group: int | None = None) -> None:
-        """Add rows, in groups of `row_group`."""
-        self._file.write_table(table, row_group_size=row_group)
-
-    def describe(self, metadata: Mapping[Any, Any]) -> None:
-        """Add to the file's metadata."""
-        self._file.add_key_value_metadata(metadata)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finish the file, unless an error is being raised."""
-        self._file.close()
-        if kind is None:
-            seal_file(self._path)
-            if self._lasting:
-                sync(self._path)
+    options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
+    with pq.ParquetWriter(path, shape, **options) as writer:
+        writer.add_key_value_metadata(shape.metadata)
+        yield writer
+    seal_file(path)
+    if lasting:
+        sync(path)
 
 
 def write_table(path: Path, table: Any, row_group: int | None = None, **options: Any) -> None:
     """Write a table to a new file. Raises OSError."""
-    with TableWriter(path, table.schema, **options) as file:
-        file.write(table, row_group)
+    with open_writer(path, table.schema, **options) as writer:
+        writer.write_table(table, row_group)
+
+
+def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
+    """Add the rows of runs as one file per table; adding them again changes nothing. Raises OSError."""
+    with _lock_tables(place, exclusive=False):
+        for table in _TABLES if records else ():
+            _write_rows(place, table, records)
+
+
+def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
+    """Add the rows that a table lacks of runs whose session has ended. OSError, StoreError, and `read`'s."""
+    with _lock_tables(place, exclusive=True) as alone:
+        for table in _TABLES if alone else ():
+            files = place.files(f"{table}/*.parquet")
+            parts = read_undamaged(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
+            ids_present = {run_id for part in parts.values() for run_id in part.column("run_id").to_pylist()}
+            if missing := [read(run_id) for run_id in run_ids if run_id not in ids_present]:
+                _write_rows(place, table, missing)
+
+
+def file_name(run_ids: Collection[str]) -> str:
+    """Return the name, without suffix, of a file with the rows of these runs."""
+    ids = sorted(run_ids)
+    return ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
+
+
+def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
+    name = file_name([record.row["run_id"] for record in records])
+    listed = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
+    rows = pa.Table.from_pylist(listed, arrow_schema(table))
+    # Dictionaries would be larger than texts that differ in most rows; bounds only help among many rows.
+    bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False
+    with draft_path(place.state_dir, f"{name}-{table}") as path:
+        write_table(path, rows, max(len(rows), 1), use_dictionary=False, write_statistics=bounds)
+        place.put(path, f"{table}/{name}.parquet")
+
+
+@contextmanager
+def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
+    """Hold the lock on a root's tables; exclusive: without waiting. Yield whether it is held alone."""
+    with ExitStack() as held:
+        try:
+            state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))
+            lock = open_regular(state / "tables.lock", os.O_WRONLY | os.O_CREAT, 0o666)
+            held.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+            alone = True
+        except OSError:  # held by another, or no locks there
+            alone = False
+        yield alone
+
+
+def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
+    """Store rows (docs/tables.md) under `name`, a key; False if already stored. UsageError, StoreError."""
+    place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
+    with storing("store the summary", place):
+        place.check_reachable()
+        try:
+            table = pa.Table.from_pylist(list(rows), arrow_schema("summaries"))
+            check_table("summaries", table)
+        except (ValueError, OverflowError) as err:
+            raise UsageError(f"{name}: cannot be stored as a summary: {err}.") from err
+        with draft_path(place.state_dir, f"{name}-summary") as path:
+            write_table(path, table)
+            is_new = place.put(path, file)
+        stored = table if is_new else TableFile(place, file, "summaries").read()
+        stored, table = (rows.drop_columns(["imported_utc"]).to_pylist() for rows in (stored, table))
+        if stored != table:
+            raise UsageError(f"{place}: another summary {name!r} is stored already; change --name.")
+    return is_new

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import fleet
-from fleet.analysis import boundary
 from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, files, new_run_id, places, reading
 from fleet.store.rows import make_runs_row
-from fleet.store.runs import Listing
+from fleet.store.runs import Listing, skip_damaged_runs
 from tests import builders
 from tests.command import Done, Fleet
 
@@ -281,7 +280,7 @@ def test_only_a_damaged_file_costs_a_run_its_place(tmp_path: Path, error: type[E
         raise error("ours")
 
     with pytest.raises(error, match="ours"), warnings.catch_warnings(action="error"):
-        boundary.skip_damaged_runs(work)
+        skip_damaged_runs(work)()
 
 
 def test_each_damaged_run_is_left_out_and_named_once(tmp_path: Path) -> None:
@@ -295,7 +294,7 @@ def test_each_damaged_run_is_left_out_and_named_once(tmp_path: Path) -> None:
         return listed
 
     with pytest.warns(StoreWarning) as warned:
-        assert set(boundary.skip_damaged_runs(work)) == {*runs} - {*runs[1:3]}
+        assert set(skip_damaged_runs(work)()) == {*runs} - {*runs[1:3]}
     assert sorted(str(one.message) for one in warned) == sorted(
         f"{run_id} is damaged. It is left out." for run_id in runs[1:3]
     )
@@ -310,4 +309,4 @@ def test_where_no_run_is_left_the_damage_is_the_error(tmp_path: Path) -> None:
         raise DamagedFileError("it is damaged", run_id=run_id)
 
     with pytest.raises(DamagedFileError, match="it is damaged"):
-        boundary.skip_damaged_runs(work)
+        skip_damaged_runs(work)()

@@ -17,12 +17,13 @@ from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
 from fleet.store import Intent, Listing, Store, sessions
-from fleet.store.imports import write_summary
 from fleet.store.places import parse_place
 from fleet.store.verify import verify
+from fleet.store.writing import write_summary
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 from tests.store.test_counters import a_burst, a_run
+from tests.store.test_links import SUMMARY
 
 FLIPS = int(os.environ.get("FLEET_FLIPS", "100"))
 BURSTS = 40
@@ -120,9 +121,7 @@ def amendment(root: Path) -> Case:
 
 
 def summary(root: Path) -> Case:
-    given = {"summary": "board", "benchmark": "cas", "relation": "llc", "tool": "c2clat", "source": "a page"}
-    given["labels_json"] = "{}"
-    rows = [{**given, "ping_cpu": 0, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8} for pong in range(64)]
+    rows = [{**SUMMARY, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8} for pong in range(64)]
     write_summary(root, "board", rows)
     return Case(first(root, "summaries/*.parquet"), frames(lambda: load_imports(root)), root)
 
@@ -157,12 +156,8 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     with Store(root).reopen_journal(a_run().run_id) as journal:
         so_far = run_so_far.read_run(journal.parts())
         journal.refuse_after(so_far.lines)
-        return (
-            so_far.missing,
-            so_far.hello,
-            list(run_so_far.decode_bursts(journal.parts())),
-            [*so_far.notes, *so_far.failed],
-        )
+        bursts = list(run_so_far.decode_bursts(journal.parts()))
+        return so_far.missing, so_far.hello, bursts, [*so_far.notes, *so_far.failed]
 
 
 def run_json(root: Path) -> Case:
@@ -176,9 +171,8 @@ def note(root: Path) -> Case:
     store = Store(root)
     with store.hold_session(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
         pass
-    return Case(
-        first(root, ".fleet/journal/*.json"), frames(lambda: pd.DataFrame([str(store.read_intents())]))
-    )
+    file = first(root, ".fleet/journal/*.json")
+    return Case(file, frames(lambda: pd.DataFrame([str(store.read_intents())])))
 
 
 CASES: dict[str, Callable[[Path], Case]] = {

@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from itertools import chain
@@ -13,7 +11,8 @@ from fleet.errors import LockedError, StoreError
 from fleet.model import RequestedOptions
 from fleet.store import Intent, Listing, Store
 from fleet.store import journal as journal_module
-from tests import builders, needs
+from tests import builders
+from tests.hosts.odd import small_disk
 
 
 @pytest.fixture
@@ -133,24 +132,14 @@ def test_a_closed_journal_takes_nothing(store: Store) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with room for 256 KiB."""
-    needs.root()
-    mount = needs.program("mount", "mount")
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], capture_output=True, check=False
-    )
-    if done.returncode:
-        needs.missing(f"may not mount: {done.stderr.decode()}")
-    yield place
-    subprocess.run([needs.program("umount", "mount"), "-l", place], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "256k") as folder:
+        yield folder
 
 
-def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) -> None:
+def test_a_full_disk_is_an_error_and_keeps_every_whole_line(disk: Path) -> None:
     line, kept = b"y" * 10_000, 0
-    with Store(small_disk).new_journal(builders.a_run()) as journal:
+    with Store(disk).new_journal(builders.a_run()) as journal:
         with pytest.raises(StoreError, match=r"No space left on device.*kept in the journal"):
             while True:
                 journal.append(line)
@@ -160,48 +149,23 @@ def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) ->
     assert len(list(chain.from_iterable(journal.parts()))) == kept
 
 
-def test_only_what_is_there_is_said_to_be_kept(small_disk: Path) -> None:
-    with Store(small_disk).new_journal(builders.a_run()) as journal:
-        (small_disk / "ballast").write_bytes(bytes(100_000))
+def test_only_what_is_there_is_said_to_be_kept(disk: Path) -> None:
+    with Store(disk).new_journal(builders.a_run()) as journal:
+        (disk / "ballast").write_bytes(bytes(100_000))
         with pytest.raises(StoreError, match="No space left on device") as full:
             journal.append(b"y" * 500_000)
     assert "kept in the journal" not in str(full.value)
 
 
-def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) -> None:
-    store, run = Store(small_disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
+def test_a_disk_that_fills_while_publishing_keeps_the_journal(disk: Path) -> None:
+    store, run = Store(disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
     with pytest.raises(StoreError, match="No space left on device"):
         store.publish(run, builders.bursts_of(run, samples=100))
     assert list(chain.from_iterable(journal.parts())) == [b"arrived"]
-    assert list(small_disk.rglob("*.parquet")) == []
+    assert list(disk.rglob("*.parquet")) == []
     assert [left.state for left in Listing(store.place).list_with_unfinished()] == ["unfinished"]
-
-
-@pytest.mark.long
-def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path: Path) -> None:
-    """As on a full disk, but without root: the kernel takes part of a line, then refuses."""
-    program = f"""
-import resource, signal
-from pathlib import Path
-from fleet.errors import LockedError, StoreError
-from fleet.model import RequestedOptions
-from fleet.store import Intent, Store
-from tests import builders
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Store(Path({str(tmp_path)!r})).new_journal(builders.a_run()) as journal:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (45, 45))
-    try:
-        for _ in range(9):
-            journal.append(b"123456789")
-    except StoreError as err:
-        print(err)
-    print([line for part in journal.parts() for line in part])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "File too large" in done.stdout
-    assert str([b"123456789"] * 2) in done.stdout
 
 
 @pytest.mark.parametrize("spoilt", ["file", "journal"])

@@ -14,6 +14,7 @@ import pytest
 
 from fleet.store import Store
 from fleet.store.places import parse_place
+from fleet.store.runs import list_unfinished
 from fleet.store.verify import verify
 from tests.command import ROOT
 
@@ -29,6 +30,7 @@ root = Store(sys.argv[1])
 for number in count():
     run = replace(a_run(run_id=f"r{sys.argv[2]}-{number:05}"), session_id=sys.argv[2])
     with root.new_journal(run):
+        print("begun", run.run_id, flush=True)
         root.publish(run, bursts_of(run), batch=True)
     print("published", run.run_id, flush=True)
     root.label([run.run_id], {"number": sys.argv[2]})
@@ -59,13 +61,15 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
             text=True,
         )
         assert process.stdout is not None
-        lines = [process.stdout.readline()]
+        lines = [process.stdout.readline() for _ in ("begun", "published")]
         time.sleep(chance.uniform(0, 0.3))
         process.kill()
         for line in lines + process.stdout.readlines():
             what, run_id = line.split()
             reported[what].add(run_id)
         process.wait()
+        stored = {run.run_id for run in store.list_runs(withdrawn=True) + list_unfinished(store.place)}
+        assert reported["begun"] <= stored
         store.complete_tables(f"s{kill}")  # as `fleet resume` of the session does
     stop.set()
     reader.join()

@@ -12,7 +12,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.log import SessionLog, prune_logs
 from fleet.store import Intent, Store
-from fleet.store.imports import write_summary
+from fleet.store.writing import write_summary
 from tests import builders
 
 SESSION = "s20260102T030400Z-00000001"
@@ -94,14 +94,8 @@ def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
     tmp_path: Path, name: str
 ) -> None:
     root, victim = tmp_path / "results", tmp_path / "victim"
-    for file in (
-        "stream.jsonl",
-        f"journal/{RUN}/stream.jsonl",
-        f"{RUN}/run.json",
-        f"{SESSION}.json",
-        f"{OLD}/a.log",
-        f"{RUN}-old/x",
-    ):
+    files = ("stream.jsonl", f"journal/{RUN}/stream.jsonl", f"{RUN}/run.json", f"{SESSION}.json")
+    for file in (*files, f"{OLD}/a.log", f"{RUN}-old/x"):
         (victim / file).parent.mkdir(parents=True, exist_ok=True)
         (victim / file).write_text("precious")
     for path in (victim / f"{OLD}/a.log", victim / OLD):
@@ -140,7 +134,4 @@ def test_the_root_itself_may_be_a_link_and_a_link_below_it_is_named(tmp_path: Pa
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in folder.rglob("*")
-    }
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

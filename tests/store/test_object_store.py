@@ -138,14 +138,14 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
         uploading = threading.Thread(target=upload, daemon=True)
         uploading.start()
         wait_for(proxy._frozen.is_set)
-        assert not direct.exists(name)
+        assert direct.stamp(name) is None
         proxy.faults = Faults(hang_up=True)
         server.stop()
         proxy.cut()
         uploading.join(60)
     assert errors
     server.start()
-    assert not direct.exists(name)
+    assert direct.stamp(name) is None
     assert draft.read_bytes() == content
     assert direct.put(draft, name)
     with direct.filesystem.open_input_file(direct.path(name)) as whole:
@@ -190,10 +190,10 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
     assert len(stored(store)) == 3 * 14
 
 
-@pytest.mark.parametrize(
-    ("spoilt", "words"),
-    [("bucket", "no bucket 'nowhere'"), ("secret", "AWS_PROFILE"), ("server", "NETWORK_CONNECTION")],
-)
+UNUSABLE = {"bucket": "no bucket 'nowhere'", "secret": "AWS_PROFILE", "server": "NETWORK_CONNECTION"}
+
+
+@pytest.mark.parametrize(("spoilt", "words"), UNUSABLE.items())
 def test_a_store_that_cannot_be_used_is_said_before_anything_is_measured(
     spoilt: str, words: str, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fleet.analysis.reduce import load_pairs, load_samples, pair_medians
 from fleet.model import Parameters
 from fleet.store import Store, schema
+from fleet.store.gate import parse_record
 from fleet.store.places import parse_place
 from fleet.store.rows import RECORD, unpack_record
 from fleet.store.verify import verify
@@ -31,9 +32,8 @@ AT_POINT = {
 
 
 def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
-    Store(tmp_path).publish(
-        builders.a_run(), [builders.a_burst(**AT_POINT), builders.a_burst(), builders.a_burst(pong_cpu=2)]
-    )
+    bursts = [builders.a_burst(**AT_POINT), builders.a_burst(), builders.a_burst(pong_cpu=2)]
+    Store(tmp_path).publish(builders.a_run(), bursts)
     frame = pd.read_parquet(tmp_path / "samples")
     plain, row = frame[frame["point"].isna()], frame[frame["point"].notna()].iloc[0]
 
@@ -85,7 +85,8 @@ def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):
         root = tmp_path / str(number)
         path = Store(root).publish(builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})])
-        digests.add(unpack_record(pq.read_metadata(root / path).metadata[RECORD]).row["content_sha256"])
+        record = parse_record(unpack_record(pq.read_metadata(root / path).metadata[RECORD]))
+        digests.add(record.row["content_sha256"])
         assert verify(parse_place(root)).problems == ()
     assert len(digests) == 4
 

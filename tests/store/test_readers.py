@@ -14,10 +14,11 @@ import pytest
 
 from fleet.model import Host, Parameters
 from fleet.store import Store, new_run_id, schema
-from fleet.store.imports import write_summary
 from fleet.store.rows import require_hello
+from fleet.store.writing import write_summary
 from tests import builders, needs
 from tests.spark import prepare_spark
+from tests.store.test_links import SUMMARY
 
 TABLES = ("samples", "runs", "cpus", "counters", "summaries")
 Rows = list[dict[str, Any]]
@@ -47,17 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish("true", "aarch64", builders.a_burst(steal_ppm=(0, 7), core_mhz=(2000, 3000)))
     publish("7", "riscv64", builders.a_burst(**chase, **point), benchmark="chase")
     publish("counted", "s390x", builders.a_burst(counters=(((1, 2, 3),), (None,))), counters=("cycles",))
-    summary = dict.fromkeys(column.name for column in schema.TABLES["summaries"])
-    numbers = {"ping_cpu": 0, "pong_cpu": 1, "latency_ns": 50.5}
-    words = {
-        "summary": "t",
-        "benchmark": "cas",
-        "relation": "llc",
-        "tool": "t",
-        "source": "a page",
-        "labels_json": "{}",
-    }
-    write_summary(root, "t", [summary | numbers | words])
+    write_summary(root, "board", [SUMMARY])
     return root
 
 
@@ -79,11 +70,7 @@ def with_duckdb(folder: Path) -> Rows:
     return duckdb.sql(f"from '{folder}/**/*.parquet'").to_arrow_table().to_pylist()
 
 
-READERS = [
-    with_pyarrow,
-    pytest.param(with_polars, marks=pytest.mark.slow),
-    pytest.param(with_duckdb, marks=pytest.mark.slow),
-]
+READERS = [with_pyarrow, *(pytest.param(read, marks=pytest.mark.slow) for read in (with_polars, with_duckdb))]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -132,10 +119,8 @@ def check(rows: Rows, root: Path, table: str) -> None:
     usual = with_pandas(root / table)
     assert {*rows[0]} == {*usual[0]} == {column.name for column in schema.TABLES[table]}
     assert sorted(map(as_text, rows)) == sorted(map(as_text, usual))
-    assert (
-        len(rows)
-        == {"samples": 28 * 3 * 2 + 9 + 3, "runs": 6, "cpus": 48, "counters": 1, "summaries": 1}[table]
-    )
+    counts = {"samples": 28 * 3 * 2 + 9 + 3, "runs": 6, "cpus": 48, "counters": 1, "summaries": 1}
+    assert len(rows) == counts[table]
 
 
 def as_text(row: dict[str, Any]) -> str:

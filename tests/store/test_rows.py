@@ -14,25 +14,15 @@ import pytest
 from fleet.errors import StoreError
 from fleet.model import End, Failed, Host, Load, Run, RunState
 from fleet.store import Listing, Store
-from fleet.store.rows import (
-    Contents,
-    RunRecord,
-    make_cpus_rows,
-    make_runs_row,
-    pack_record,
-    require_hello,
-    to_json,
-    unpack_record,
-)
+from fleet.store.gate import RunRecord, parse_record
+from fleet.store.rows import make_cpus_rows, make_runs_row, pack_record, to_json, unpack_record
 from fleet.store.runs import list_unfinished
 from tests import builders
 
-CONTENTS = Contents(7, 70, 2, "5ha")
-
 
 def with_raw(run: Run, **raw: Any) -> Run:
-    hello = require_hello(run)
-    return replace(run, hello=replace(hello, raw=MappingProxyType({**hello.raw, **raw})))
+    assert run.hello
+    return replace(run, hello=replace(run.hello, raw=MappingProxyType({**run.hello.raw, **raw})))
 
 
 def test_the_row_of_a_run_holds_what_was_counted_asked_and_found() -> None:
@@ -46,7 +36,7 @@ def test_the_row_of_a_run_holds_what_was_counted_asked_and_found() -> None:
         labels=MappingProxyType({"kernel": "7.0"}),
         load_after=Load(2.5, 3, 60.0, 17),
     )
-    row = make_runs_row(run, CONTENTS)
+    row = make_runs_row(run, builders.CONTENTS)
     assert (row["bursts"], row["samples"], row["flagged_bursts"], row["content_sha256"]) == (7, 70, 2, "5ha")
     assert (row["failed_bursts"], row["converged"], row["unconverged"]) == (1, 3, 4)
     assert (row["state"], row["cpus_measured"], row["pairs"]) == ("partial", 8, 28)
@@ -59,20 +49,20 @@ def test_the_row_of_a_run_holds_what_was_counted_asked_and_found() -> None:
 
 
 def test_a_run_that_did_not_end_has_no_end_in_its_row() -> None:
-    row = make_runs_row(replace(builders.a_run(), ended_utc=None, end=None), CONTENTS)
+    row = make_runs_row(replace(builders.a_run(), ended_utc=None, end=None), builders.CONTENTS)
     assert (row["ended_utc"], row["converged"], row["unconverged"]) == (None, None, None)
 
 
 def test_the_compiler_has_the_name_that_the_agent_gives_it() -> None:
     run = with_raw(builders.a_run(), compiler="gcc 12.2.0", cflags="-O1")
-    row = make_runs_row(run, CONTENTS)
+    row = make_runs_row(run, builders.CONTENTS)
     assert (row["agent_compiler"], row["agent_cflags"]) == ("gcc 12.2.0", "-O1")
 
 
 def test_a_note_of_the_facts_is_not_repeated_by_the_run() -> None:
     run = builders.a_run()
     run = replace(run, facts=replace(run.facts, notes=("one", "two")), notes=("two", "three"))
-    assert make_runs_row(run, CONTENTS)["notes"] == ["one", "two", "three"]
+    assert make_runs_row(run, builders.CONTENTS)["notes"] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +79,7 @@ def test_a_note_of_the_facts_is_not_repeated_by_the_run() -> None:
 )
 def test_benchmarks_are_those_of_the_hello_or_those_asked_for(plan: object, expected: list[str]) -> None:
     run = with_raw(builders.a_run(benchmarks=("readwrite",)), plan=plan)
-    assert make_runs_row(run, CONTENTS)["benchmarks"] == expected
+    assert make_runs_row(run, builders.CONTENTS)["benchmarks"] == expected
 
 
 def test_the_values_of_environment_variables_never_become_json() -> None:
@@ -103,7 +93,7 @@ def test_the_values_of_environment_variables_never_become_json() -> None:
 
 def test_each_cpu_has_a_row_that_says_whether_it_was_measured() -> None:
     run = builders.a_run(builders.small_desktop())
-    run = replace(run, hello=replace(require_hello(run), cpus=(0, 3)))
+    run = replace(run, hello=replace(run.hello, cpus=(0, 3)))  # type: ignore[type-var]
     rows = make_cpus_rows(run)
     assert [row["cpu"] for row in rows if row["measured"]] == [0, 3]
     assert len(rows) == 8
@@ -112,7 +102,7 @@ def test_each_cpu_has_a_row_that_says_whether_it_was_measured() -> None:
 
 def test_a_run_without_hello_has_no_row() -> None:
     with pytest.raises(StoreError, match="has no hello from the agent: nothing to publish"):
-        make_runs_row(replace(builders.a_run(), hello=None), CONTENTS)
+        make_runs_row(replace(builders.a_run(), hello=None), builders.CONTENTS)
 
 
 def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_path: Path) -> None:
@@ -128,18 +118,17 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_pa
     for file, data in copy.items():
         (again / file).write_bytes(data)
     assert [summary.run_id for summary in list_unfinished(store.place)] == [other.run_id]
-    assert [str(summary.state) for summary in Listing(store.place).list_with_unfinished()].count(
-        "unfinished"
-    ) == 1
+    states = [summary.state for summary in Listing(store.place).list_with_unfinished()]
+    assert states.count(RunState.UNFINISHED) == 1
     (tmp_path / name).unlink()
     assert {summary.run_id for summary in list_unfinished(store.place)} == {run.run_id, other.run_id}
 
 
 def test_a_record_is_read_back_and_is_json_in_a_plain_zstd_frame() -> None:
     run = builders.a_run()
-    record = RunRecord(make_runs_row(run, CONTENTS), make_cpus_rows(run))
+    record = RunRecord(make_runs_row(run, builders.CONTENTS), make_cpus_rows(run))
     text = pack_record(record).encode()
-    assert unpack_record(text) == record
+    assert parse_record(unpack_record(text)) == record
     frame = base64.b64decode(text)
     plain = json.load(pa.CompressedInputStream(pa.BufferReader(frame), "zstd"))
     assert plain["run"]["host_id"] == run.host.host_id
@@ -152,5 +141,5 @@ def test_a_record_is_read_back_and_is_json_in_a_plain_zstd_frame() -> None:
 def test_the_agents_a_host_keeps_are_no_part_of_its_run() -> None:
     run = builders.a_run()
     answer = "@ workdir\nchosen /home/fleet\nfleet-agent-1-2\n@ hashes\n12  /home/fleet-agent-1-2\n@ end"
-    stored = make_runs_row(replace(run, facts=replace(run.facts, probe=answer)), CONTENTS)["probe"]
+    stored = make_runs_row(replace(run, facts=replace(run.facts, probe=answer)), builders.CONTENTS)["probe"]
     assert stored == "@ workdir\nchosen /home/fleet\n@ hashes\n@ end"

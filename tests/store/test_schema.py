@@ -8,8 +8,9 @@ import pytest
 
 from fleet.analysis.reduce import load_pairs, load_samples
 from fleet.store import Store, schema
-from fleet.store.imports import write_summary
+from fleet.store.gate import parse_record
 from fleet.store.rows import RECORD, make_cpus_rows, require_hello, unpack_record
+from fleet.store.writing import write_summary
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -95,7 +96,7 @@ def test_ticks_are_stored_byte_by_byte_and_compressed(tmp_path: Path) -> None:
 def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
     run = builders.a_run()
     file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
-    record = unpack_record(file.metadata.metadata[RECORD])
+    record = parse_record(unpack_record(file.metadata.metadata[RECORD]))
 
     assert record.row["cpu_model"] == "Model T"
     assert record.row["ticks_per_second"] == builders.TICKS_PER_SECOND

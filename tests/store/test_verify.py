@@ -9,9 +9,9 @@ from fleet.analysis import load_pairs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, samples
 from fleet.store.checksums import seal_file
-from fleet.store.imports import write_summary
 from fleet.store.places import parse_place
 from fleet.store.verify import verify
+from fleet.store.writing import write_summary
 from tests import builders, simulated
 from tests.command import Done, Fleet
 from tests.store.test_links import SUMMARY
@@ -86,11 +86,8 @@ def test_a_file_to_give_away_is_verified(root: Path, fleet_here: Callable[..., D
     spoil(run, at=500)
     (runs,) = (root / "runs").iterdir()
     (text := root / "text.parquet").write_text("CPU,0,1\n")
-    for file, why in (
-        (run, "damaged"),
-        (runs, "a file of runs, not a run or a summary"),
-        (text, "text.parquet"),
-    ):
+    about_runs = "a file of runs, not a run or a summary"
+    for file, why in ((run, "damaged"), (runs, about_runs), (text, "text.parquet")):
         done = fleet_here("verify", str(file))
         assert (done.exit_code, why in done.stdout) == (StoreError.exit_code, True), done.stdout
 

@@ -17,9 +17,9 @@ from fleet.model import RunState
 from fleet.plan.benchmark_names import describe_missing, select_kinds
 from fleet.plan.kinds import parse_age
 from fleet.store import Failure, Listing, RunSummary, Store
-from fleet.store.imports import FILES
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
+from fleet.store.writing import SUMMARIES
 from fleet.text import one_line, suggest_similar
 
 ALL = "all"
@@ -199,7 +199,7 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
 def _describe_empty_root(place: Place) -> str:
     if Listing(place).all_runs:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
-    if place.files(FILES):
+    if place.files(SUMMARIES):
         return (
             f"{place}: holds summaries, but no runs. `fleet runs --summaries` lists them; `fleet show "
             "summary:NAME` shows one."

@@ -30,10 +30,10 @@ from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Store
 from fleet.store.files import storing
-from fleet.store.imports import FILES, write_summary
 from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import TableFile, read_files
 from fleet.store.runs import Root, open_listing
+from fleet.store.writing import SUMMARIES, write_summary
 from fleet.text import format_count, printable, suggest_similar
 
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
@@ -49,7 +49,7 @@ def load_imports(root: Root) -> pd.DataFrame:
     """Load the imported summaries, a row per pair (docs/tables.md); a StoreWarning names a file left out."""
     place = open_listing(root).place
     with storing("read the summaries", place):
-        names = place.files(FILES)
+        names = place.files(SUMMARIES)
     return _read_summaries(place, names, skip_damaged=True)
 
 
@@ -78,7 +78,7 @@ def require_free_name(name: str) -> None:
         require_key(name, "summary")
     except StoreError as err:
         raise UsageError(f"--name: {err}") from err
-    if _SHIPPED.exists(f"{name}.parquet"):
+    if _SHIPPED.stamp(f"{name}.parquet"):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
 
 
@@ -86,7 +86,7 @@ def list_names(root: Root) -> dict[str, tuple[Place, str]]:
     """Return the place and the file of each summary, imported or shipped, by name."""
     place = open_listing(root).place
     with storing("read the summaries", place):
-        files_by_place = [(_SHIPPED, _SHIPPED.files("*.parquet")), (place, place.files(FILES))]
+        files_by_place = [(_SHIPPED, _SHIPPED.files("*.parquet")), (place, place.files(SUMMARIES))]
     return {Path(file).stem: (where, file) for where, files in files_by_place for file in files}
 
 

@@ -21,11 +21,10 @@ from fleet.model import SHIPPED, Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
-from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, read_table_name
 from fleet.store.runs import Root, open_listing
-from fleet.store.writing import write_table
+from fleet.store.writing import write_summary, write_table
 from fleet.text import format_count
 
 SUFFIXES = (".parquet", ".zip")

@@ -16,9 +16,10 @@ from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
 from fleet.plan.benchmark_names import ALL, describe_missing, parse_benchmark_names
+from fleet.store.gate import RunRecord
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
-from fleet.store.rows import RunRecord, to_json
+from fleet.store.rows import to_json
 from fleet.store.runs import Root, RunSummary, open_listing
 from fleet.store.schema import arrow_schema
 
