@@ -11,17 +11,9 @@ from typing import Any
 from tests import needs
 
 _ALONE = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-extensions",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-default-apps"),
+    *("--disable-extensions", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"),
     "--enable-logging=stderr",
 )
 DESK = (1280, 900)

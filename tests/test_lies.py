@@ -184,8 +184,7 @@ def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
         inner.update(changes)
         kind = next(kind for kind in said[0]["plan"]["benchmarks"] if kind["benchmark"] == benchmark)
         kind["points"] = [burst["point"] if point == old else point for point in kind["points"]]
-    lines = [json.dumps(record, separators=(",", ":")).encode() for record in said]
-    assert words in (lies.publish(tmp_path, lines, 0) or "")
+    assert words in (lies.publish(tmp_path, list(map(lies.line, said)), 0) or "")
 
 
 @pytest.mark.parametrize(
@@ -377,9 +376,7 @@ def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataO
     key = data.draw(st.sampled_from([name for name in said[at] if name != "record"]))
     said[at][key] = data.draw(JSON)
     bursts: list[Burst] = []
-    run_so_far.read_run(
-        [[json.dumps(record, separators=(",", ":")).encode() for record in said]], bursts.append
-    )
+    run_so_far.read_run([map(lies.line, said)], bursts.append)
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)

@@ -2,7 +2,7 @@
 
 Three kinds of helper, to be combined. Folders of programs stand in for a host's PATH. Options go to
 `make_hosts(options=...)` and decide how a loopback sshd runs every command. Disks are folders to be
-named as `workdir`; they and `cpuset` need root.
+named as `workdir`; they need root.
 """
 
 import shutil
@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,7 @@ from tests.processes import until_we_end
 COMPILERS = ("cc", "gcc", "clang")
 _COMPILER_LIKE = (
     *COMPILERS,
-    "*-gcc*",
-    "*-clang*",
-    "gcc-*",
-    "clang-*",
-    "[ct]cc",
-    "c[89]9*",
-    "zig*",
-    "as",
-    "ld*",
+    *("*-gcc*", "*-clang*", "gcc-*", "clang-*", "[ct]cc", "c[89]9*", "zig*", "as", "ld*"),
 )
 
 FAILING_COMPILER = """\
@@ -121,7 +114,7 @@ def only_cpus(cpus: str) -> Options:
 
 
 def join_group(group: Path) -> Options:
-    """Commands run in the control group `group`, for instance a `cpuset`."""
+    """Commands run in the control group `group`."""
     return _force_command(f'echo $$ >{group}/cgroup.procs && exec sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
@@ -129,55 +122,30 @@ def _force_command(command: str) -> Options:
     return (f"ForceCommand {command}",)
 
 
-# Disks, and a fence around CPUs
+# Disks, control groups and pods
 
 
 @contextmanager
-def small_disk(folder: Path, size: str = "64k") -> Iterator[Path]:
-    """Make `folder` a disk of its own that holds `size` bytes ("64k", "1m"); it ends with the block."""
-    with _tmpfs(folder, f"size={size}"):
-        yield folder
-
-
-@contextmanager
-def noexec_disk(folder: Path) -> Iterator[Path]:
-    """Make `folder` a disk from which nothing can be executed."""
-    with _tmpfs(folder, "size=16m,noexec"):
-        yield folder
-
-
-@contextmanager
-def read_only_disk(folder: Path) -> Iterator[Path]:
-    """Make `folder` an empty disk that cannot be written, not even by root."""
-    with _tmpfs(folder, "size=64k,ro"):
-        yield folder
-
-
-@contextmanager
-def cpuset(name: str, cpus: str) -> Iterator[Path]:
-    """Make a control group whose members can use `cpus` only, whatever affinity they ask for.
-
-    Skips where the kernel or a container keeps us from making one: no package brings that.
-    """
+def mount_disk(folder: Path, options: str) -> Iterator[Path]:
+    """Make `folder` a disk of its own with these options of mount; it ends with the block."""
     needs.root()
-    parent = Path("/sys/fs/cgroup/cpuset")
-    if not (parent / "cpuset.cpus").is_file():
-        pytest.skip("no cpuset control groups (version 1) that could be written here")
-    group = parent / name
-    group.mkdir()
+    mount = needs.program("mount", "mount")
+    folder.mkdir(exist_ok=True)
+    subprocess.run([mount, "-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", folder], check=True)
     try:
-        (group / "cpuset.mems").write_text((parent / "cpuset.mems").read_text())
-        (group / "cpuset.cpus").write_text(cpus)
-        yield group
+        yield folder
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            (parent / "cgroup.procs").write_text(pid)
-        group.rmdir()
+        subprocess.run([shutil.which("umount") or "umount", "--lazy", folder], check=True)
+
+
+small_disk = partial(mount_disk, options="size=64k")
+noexec_disk = partial(mount_disk, options="size=16m,noexec")
+read_only_disk = partial(mount_disk, options="size=64k,ro")
 
 
 @contextmanager
 def limited_group(name: str, limit: str, controller: str = "memory") -> Iterator[Path]:
-    """A control group below one with a limit, of bytes or of µs a period; skips where none can be made."""
+    """Make a control group below one with a limit, in bytes or µs a period; skip where none can be made."""
     needs.root()
     v1, v2 = {"memory": ("limit_in_bytes", "max"), "cpu": ("cfs_quota_us", "max")}[controller]
     parent, file = Path("/sys/fs/cgroup", controller), f"{controller}.{v1}"
@@ -228,15 +196,3 @@ def pod(root: Path) -> Iterator[int]:
             yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
         finally:
             process.kill()
-
-
-@contextmanager
-def _tmpfs(folder: Path, options: str) -> Iterator[None]:
-    needs.root()
-    mount = needs.program("mount", "mount")
-    folder.mkdir(exist_ok=True)
-    subprocess.run([mount, "-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", folder], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([shutil.which("umount") or "umount", "--lazy", folder], check=True)

@@ -11,7 +11,6 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 _CHUNK_BYTES = 16 << 10
@@ -82,9 +81,7 @@ class FaultProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _spawn(self, work: object, *arguments: object) -> None:

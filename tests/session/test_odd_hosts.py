@@ -176,7 +176,7 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
 ) -> None:
     know(known_hosts, ssh_host)
     fleet.hosts(ssh_host.entry(name="board", build=BuildPlace.CONTROLLER))
-    with odd.small_disk(tmp_path / "results", "256k") as results:
+    with odd.mount_disk(tmp_path / "results", "size=256k") as results:
         done = fleet("run", "-b", "clock", "--rounds", "2000", "-q", "--json", "-r", str(results))
         code, stage, message = only(done)
         assert (code, stage) == (11, "store"), message

@@ -21,37 +21,9 @@ HOME = "/data/home/qnxuser"
 UNAME = "QNX standin 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"
 # As linked in a published QNX 8.0 image, so far as Debian's toybox has them.
 TOYBOX = (
-    *(
-        "cat",
-        "chmod",
-        "cksum",
-        "crc32",
-        "md5sum",
-        "sha1sum",
-        "base64",
-        "od",
-        "xxd",
-        "cp",
-        "mv",
-        "rm",
-        "mkdir",
-    ),
-    *(
-        "rmdir",
-        "mktemp",
-        "sed",
-        "grep",
-        "find",
-        "sort",
-        "tr",
-        "wc",
-        "head",
-        "tail",
-        "tee",
-        "nohup",
-        "timeout",
-    ),
-    *("xargs", "stat", "ls", "ln", "id", "dd", "sleep"),
+    *("cat", "chmod", "cksum", "crc32", "md5sum", "sha1sum", "base64", "od", "xxd", "cp", "mv", "rm"),
+    *("mkdir", "rmdir", "mktemp", "sed", "grep", "find", "sort", "tr", "wc", "head", "tail", "tee"),
+    *("nohup", "timeout", "xargs", "stat", "ls", "ln", "id", "dd", "sleep"),
 )
 LEAST_TOYBOX = ("cat", "chmod", "dd", "echo", "grep", "ln", "ls", "rm")
 SCRIPTS = {

@@ -5,7 +5,6 @@ package source, another architecture) downloads, the files are unpacked without 
 and `mke2fs -d` makes a disk of them. Neighbour: `qemu.py` boots the result.
 """
 
-import fcntl
 import gzip
 import hashlib
 import lzma
@@ -14,13 +13,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests import needs
+from tests.hosts.sshd import keygen
 from tests.hosts.vm.machines import Machine
+from tests.shared import hold_lock
 
 USER = "fleet"
 PACKAGES = (
@@ -55,32 +56,12 @@ _INITTAB = "::once:/sbin/boot\n"
 class Image:
     """A machine ready to boot: files in one folder, made once and never changed.
 
-    `packages` lists what went in, one `name_version_arch.deb` a line.
+    folder: holds kernel, initramfs, disk; user_key, which logs in as USER; packages, which lists what went
+    in, one `name_version_arch.deb` a line.
     """
 
     machine: Machine
     folder: Path
-
-    @property
-    def kernel(self) -> Path:
-        return self.folder / "kernel"
-
-    @property
-    def initramfs(self) -> Path:
-        return self.folder / "initramfs"
-
-    @property
-    def disk(self) -> Path:
-        return self.folder / "disk"
-
-    @property
-    def packages(self) -> Path:
-        return self.folder / "packages"
-
-    @property
-    def user_key(self) -> Path:
-        """The private key that logs in as USER."""
-        return self.folder / "user_key"
 
     @property
     def host_key(self) -> str:
@@ -99,7 +80,7 @@ def image(machine: Machine) -> Image:
     cache.mkdir(parents=True, exist_ok=True)
     sources = _package_source()
     folder = cache / f"{machine.debian_arch}-{_recipe_digest(sources)}"
-    with _hold_lock(cache / f"{machine.debian_arch}.lock"):
+    with hold_lock(cache / f"{machine.debian_arch}.lock"):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
                 _build(machine, sources, Path(scratch)).rename(folder)
@@ -108,10 +89,10 @@ def image(machine: Machine) -> Image:
 
 def _build(machine: Machine, sources: Path, scratch: Path) -> Path:
     """Make the image's folder inside `scratch` and return it."""
-    image = Image(machine, scratch / "image")
-    image.folder.mkdir()
+    image = scratch / "image"
+    image.mkdir()
     packages = _download(machine, sources, scratch / "apt")
-    image.packages.write_text("".join(f"{package.name}\n" for package in packages))
+    (image / "packages").write_text("".join(f"{package.name}\n" for package in packages))
     kernel_package = next(package for package in packages if package.name.startswith("linux-image"))
     system, kernel = scratch / "system", scratch / "kernel-package"
     for name in ("bin", "sbin", "lib", "lib64"):
@@ -119,12 +100,13 @@ def _build(machine: Machine, sources: Path, scratch: Path) -> Path:
         (system / name).symlink_to(f"usr/{name}")
     for package in packages:
         _unpack(package, kernel if package == kernel_package else system)
-    _make_keys(image.folder)
-    _configure(system, image.folder)
-    shutil.copy(next(kernel.glob("boot/vmlinu[xz]-*")), image.kernel)
-    image.initramfs.write_bytes(_initramfs(machine, kernel, system / "bin/busybox"))
-    _make_disk(system, image.disk)
-    return image.folder
+    for name in ("host_key", "user_key"):
+        keygen(image / name)
+    _configure(system, image)
+    shutil.copy(next(kernel.glob("boot/vmlinu[xz]-*")), image / "kernel")
+    (image / "initramfs").write_bytes(_initramfs(machine, kernel, system / "bin/busybox"))
+    _make_disk(system, image / "disk")
+    return image
 
 
 def _package_source() -> Path:
@@ -172,12 +154,6 @@ def _unpack(package: Path, folder: Path) -> None:
     with tar.open("wb") as out:
         subprocess.run(["dpkg-deb", "--fsys-tarfile", package], stdout=out, check=True)
     _call(["tar", "-x", "--keep-directory-symlink", "--no-same-owner", "-f", str(tar), "-C", str(folder)])
-
-
-def _make_keys(folder: Path) -> None:
-    for name in ("host_key", "user_key"):
-        keygen = needs.program("ssh-keygen", "openssh-client")
-        _call([keygen, "-q", "-t", "ed25519", "-N", "", "-C", "fleet-tests", "-f", str(folder / name)])
 
 
 def _configure(system: Path, keys: Path) -> None:
@@ -252,14 +228,6 @@ def _recipe_digest(sources: Path) -> str:
     for name in _RECIPE:
         digest.update((_HERE / name).read_bytes())
     return digest.hexdigest()[:16]
-
-
-@contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
-    """Let one process at a time in; the lock goes with the process that holds it."""
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _call(command: list[str], cwd: Path | None = None) -> str:

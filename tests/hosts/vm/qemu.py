@@ -7,11 +7,11 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fleet.model import Host
 from tests import needs
+from tests.hosts.sshd import free_port
 from tests.hosts.vm.image import USER, Image
 from tests.processes import until_we_end
 
@@ -39,7 +39,7 @@ class Vm:
     @property
     def client_key(self) -> Path:
         """The private key that logs in."""
-        return self.image.user_key
+        return self.image.folder / "user_key"
 
     @property
     def known_hosts_line(self) -> str:
@@ -62,7 +62,7 @@ class Vm:
 
         cpu: for qemu's `-cpu`; cortex-a72 has no LSE, cortex-a76 and max have. extra: more for qemu.
         """
-        self.port = _free_port()
+        self.port = free_port(self.address)
         life_limit = [needs.program("timeout", "coreutils"), "-k", "5", str(_LIFE_LIMIT_S)]  # passes TERM on
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
@@ -96,16 +96,16 @@ class Vm:
             self._process = None
 
     def _qemu(self, cpu: str, smp: int) -> list[str]:
-        machine, image = self.image.machine, self.image
+        machine, folder = self.image.machine, self.image.folder
         forward = f"hostfwd=tcp:{self.address}:{self.port}-:22"
         return [
             *(needs.program(machine.qemu, machine.qemu_package), *machine.board),
             *("-cpu", cpu, "-smp", str(smp), "-m", "1024", "-accel", "tcg,thread=multi"),
             *("-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"),
-            *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
+            *("-kernel", str(folder / "kernel"), "-initrd", str(folder / "initramfs")),
             *("-append", f"console={machine.console} quiet panic=-1"),
             *("-netdev", f"user,id=net,restrict=on,{forward}", "-device", f"{machine.net_device},netdev=net"),
-            *("-drive", f"file={image.disk},format=raw,if=none,id=disk,snapshot=on"),
+            *("-drive", f"file={folder / 'disk'},format=raw,if=none,id=disk,snapshot=on"),
             *("-device", f"{machine.disk_device},drive=disk"),
         ]
 
@@ -129,12 +129,7 @@ class Vm:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
 
@@ -144,10 +139,3 @@ def _greets(port: int) -> bool:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((Vm.address, 0))
-        port: int = probe.getsockname()[1]
-        return port
