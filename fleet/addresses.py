@@ -5,10 +5,11 @@ Hosts of every source are checked. Wider than RFC 1123, for names of ssh_config,
 
 import ipaddress
 import re
+from contextlib import suppress
 from typing import NamedTuple
 
 _NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")
-_ZONE = re.compile(r"[\w.-]{1,64}")  # fe80::1%eth0
+_ZONE = re.compile(r"[\w.-]{,64}")  # fe80::1%eth0
 _USER = re.compile(r"[\w.][\w./+#@\\-]{0,254}(?<!\\)")
 _PORTS = range(1, 65_536)
 
@@ -23,19 +24,13 @@ class Hop(NamedTuple):
 
 def read_address(text: str) -> str:
     """Return a name or an IP address, without brackets. Raises ValueError if it is neither."""
+    if _NAME.fullmatch(text):
+        return text
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if ":" not in bare:
-        if bare is text and _NAME.fullmatch(bare):
+    if ":" in bare and _ZONE.fullmatch(bare.partition("%")[2]):
+        with suppress(ValueError):
+            ipaddress.IPv6Address(bare)
             return bare
-    else:
-        literal, percent, zone = bare.partition("%")
-        if not percent or _ZONE.fullmatch(zone):
-            try:
-                ipaddress.IPv6Address(literal)
-            except ValueError:
-                pass
-            else:
-                return bare
     raise ValueError(f"must be a name or an IP address, not {text[:100]!a}")
 
 

@@ -147,8 +147,12 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
             "the container; free some memory, or measure fewer hosts at once (--parallel)."
         )
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
-        library = err.name or "a library"
-        advice = _advise_install(library.partition(".")[0])
+        library, marks = err.name or "a library", Path(sys.prefix)
+        advice = "Install fleet again, with all it needs."
+        if (marks / "measures").exists() and not (marks / "complete").exists():  # by `make run`
+            advice = f"`make setup` in {marks.parent} installs it."
+        elif extra := _EXTRAS.get(library.partition(".")[0]):
+            advice = f"Install what this command needs: pip install 'corefleet[{extra}]'."
         return LibraryError(f"{where}{library} cannot be imported: {err}. {advice}")
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
@@ -156,16 +160,6 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
     if isinstance(err, OSError) and "writable" in str(err):  # of matplotlib, for its cache
         return StoreError(f"{where}{err}")
     return None
-
-
-def _advise_install(library: str) -> str:
-    """Return what to do about a missing library: `make run` and the package without extras lack some."""
-    marks = Path(sys.prefix)
-    if (marks / "measures").exists() and not (marks / "complete").exists():
-        return f"`make setup` in {marks.parent} installs it."
-    if extra := _EXTRAS.get(library):
-        return f"Install what this command needs: pip install 'corefleet[{extra}]'."
-    return "Install fleet again, with all it needs."
 
 
 def describe_bug(err: BaseException) -> str:

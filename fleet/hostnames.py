@@ -2,26 +2,17 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from fleet.model import Host
 
 HOST_LIMIT = 20_000
 ALL = "all"  # the pattern of every host
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host
-NAMES_LIMIT = 1_000  # characters
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ALONE = re.compile(r"(?<![\w.\0-])\0(?![\w\0-])")  # \0 stands for a word
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
-
-
-class GroupedMessage(NamedTuple):
-    """A message of several hosts, in the words of the first."""
-
-    text: str
-    names: tuple[str, ...]
 
 
 def expand_range(name: str) -> list[str]:
@@ -64,7 +55,7 @@ def fold_names(names: Iterable[str]) -> list[str]:
     return ["".join(item) for item in items]
 
 
-def join_names(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
+def join_names(names: Iterable[str], limit: int = 1_000) -> str:
     """Fold names into one text of about `limit` characters; "…" stands for the names left out."""
     text = ", ".join(fold_names(names))
     if len(text) <= limit:
@@ -76,10 +67,11 @@ def join_names(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
 
 def group_messages(
     messages: Iterable[tuple[Host, str]], *, numbers_alike: bool = False
-) -> list[GroupedMessage]:
+) -> list[tuple[str, tuple[str, ...]]]:
     """Group messages that differ only in the host's name, address and port; the most frequent first.
 
-    numbers_alike: group those that differ in numbers, too.
+    Return each message, in the words of the first host, and the names of its hosts. numbers_alike: group
+    those that differ in numbers, too.
     """
     hosts_by_message: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
@@ -90,8 +82,8 @@ def group_messages(
         if numbers_alike:
             key = _NUMBER.sub("…", key)
         hosts_by_message.setdefault(key, (text, []))[1].append(host.name)
-    groups = [GroupedMessage(text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()]
-    return sorted(groups, key=lambda group: -len(group.names))
+    groups = [(text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()]
+    return sorted(groups, key=lambda group: -len(group[1]))
 
 
 def strip_host_name(host: Host, text: str) -> str:

@@ -105,27 +105,21 @@ def table(
     out, those in `drop` in this order. Of a last column that is text, LAST_COLUMN characters are enough,
     since it is wrapped.
     """
-    lines = [list(titles), *([one_line(cell) for cell in row] for row in rows)]
-    aligned = [column in right for column in range(len(titles))]
-    if width is not None and "host" in titles and _measure_width(lines, last_is_text=not aligned[-1]) > width:
-        column = lines[0].index("host")
-        for line in lines:
-            line[column] = shorten_name(line[column])
+    lines = [titles, *(map(one_line, row) for row in rows)]
+    columns = [(place in right, list(cells)) for place, cells in enumerate(zip(*lines, strict=True))]
+    if width is not None and _measure_width(columns) > width:
+        for _, cells in columns:
+            if cells[0] == "host":
+                cells[:] = map(shorten_name, cells)
     for title in drop:
-        if width is None or _measure_width(lines, last_is_text=not aligned[-1]) <= width:
+        if width is None or _measure_width(columns) <= width:
             break
-        column = lines[0].index(title)
-        for cells in (aligned, *lines):
-            del cells[column]  # type: ignore[attr-defined]
-    right = {column for column, is_right in enumerate(aligned) if is_right}
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+        columns = [column for column in columns if column[1][0] != title]
+    adjusted = []
+    for is_right, cells in columns:
+        size = max(map(len, cells))
+        adjusted.append([cell.rjust(size) if is_right else cell.ljust(size) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*adjusted, strict=True))
 
 
 def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
@@ -133,9 +127,9 @@ def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
     return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
-def _measure_width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    if last_is_text:
+def _measure_width(columns: Sequence[tuple[bool, Sequence[str]]]) -> int:
+    widths = [max(map(len, cells)) for _, cells in columns]
+    if not columns[-1][0]:
         widths[-1] = min(widths[-1], LAST_COLUMN)
     return sum(widths) + 2 * (len(widths) - 1)
 

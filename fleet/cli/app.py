@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
 
 import typer
 
+from fleet import store
 from fleet.cli import completion
 from fleet.cli.parser import ParserError, Program, is_given
 from fleet.cli.streams import escape_controls
@@ -26,16 +27,25 @@ from fleet.model.version import VERSION
 from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, format_duration, make_duration_kind
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fleet.inventory.select import Inventory
-    from fleet.store import Listing
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 app = Program(name="fleet", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 upkeep_command = partial(app.command, rich_help_panel="Upkeep")  # for what is needed now and then
 
 INVENTORY = Path("inventory.yaml")
+
+
+def option(text: str, usage: str = "", complete: Any = None, **settings: Any) -> Any:
+    """Return an option with this help. usage: its flags and metavar, "--cpus -c CPUS"; else typer's own.
+
+    complete: a function of `completion`. settings: of typer.Option.
+    """
+    flags = [word for word in usage.split() if word.startswith("-")]
+    metavar = " ".join(word for word in usage.split() if word not in flags) or None
+    return typer.Option(*flags, metavar=metavar, help=text, autocompletion=complete, **settings)
+
+
 Select = Annotated[
     list[str] | None,
     typer.Argument(
@@ -84,43 +94,46 @@ def expand_groups(texts: list[str] | None) -> list[str] | None:
     ]
 
 
+def make_runs_argument(text: str) -> Any:
+    """Return an argument that selects runs, where groups of the inventory stand for their hosts."""
+    return typer.Argument(
+        help=text, show_default=False, callback=expand_groups, autocompletion=completion.complete_sides
+    )
+
+
+def has_summary(texts: Sequence[str]) -> bool:
+    """Report whether a word of a selection names a summary, as summary:NAME."""
+    return any(text.startswith(completion.SUMMARY) for text in texts)
+
+
 SelectRuns = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes.",
-        show_default=False,
-        callback=expand_groups,
-        autocompletion=completion.complete_sides,
+    make_runs_argument(
+        "Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes."
     ),
 ]
 Benchmarks = Annotated[
     list[str] | None,
-    typer.Option(
-        "--benchmark",
-        "-b",
-        metavar="NAMES",
-        help="Only these, as they are printed: cas/c11, 'chase random'; several by commas; repeatable.",
-        autocompletion=completion.complete_stored_benchmarks,
+    option(
+        "Only these, as they are printed: cas/c11, 'chase random'; several by commas; repeatable.",
+        "--benchmark -b NAMES",
+        completion.complete_stored_benchmarks,
     ),
 ]
 Cpus = Annotated[
     str | None,
-    typer.Option(
-        "--cpus",
-        "-c",
-        metavar="CPUS",
-        help="Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU of each.",
-        autocompletion=completion.complete_kinds,
+    option(
+        "Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU of each.",
+        "--cpus -c CPUS",
+        completion.complete_kinds,
     ),
 ]
 Limit = Annotated[
     list[str] | None,
-    typer.Option(
-        "--limit",
-        "-l",
-        metavar="HOSTS",
-        help="Only those of them that this selects, too; several by commas; repeatable.",
-        autocompletion=completion.complete_hosts,
+    option(
+        "Only those of them that this selects, too; several by commas; repeatable.",
+        "--limit -l HOSTS",
+        completion.complete_hosts,
     ),
 ]
 
@@ -139,13 +152,12 @@ def _log_steps(count: int) -> int:
 
 Verbose = Annotated[
     int,
-    typer.Option(
-        "--verbose",
-        "-v",
+    option(
+        "Print each step to a host and why it failed; -vv: the SSH library's log, too.",
+        "--verbose -v",
         count=True,
         callback=_log_steps,
         show_default=False,
-        help="Print each step to a host and why it failed; -vv: the SSH library's log, too.",
     ),
 ]
 
@@ -158,14 +170,13 @@ def _read_settings(context: typer.Context, path: Path) -> Path:
 
 InventoryPath = Annotated[
     Path,
-    typer.Option(
-        "--inventory",
-        "-i",
+    option(
+        "The inventory. [$FLEET_INVENTORY, else inventory.yaml]",
+        "--inventory -i",
         envvar="FLEET_INVENTORY",
         is_eager=True,
         callback=_read_settings,
         show_default=False,
-        help="The inventory. [$FLEET_INVENTORY, else inventory.yaml]",
     ),
 ]
 
@@ -193,11 +204,11 @@ def _check_root(context: typer.Context, text: str) -> str:
 
 def _make_duration_option(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
     """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
-    text = f"{purpose} [default: {format_duration(default_s)}]"
-    return _parsed_option(make_duration_kind(low_s, high_s), text)
+    kind = make_duration_kind(low_s, high_s)
+    return _make_parsed_option(kind, f"{purpose} [default: {format_duration(default_s)}]")
 
 
-def _parsed_option(kind: Kind, text: str) -> Any:
+def _make_parsed_option(kind: Kind, text: str) -> Any:
     """Return an option that takes values of this kind; the command gets them parsed."""
 
     def read(value: Any) -> Any:
@@ -206,24 +217,20 @@ def _parsed_option(kind: Kind, text: str) -> Any:
         except ValueError as err:
             raise typer.BadParameter(f"{err}.") from err
 
-    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text)
+    return option(text, kind.metavar, parser=read, show_default=False)
 
 
 ResultsPath = Annotated[
     str,
-    typer.Option(
-        "--results",
-        "-r",
+    option(
+        "Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
+        "--results -r ROOT",
         envvar="FLEET_RESULTS",
         callback=_check_root,
-        metavar="ROOT",
         show_default=False,
-        help="Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
     ),
 ]
-Parallel = Annotated[
-    int, typer.Option("--parallel", "-p", min=1, max=1000, metavar="N", help="Hosts at once.")
-]
+Parallel = Annotated[int, option("Hosts at once.", "--parallel -p N", min=1, max=1000)]
 NEEDED_BYTES = 1 << 30  # of address space
 CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
@@ -231,14 +238,15 @@ SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
     float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")]
-Json = Annotated[bool, typer.Option(help="Print JSON.")]
-Csv = Annotated[bool, typer.Option(help="Print CSV.")]
-Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
+Quiet = Annotated[bool, option("No progress.", "--quiet -q")]
+DryRun = Annotated[bool, option("Only say what would be done.", "--dry-run -n")]
+Json = Annotated[bool, option("Print JSON.")]
+Csv = Annotated[bool, option("Print CSV.")]
+Lock = Annotated[LockPolicy | None, option("Where another fleet measures; default: refuse.")]
 Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 Require = Annotated[
-    Any, _parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]")
+    Any,
+    _make_parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
 ]
 Wait = Annotated[
     float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")
@@ -251,19 +259,17 @@ def join_lists(texts: Sequence[str] | None) -> str | None:
     return ",".join(texts) if texts else None
 
 
-def load_inventory(
-    path: Path, listed: Mapping[str, Any] | None = None, *, starts: bool = True
-) -> "Inventory":
+def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
     """Load the inventory; if there is none and none was named, this machine alone. Raises InventoryError.
 
-    listed: as in `load`. starts: whether the command may start a program that the inventory names.
+    listed: as in `load`; an empty one: the command starts no program that the inventory names.
     """
     from fleet.inventory.select import load, this_machine
 
     if path == INVENTORY and not os.path.lexists(path):
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
         return this_machine(path)
-    return load(path, listed, named=not starts or is_given("inventory"))
+    return load(path, listed, named=listed == {} or is_given("inventory"))
 
 
 def select_hosts(
@@ -274,10 +280,8 @@ def select_hosts(
 ) -> tuple[Host, ...]:
     """Select hosts that `limit` selects, too; only a selection by age reads results. Raises UsageError."""
 
-    def read_last_runs() -> "dict[str, datetime]":
-        from fleet.store import Listing
-
-        runs = Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
+    def read_last_runs() -> dict[str, Any]:
+        runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
         return {run.host_id: run.started_utc for run in runs}
 
     within = loaded.select(limit or (), read_last_runs)
@@ -298,7 +302,7 @@ def _show_version(is_given: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, option("Show the version.", "--version -V", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
@@ -341,11 +345,9 @@ def skip_damaged(command: _Function) -> _Function:
     return cast("_Function", run_without_damaged)
 
 
-def open_listing(results: str) -> "Listing":
+def open_listing(results: str) -> "store.Listing":
     """List a results root; progress of what takes long goes to stderr."""
-    from fleet.store import Listing
-
-    return Listing(results, partial(print_text, err=True))
+    return store.Listing(results, partial(print_text, err=True))
 
 
 def wrap(text: str, stream: TextIO | None = None) -> str:

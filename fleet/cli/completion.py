@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from fleet import store
 from fleet.model import CORES, CPU_GROUPS, KINDS, Relation
 
 SUMMARY = "summary:"
@@ -47,10 +48,13 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield ALL
 
 
-def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    from fleet.store.runs import Listing
+def _list_results(ctx: typer.Context) -> "store.Listing":
+    return store.Listing(ctx.params.get("results") or "results")
 
-    runs = Listing(_find_results(ctx)).runs
+
+def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """List stored hosts, labels and runs; behind "host@" that host's labels."""
+    runs = _list_results(ctx).runs
     host, has_label, _ = incomplete.partition("@")
     if has_label:
         labels = {f"{key}={value}" for run in runs if run.host_name == host for key, value in run.labels}
@@ -62,26 +66,18 @@ def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 
 @_complete
-def complete_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """Complete stored hosts, labels and runs; behind "host@" that host's labels."""
-    yield from _list_runs(ctx, incomplete)
-
-
-@_complete
 def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Complete stored runs and summaries."""
     from fleet.analysis.exchange.imports import load_all_summaries
 
     yield from _list_runs(ctx, incomplete)
-    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_find_results(ctx))["summary"])
+    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_list_results(ctx))["summary"])
 
 
 @_complete
 def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """Complete the stored benchmarks, with and without variants."""
-    from fleet.store.runs import Listing
-
-    kinds = {kind for run in Listing(_find_results(ctx)).runs for kind in run.benchmarks}
+    kinds = {kind for run in _list_results(ctx).runs for kind in run.benchmarks}
     yield from sorted({kind.partition("/")[0] for kind in kinds} | kinds)
 
 
@@ -104,11 +100,8 @@ def complete_formats(_ctx: typer.Context, _incomplete: str) -> Iterable[str]:
     return (*EXPORT_FORMATS, *DASHBOARDS)
 
 
+complete_runs = _complete(_list_runs)
 complete_kinds = _complete(lambda *_: (*KINDS, CORES))
 complete_groups = _complete(lambda *_: CPU_GROUPS)
 complete_relations = _complete(lambda *_: (*Relation, *_LEVELS))
 complete_governors = _complete(lambda *_: _GOVERNORS)
-
-
-def _find_results(ctx: typer.Context) -> str:
-    return str(ctx.params.get("results") or "results")

@@ -2,40 +2,36 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from fleet import store
+from fleet.analysis import base, compare, exchange, reduce, report, views
 from fleet.cli import app as cli
-from fleet.cli import completion
+from fleet.cli.app import option
+from fleet.cli.completion import SUMMARY, complete_formats
 from fleet.errors import UsageError
-from fleet.text import one_line
-
-if TYPE_CHECKING:
-    from fleet.analysis.views.show import RunsToShow
-    from fleet.store import Listing, RunSummary
+from fleet.text import format_count, one_line, printable
 
 
-@cli.app.command(short_help="Write an HTML page, a card of one run, or a site.")
+@cli.app.command("report", short_help="Write an HTML page, a card of one run, or a site.")
 @cli.skip_damaged
-def report(
+def write_report(
     select: cli.SelectRuns = None,
     output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout."
-        ),
+        str, option("page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.", "--output -o")
     ] = "fleet-report.html",
-    title: Annotated[str | None, typer.Option(help="Its heading.")] = None,
-    force: Annotated[bool, typer.Option(help="Replace a file that is no report.")] = False,
+    title: Annotated[str | None, option("Its heading.")] = None,
+    force: Annotated[bool, option("Replace a file that is no report.")] = False,
     benchmark: cli.Benchmarks = None,
-    compare: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Two sides, as `fleet compare` takes them.")
+    sides: Annotated[
+        tuple[str, str] | None, option("Two sides, as `fleet compare` takes them.", "--compare A B")
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    open_: Annotated[bool, option("Show it in a browser.", "--open")] = False,
     results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Write one self-contained HTML page about hosts, by default those of the last session.
@@ -44,49 +40,37 @@ def report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
-    from fleet.analysis.exchange.imports import PREFIX, find_summaries
-    from fleet.analysis.report import output as files
-    from fleet.analysis.views.overview import render_heading
-    from fleet.analysis.views.show import RunsToShow
     from fleet.cli.compare import EXPECTED
     from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
-    from fleet.text import format_count
 
     file, benchmarks = Path(output), cli.join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
-    if compare and select:
+    if sides and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
-    if benchmarks and (to_folder or file.suffix in files.CARDS):
+    if benchmarks and (to_folder or file.suffix in report.CARDS):
         raise UsageError("--benchmark is for pages: a site has all, a card the first.")
     root = cli.open_listing(results)
-    words = [word for word in select or () if not word.startswith(PREFIX)]
-    summaries = [word for word in select or () if word.startswith(PREFIX)]
+    words = [word for word in select or () if not word.startswith(SUMMARY)]
+    summaries = [word for word in select or () if word.startswith(SUMMARY)]
     if summaries and not to_folder:
         raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
     is_empty = summaries and not (words and root.runs)
-    chosen = RunsToShow((), ()) if is_empty else _select_runs(root, words, compare, benchmarks)
-    runs = chosen.runs
-    heading = render_heading(runs, chosen.left_out, chosen.missing, "report") if runs else ""
+    runs, heading = ([], "") if is_empty else _select_runs(root, words, sides, benchmarks)
     ranges = read_expected(Path(EXPECTED)) if Path(EXPECTED).exists() else []
     if to_folder:
-        from fleet.analysis.report.site import write_site
-
-        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries), heading, ranges))
+        tables = exchange.find_summaries(root, summaries)
+        typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
         return
     if not to_stdout:
-        files.check(file, force=force)
-    if file.suffix in files.CARDS:
-        from fleet.analysis.report import card as cards
-
-        card = cards.make_card(root, runs[-1].run_id, ranges)
-        write_output(file, [cards.FORMATS[file.suffix](card)], replace=True)
-        typer.echo(cards.markdown(card, file.name))
+        report.check(file, force=force)
+    if file.suffix in report.CARDS:
+        card = report.make_card(root, runs[-1].run_id, ranges)
+        write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
+        typer.echo(report.markdown(card, file.name))
         return
-    from fleet.analysis.report.page import render
-
     ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
-    page = render(root, ids, title, compare, words or hosts, benchmarks, heading, ranges)
+    page = report.render(root, ids, title, sides, words or hosts, benchmarks, heading, ranges)
     if to_stdout:
         sys.stdout.write(page)
         return
@@ -97,28 +81,21 @@ def report(
 
 
 def _select_runs(
-    root: "Listing", words: list[str], compare: tuple[str, str] | None, benchmarks: str | None
-) -> "RunsToShow":
-    """Return the runs of two sides or of a selection that measured these benchmarks. Raises UsageError."""
-    from fleet.analysis.base.selection import has_measured
-    from fleet.analysis.compare.sides import resolve_sides
-    from fleet.analysis.views.show import RunsToShow, select_runs_to_show
-    from fleet.plan.benchmark_names import describe_missing
+    root: "store.Listing", words: list[str], sides: tuple[str, str] | None, benchmarks: str | None
+) -> tuple[list["store.RunSummary"], str]:
+    """Return the runs of two sides or of a selection that measured these benchmarks, and a heading.
 
-    if compare:
+    Raises UsageError.
+    """
+    if sides:
         by_id = {run.run_id: run for run in root.runs}
-        ids = dict.fromkeys(run_id for side in resolve_sides(root, compare) for run_id in side.runs["run_id"])
-        selected = RunsToShow(tuple(by_id[run_id] for run_id in ids), ())
-    else:
-        selected = select_runs_to_show(root, words)
-    if benchmarks is None:
-        return selected
-    chosen = tuple(run for run in selected.runs if has_measured(run, benchmarks))
-    if not chosen:
-        raise UsageError(
-            describe_missing(benchmarks, sorted({kind for run in selected.runs for kind in run.benchmarks}))
-        )
-    return replace(selected, runs=chosen)
+        chosen = [side.runs["run_id"] for side in compare.resolve_sides(root, sides)]
+        ids = dict.fromkeys(run_id for run_ids in chosen for run_id in run_ids)
+        runs = base.filter_runs([by_id[run_id] for run_id in ids], benchmarks)
+        return runs, views.render_heading(runs, command="report")
+    selected = views.select_runs_to_show(root, words)
+    runs = base.filter_runs(selected.runs, benchmarks)
+    return runs, views.render_heading(runs, selected.left_out, selected.missing, "report")
 
 
 @cli.app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
@@ -126,41 +103,33 @@ def import_(
     files: Annotated[
         list[Path], typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip.")
     ],
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the summary, or host of the runs.")
-    ] = None,
+    name: Annotated[str | None, option("Name of the summary, or host of the runs.", "--name")] = None,
     results: cli.ResultsPath = cli.RESULTS,
-    agent: Annotated[
-        bool, typer.Option(help="They are what a step with `fleet check --script` printed.")
-    ] = False,
+    agent: Annotated[bool, option("They are what a step with `fleet check --script` printed.")] = False,
     tool: Annotated[
-        str | None,
-        typer.Option(help="core_latency, c2clat, core-to-core-latency or csv. [default: found out]"),
+        str | None, option("core_latency, c2clat, core-to-core-latency or csv. [default: found out]")
     ] = None,
     benchmark: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--benchmark", "-b", metavar="NAME", help="Where the file does not say: cas, readwrite/c11."
-        ),
+        list[str] | None, option("Where the file does not say: cas, readwrite/c11.", "--benchmark -b NAME")
     ] = None,
-    variant: Annotated[str | None, typer.Option(help="The instructions it used: cmpxchg, llsc, …")] = None,
-    estimator: Annotated[str | None, typer.Option(help="median, mean or min. [default: the tool's]")] = None,
+    variant: Annotated[str | None, option("The instructions it used: cmpxchg, llsc, …")] = None,
+    estimator: Annotated[str | None, option("median, mean or min. [default: the tool's]")] = None,
     cpus: Annotated[
-        str | None, typer.Option("--cpus", "-c", help="CPUs of rows and columns: 0-3,8. [default: 0, 1, …]")
+        str | None, option("CPUs of rows and columns: 0-3,8. [default: 0, 1, …]", "--cpus -c")
     ] = None,
-    topology: Annotated[str | None, typer.Option(help="A host or run that says what two CPUs share.")] = None,
-    sockets: Annotated[int, typer.Option(min=1, max=64, help="Sockets, to guess what two CPUs share.")] = 1,
-    cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
-    os: Annotated[str | None, typer.Option(help="linux, qnx, …")] = None,
-    conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
-    source: Annotated[str | None, typer.Option(help="Where it comes from. [default: the file]")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="key=value, stored with it; repeatable.")] = None,
+    topology: Annotated[str | None, option("A host or run that says what two CPUs share.")] = None,
+    sockets: Annotated[int, option("Sockets, to guess what two CPUs share.", min=1, max=64)] = 1,
+    cpu_model: Annotated[str | None, option("The CPU model.")] = None,
+    os: Annotated[str | None, option("linux, qnx, …")] = None,
+    conditions: Annotated[str | None, option("What else to know: 'boost off'.")] = None,
+    source: Annotated[str | None, option("Where it comes from. [default: the file]")] = None,
+    label: Annotated[list[str] | None, option("key=value, stored with it; repeatable.")] = None,
 ) -> None:
     """Store matrices of other tools as a summary, or runs that `fleet export` wrote with all samples.
 
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
-    from fleet.analysis.exchange import imports, run_files
+    from fleet.analysis.exchange import run_files
     from fleet.plan import kinds, options
 
     if agent:
@@ -174,7 +143,7 @@ def import_(
     named_benchmark, named_variant = _parse_single_benchmark(cli.join_lists(benchmark))
     if variant and named_variant not in (None, variant):
         raise UsageError(f"--variant {variant}: --benchmark names {named_variant}; keep one of them.")
-    metadata = imports.ImportMetadata(
+    metadata = exchange.ImportMetadata(
         tool=tool,
         benchmark=named_benchmark,
         variant=variant or named_variant,
@@ -188,7 +157,7 @@ def import_(
         sockets=sockets,
         labels=options.parse_labels(label or []),
     )
-    typer.echo(imports.import_files(results, files, name, metadata))
+    typer.echo(exchange.import_files(results, files, name, metadata))
 
 
 def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
@@ -197,10 +166,9 @@ def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
 
     if text is None:
         return None, None
-    try:
-        (name,) = parse_benchmark_names(text)
-    except ValueError as err:
-        raise UsageError(f"--benchmark {text}: a summary is imported by one name, as cas/c11.") from err
+    name, *others = parse_benchmark_names(text)
+    if others:
+        raise UsageError(f"--benchmark {text}: a summary is imported by one name, as cas/c11.")
     if name.setting:
         raise UsageError(f"--benchmark {text}: a summary has no settings; name {name.benchmark} alone.")
     return name.benchmark, name.variant or None
@@ -212,14 +180,13 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     from fleet.session.context import HostAccess
     from fleet.session.events import exit_code
     from fleet.session.scheduler_files import import_steps
-    from fleet.store import Store
 
-    started, store = time.monotonic(), Store(results)
-    store.make_ready()
+    started, root = time.monotonic(), store.Store(results)
+    root.make_ready()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
-    outcomes = import_steps(files, store, labels, access)
+    outcomes = import_steps(files, root, labels, access)
     hints = replace(repeat_options(results, cli.INVENTORY, ""), resumes=False)
-    print_outcomes(store, outcomes, started, hints, json=False)
+    print_outcomes(root, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))
 
 
@@ -228,41 +195,34 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
 def export(
     select: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="A selection, or summary:NAME; default: all. Of a matrix the last run.",
-            show_default=False,
-            callback=cli.expand_groups,
-            autocompletion=completion.complete_sides,
-        ),
+        cli.make_runs_argument("A selection, or summary:NAME; default: all. Of a matrix the last run."),
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     format_: Annotated[
         str,
-        typer.Option(
-            "--format",
-            "-F",
-            help="Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples: samples. "
+        option(
+            "Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples: samples. "
             "Medians of hosts: bmf, openmetrics, markdown.",
-            autocompletion=completion.complete_formats,
+            "--format -F",
+            complete_formats,
         ),
     ] = "csv",
     benchmark: cli.Benchmarks = None,
     value: Annotated[
-        str | None, typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
+        str | None, option("Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file; .parquet: the run itself, .zip: all selected, without names. [default: stdout]",
+        option(
+            "The file; .parquet: the run itself, .zip: all selected, without names. [default: stdout]",
+            "--output -o",
         ),
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="Leave in a file of runs: labels, hostname; repeatable.")
+        list[str] | None, option("Leave in a file of runs: labels, hostname; repeatable.")
     ] = None,
     without_samples: Annotated[
-        bool, typer.Option("--medians", help="In a file of runs, medians with intervals, not samples.")
+        bool, option("In a file of runs, medians with intervals, not samples.", "--medians")
     ] = False,
 ) -> None:
     """Write a run as CSV, as another tool prints it, or runs whole, for `fleet import`.
@@ -270,10 +230,8 @@ def export(
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
     from fleet.analysis.exchange import export as exports
-    from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.plan.options import parse_choice
-    from fleet.store import Listing
 
     parse_choice("format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
     if value is not None:
@@ -281,7 +239,7 @@ def export(
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
-    root, benchmarks = Listing(results), cli.join_lists(benchmark)
+    root, benchmarks = store.Listing(results), cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:
             raise UsageError("--benchmark: a file of runs holds them whole; leave it out.")
@@ -289,7 +247,7 @@ def export(
         run_ids = [run.run_id for run in runs]
         cli.print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
     elif format_ in exports.DASHBOARDS:
-        _write(iter([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])]), output)
+        _write([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])], output)
     elif format_ == exports.SAMPLES:
         if value is not None:
             raise UsageError("--value is the number of a pair; -F samples has every sample.")
@@ -297,18 +255,16 @@ def export(
         _write(exports.export_samples(root, run_ids, benchmarks), output)
     else:
         name = " ".join(select or ())
-        if not name.startswith(PREFIX):
+        if not name.startswith(SUMMARY):
             name = _select_to_export(root, select, only_last=True)[0].run_id
         _write(exports.export_matrix(root, name, format_, benchmarks, value), output)
 
 
 def _select_to_export(
-    root: "Listing", select: list[str] | None, *, only_last: bool = False
-) -> list["RunSummary"]:
+    root: "store.Listing", select: list[str] | None, *, only_last: bool = False
+) -> list["store.RunSummary"]:
     """Return the selected runs, by default all. only_last: the last, and say so."""
-    from fleet.analysis.base.selection import ALL, select_runs
-
-    runs = select_runs(root.runs, select or [ALL], root.place)
+    runs = base.select_runs(root.runs, select or ["all"], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
         cli.print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
@@ -316,27 +272,21 @@ def _select_to_export(
 
 
 def _format_medians(
-    root: "Listing", select: list[str] | None, benchmark: str | None, render: Callable[[Any], str]
+    root: "store.Listing", select: list[str] | None, benchmark: str | None, render: Callable[[Any], str]
 ) -> str:
     """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
-    from fleet.analysis.reduce.comparison_rows import Only, load_overview_history
-    from fleet.analysis.reduce.load import drop_points, merge_descriptions
-    from fleet.analysis.views import show
-    from fleet.analysis.views.overview import compute_host_medians
-
-    runs = show.select_runs_to_show(root, select or []).runs
-    descriptions = merge_descriptions(runs)
-    rows = load_overview_history(root, runs, Only(benchmark), descriptions)
-    table = compute_host_medians(drop_points(rows, descriptions))
+    runs = views.select_runs_to_show(root, select or []).runs
+    descriptions = reduce.merge_descriptions(runs)
+    rows = reduce.load_overview_history(root, runs, reduce.Only(benchmark), descriptions)
+    table = views.compute_host_medians(reduce.drop_points(rows, descriptions))
     if table.empty:
         raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
     last_run = {run.host_id: run.started_utc for run in sorted(runs, key=lambda run: run.started_utc)}
     return render(table.assign(measured_utc=table["host_id"].map(last_run)))
 
 
-def _write(text: Iterator[str], output: Path | None) -> None:
+def _write(text: Iterable[str], output: Path | None) -> None:
     from fleet.store.files import write_output
-    from fleet.text import printable
 
     if output is None or str(output) == "-":
         sys.stdout.writelines(text)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet import store
+from fleet.analysis import base
 from fleet.cli import app as cli
+from fleet.cli.app import option
 from fleet.cli.plan_options import NOT_GIVEN, add_plan_options
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
@@ -21,15 +24,13 @@ if TYPE_CHECKING:
 @cli.app.command(short_help="Write a commented inventory.yaml to start from.")
 def init(
     inventory: cli.InventoryPath = cli.INVENTORY,
-    from_ssh_config: Annotated[bool, typer.Option(help="With the hosts of ~/.ssh/config.")] = False,
-    from_ansible: Annotated[
-        Path | None, typer.Option(help="Of an Ansible inventory, a file or directory.")
-    ] = None,
-    from_slurm: Annotated[bool, typer.Option(help="Nodes of a Slurm allocation, or of the cluster.")] = False,
-    from_kubectl: Annotated[bool, typer.Option(help="Running pods.")] = False,
-    from_docker: Annotated[bool, typer.Option(help="Containers of docker.")] = False,
-    from_podman: Annotated[bool, typer.Option(help="Containers of podman.")] = False,
-    from_labgrid: Annotated[bool, typer.Option(help="Places that you have acquired.")] = False,
+    from_ssh_config: Annotated[bool, option("With the hosts of ~/.ssh/config.")] = False,
+    from_ansible: Annotated[Path | None, option("Of an Ansible inventory, a file or directory.")] = None,
+    from_slurm: Annotated[bool, option("Nodes of a Slurm allocation, or of the cluster.")] = False,
+    from_kubectl: Annotated[bool, option("Running pods.")] = False,
+    from_docker: Annotated[bool, option("Containers of docker.")] = False,
+    from_podman: Annotated[bool, option("Containers of podman.")] = False,
+    from_labgrid: Annotated[bool, option("Places that you have acquired.")] = False,
 ) -> None:
     """Write a commented inventory.yaml, if there is none.
 
@@ -62,7 +63,7 @@ def list_hosts(
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
-    resolve: Annotated[bool, typer.Option(help="Ask the program of hosts_from for its hosts.")] = False,
+    resolve: Annotated[bool, option("Ask the program of hosts_from for its hosts.")] = False,
     json: cli.Json = False,
 ) -> None:
     """Show what the inventory resolves to, and what its last run says; start no program.
@@ -71,20 +72,18 @@ def list_hosts(
     """
     from fleet.console.hosts import render_hosts, render_hosts_json
 
-    loaded = cli.load_inventory(inventory, None if resolve else {}, starts=resolve)
+    loaded = cli.load_inventory(inventory, None if resolve else {})
     if loaded.unasked_program:
         note = f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts --resolve` asks it."
         cli.print_text(f"fleet: {note}", err=True)
-    from fleet.analysis.base.selection import read_smt
     from fleet.store.places import Folder, parse_place
-    from fleet.store.runs import Listing
 
     chosen = cli.select_hosts(loaded, select, limit, results) if select or limit or loaded.hosts else ()
     # a bucket would have to be connected to
-    listing = Listing(results) if isinstance(parse_place(results), Folder) else None
+    listing = store.Listing(results) if isinstance(parse_place(results), Folder) else None
     last_runs = {run.host_id: run for run in listing.runs} if listing else {}
     starts = {host: run.started_utc for host, run in last_runs.items()}
-    smt = read_smt(listing, tuple(last_runs.values())) if listing else {}
+    smt = base.read_smt(listing, tuple(last_runs.values())) if listing else {}
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
@@ -119,7 +118,7 @@ def check(
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
-    script: Annotated[bool, typer.Option(help="Print what a scheduler's step has to start.")] = False,
+    script: Annotated[bool, option("Print what a scheduler's step has to start.")] = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.
 
@@ -152,7 +151,7 @@ def clean(
     inventory: cli.InventoryPath = cli.INVENTORY,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list it.")] = False,
+    dry_run: Annotated[bool, option("Only list it.", "--dry-run -n")] = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,

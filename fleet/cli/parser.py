@@ -62,14 +62,13 @@ class Command(TyperCommand):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each panel of options, last those without one."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        rest: list[tuple[str, str]] = []
-        for parameter, record in _list_parameters(self, ctx):
-            panel = getattr(parameter, "rich_help_panel", None)
+        for parameter, (names, text) in _list_parameters(self, ctx):
+            panel = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":
                 panel = "Arguments"
-            rows = panels.setdefault(panel, []) if panel else rest
-            rows.append((record[0], record[1].replace("-", _HYPHEN)))
-        for title, rows in (*panels.items(), ("Options", rest)):
+            panels.setdefault(panel, []).append((names, text.replace("-", _HYPHEN)))
+        panels["Options"] = panels.pop("Options")  # which has --help, below the others
+        for title, rows in panels.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

@@ -5,11 +5,10 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
-import typer
-
 from fleet.cli import completion
+from fleet.cli.app import option
 from fleet.model import BENCHMARKS, RequestedOptions
-from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
+from fleet.plan.options import BY_NAME, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
@@ -21,6 +20,7 @@ PANELS: Mapping[str, str] = {  # of the help, each with its plan options
     "deadline_s",
 }
 _FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
+BENCHMARK_QUESTIONS = [(name, benchmark.question) for name, benchmark in BENCHMARKS.items()]
 USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
 
 _COMPLETIONS = {
@@ -28,11 +28,6 @@ _COMPLETIONS = {
     "cpus": completion.complete_kinds,
     "governor": completion.complete_governors,
 }
-
-
-def describe_benchmarks() -> list[tuple[str, str]]:
-    """Return each benchmark and the question that it answers, for --help-all."""
-    return [(name, benchmark.question) for name, benchmark in BENCHMARKS.items()]
 
 
 def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -44,7 +39,7 @@ def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def parse_and_run(**arguments: Any) -> None:
-            texts = {option.name: arguments.pop(option.name) for option in OPTIONS}
+            texts = {name: arguments.pop(name) for name in BY_NAME}
             texts["benchmarks"] = ",".join(texts["benchmarks"] or ()) or None
             command(requested=parse_requested(texts), **arguments)
 
@@ -62,20 +57,19 @@ def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None
     return add_options
 
 
-def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
-    names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
-    is_benchmarks = option.name == "benchmarks"
-    allowed = f"{_FRONT_BENCHMARKS}, …" if is_benchmarks else option.kind.allowed
-    values = "" if option.kind.limits else f"{allowed}; "  # an error says which numbers
-    described = typer.Option(
-        *names,
-        metavar=option.kind.metavar,
-        help=f"{option.help} [{values}default: {option.default}]",
+def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:
+    is_benchmarks = plan_option.name == "benchmarks"
+    allowed = f"{_FRONT_BENCHMARKS}, …" if is_benchmarks else plan_option.kind.allowed
+    values = "" if plan_option.kind.limits else f"{allowed}; "  # an error says which numbers
+    letter = f"-{plan_option.letter} " if plan_option.letter else ""
+    described = option(
+        f"{plan_option.help} [{values}default: {plan_option.default}]",
+        f"--{plan_option.flag} {letter}{plan_option.kind.metavar}",
+        _COMPLETIONS.get(plan_option.name),
         rich_help_panel=panel,
         hidden=hidden,
-        autocompletion=_COMPLETIONS.get(option.name),
     )
     kind: Any = list[str] | None if is_benchmarks else str | None
     return Parameter(
-        option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind, described]
+        plan_option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind, described]
     )

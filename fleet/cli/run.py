@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli import app as cli
+from fleet.cli.app import option
 from fleet.cli.parser import whole_help_option
-from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options, describe_benchmarks
+from fleet.cli.plan_options import BENCHMARK_QUESTIONS, HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 from fleet.text import as_document
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from fleet.store import Store
 
 
-def _make_rare_option(metavar: str, text: str, panel: str) -> Any:
-    """Return an option that only --help-all lists."""
-    return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, hidden=True)
+_RARE = {"hidden": True, "rich_help_panel": HOW_MUCH}  # listed by --help-all alone
+_WHERE = {"hidden": True, "rich_help_panel": "Where"}
 
 
 @cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
@@ -36,44 +36,33 @@ def run(
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
-    label: Annotated[
-        list[str] | None, typer.Option(help="key=value, stored with every run; repeatable.")
-    ] = None,
+    label: Annotated[list[str] | None, option("key=value, stored with every run; repeatable.")] = None,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     lock: cli.Lock = None,
     reconnect: cli.Reconnect = cli.RECONNECT_S,
     require: cli.Require = None,
     wait: cli.Wait = None,
-    shard: Annotated[
-        str | None, _make_rare_option("I/N", "Only this part of the hosts, such as 2/4.", "Where")
-    ] = None,
+    shard: Annotated[str | None, option("Only this part of the hosts, such as 2/4.", "I/N", **_WHERE)] = None,
     dask: Annotated[
         str | None,
-        _make_rare_option("SCHEDULER", "Let workers of Dask measure: tcp://host:8786, local:N.", "Where"),
+        option("Let workers of Dask measure: tcp://host:8786, local:N.", "SCHEDULER", **_WHERE),
     ] = None,
     repeat: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help="Measure all hosts so often, in turn.",
-            metavar="N",
-            rich_help_panel=HOW_MUCH,
-        ),
+        int, option("Measure all hosts so often, in turn.", "N", min=1, max=10_000, rich_help_panel=HOW_MUCH)
     ] = 1,
     alternate: Annotated[
-        str | None, _make_rare_option("KEY=A,B", "Measure each label in turn, in an order drawn.", HOW_MUCH)
+        str | None, option("Measure each label in turn, in an order drawn.", "KEY=A,B", **_RARE)
     ] = None,
     switch: Annotated[
-        str | None, _make_rare_option("COMMAND", "Run before each change; $FLEET_VALUE is A or B.", HOW_MUCH)
+        str | None, option("Run before each change; $FLEET_VALUE is A or B.", "COMMAND", **_RARE)
     ] = None,
     dry_run: cli.DryRun = False,
-    map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
+    map_: Annotated[bool, option("Draw heat maps as they fill.", "--map")] = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
-    _whole_help: Annotated[bool, whole_help_option("Benchmarks", describe_benchmarks())] = False,
+    _whole_help: Annotated[bool, whole_help_option("Benchmarks", BENCHMARK_QUESTIONS)] = False,
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
 
@@ -105,16 +94,15 @@ def run(
     from fleet.session import events
     from fleet.store import Store
 
-    started = time.monotonic()
-    store = Store(results)
+    started, store = time.monotonic(), Store(results)
     store.make_ready()
     outcomes: list[events.Outcome] = []
     settings: dict[str, Any] = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     settings |= {"requested": requested, "require": require, "wait_s": wait}
     for side in alternate_labels(sides, repeat):
+        settings["labels"] = {**labels, **side}
         with show_progress(hosts, outcomes, quiet=quiet, json=json, as_map=map_) as on_event:
-            own = {**settings, "labels": {**labels, **side}}
-            ended, logs = measure_session(store, hosts, on_event, connect_timeout, dask, **own)
+            ended, logs = measure_session(store, hosts, on_event, connect_timeout, dask, **settings)
         outcomes += ended
         if any(ended.state is events.State.INTERRUPTED for ended in outcomes):
             break
@@ -137,9 +125,9 @@ def measure_session(
     context, logs = runner.make_context(store, new_session_id(), on_event, connect_timeout, **settings)
     if dask is None:
         return runner.run_session(hosts, context), logs
-    from fleet.session import dask_cluster
+    from fleet.session.dask_cluster import measure_on_cluster
 
-    return dask_cluster.measure_on_cluster(dask, hosts, context, connect_timeout), logs
+    return measure_on_cluster(dask, hosts, context, connect_timeout), logs
 
 
 @cli.app.command(short_help="Finish a session that was interrupted.")
@@ -149,8 +137,8 @@ def resume(
     ] = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
-    publish_partial: Annotated[bool, typer.Option(help="Store what arrived, as partial runs.")] = False,
-    forget: Annotated[bool, typer.Option(help="Remove the journals of the session named.")] = False,
+    publish_partial: Annotated[bool, option("Store what arrived, as partial runs.")] = False,
+    forget: Annotated[bool, option("Remove the journals of the session named.")] = False,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     lock: cli.Lock = None,
@@ -173,8 +161,7 @@ def resume(
     if forget and (session is None or publish_partial):
         raise UsageError("--forget: name the session, and leave out --publish-partial.")
     remaining = resume.find_remaining(store, session)
-    damaged = store.describe_damaged()
-    if damaged:
+    if damaged := store.describe_damaged():
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
         typer.echo(as_document("resume", []) if json else f"{store.place}: no unfinished session there.")
@@ -193,9 +180,9 @@ def resume(
     cli.check_hosts([host for host in hosts if host.name in remaining.hosts and entries], intent.requested)
     started = time.monotonic()
     store.make_ready()
+    settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
+    settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
-        settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
-        settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
         context, logs = runner.make_context(
             store, remaining.session_id, on_event, connect_timeout, **settings
         )
@@ -217,16 +204,16 @@ def show_progress(
 
     earlier: the outcomes of earlier sessions, for the JSON that is printed if the user leaves at once.
     """
-    from fleet.console import summary
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
+    from fleet.console.summary import render_outcomes_json
 
     rows = Rows(hosts)
 
     def print_json() -> None:
         if json:
-            outcomes = [*earlier, *(row.outcome_if_left() for row in rows.by_name.values())]
-            typer.echo(summary.render_outcomes_json(outcomes))
+            left = [row.outcome_if_left() for row in rows.by_name.values()]
+            typer.echo(render_outcomes_json([*earlier, *left]))
 
     with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(print_json):
 

@@ -1,17 +1,23 @@
 """The commands that look after what is stored, label, withdraw, verify; and demo, completion, schema, man."""
 
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fleet import store
+from fleet.analysis import base, reduce, views
 from fleet.cli import app as cli
+from fleet.cli.app import option
 from fleet.cli.completion import complete_runs
 from fleet.cli.parser import completion_script, describe_commands
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
+from fleet.hostnames import join_names
 from fleet.model.version import VERSION
-from fleet.plan.options import parse_choice
+from fleet.plan.options import parse_choice, parse_labels
+from fleet.text import as_document, format_count
 
 _SCHEMAS = Path(__file__).with_name("schemas")  # of docs/schemas.py
 _END = Path(__file__).with_name("man_end.roff")
@@ -29,19 +35,13 @@ def label(
 
     Example: fleet label rome@kernel=old bios=2.1
     """
-    from fleet.analysis.base.selection import select_runs
-    from fleet.hostnames import join_names
-    from fleet.plan.options import parse_labels
-    from fleet.store import Store
-    from fleet.text import format_count
-
     removed = [text[:-1] for text in labels if text.endswith("=")]
     values = parse_labels([text for text in labels if not text.endswith("=")])
     if both := sorted(values.keys() & set(removed)):
         raise UsageError(f"{both[0]}: either set it or remove it.")
-    store = Store(results)
-    runs = select_runs(store.list_runs(), [select], store.place)
-    store.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
+    root = store.Store(results)
+    runs = base.select_runs(root.list_runs(), [select], root.place)
+    root.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
     hosts = join_names(run.host_name for run in runs)
     cli.print_text(f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
@@ -52,27 +52,22 @@ def withdraw(
         list[str] | None,
         typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=complete_runs),
     ] = None,
-    undo: Annotated[bool, typer.Option(help="Read the runs again.")] = False,
+    undo: Annotated[bool, option("Read the runs again.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Keep runs, but read them no longer, until --undo.
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
-    from fleet.analysis.base.selection import select_runs
-    from fleet.analysis.views.runs import render_runs
-    from fleet.store import Listing, Store
-    from fleet.text import format_count
-
-    store, root = Store(results), Listing(results)
-    counting = {run.run_id for run in root.runs}
-    listed = [run for run in root.all_runs if (run.run_id in counting) != (undo or not select)]
+    root, listing = store.Store(results), store.Listing(results)
+    counting = {run.run_id for run in listing.runs}
+    listed = [run for run in listing.all_runs if (run.run_id in counting) != (undo or not select)]
     if not select:
         width = cli.describe_terminal()["width"]
-        cli.print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
+        cli.print_text(views.render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
-    runs = select_runs(listed, select, store.place)
-    store.withdraw([run.run_id for run in runs], undo=undo)
+    runs = base.select_runs(listed, select, root.place)
+    root.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
     cli.print_text(f"{done}: {format_count(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
 
@@ -87,36 +82,25 @@ def verify(
 
     Exits with 11 if a file is damaged. Example: fleet verify results
     """
-    from dataclasses import asdict, replace
-
-    from fleet.analysis.reduce.pairs import verify_pairs
-    from fleet.analysis.views.warnings import verify_marked_bursts
-    from fleet.errors import StoreError
     from fleet.store.places import parse_place
-    from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
     from fleet.store.verify import verify_file
-    from fleet.text import as_document, format_count
 
-    place = parse_place(root or results)
     is_file = root is not None and Path(root).is_file()
-    result = verify_file(Path(str(root))) if is_file else verify_place(place)
+    result = verify_file(Path(str(root))) if is_file else verify_place(parse_place(root or results))
     if not (is_file or result.problems):  # else what is derived is not made of what was written
-        listing = Listing(place)
-        result = replace(result, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
-    problems = result.problems
+        listing = store.Listing(root or results)
+        problems = (*reduce.verify_pairs(listing), *views.verify_marked_bursts(listing))
+        result = replace(result, problems=problems)
     if json:
         typer.echo(as_document("verify", [asdict(result)]))
     else:
-        counts = (
-            format_count(result.runs, "run"),
-            format_count(result.samples, "sample"),
-            format_count(result.files, "file"),
-        )
-        verdict = format_count(len(problems), "problem") if problems else "all as written"
-        verdict = verdict if result.files or problems else "nothing is stored there"
-        typer.echo("\n".join([*problems, f"{', '.join(counts)}: {verdict}."]))
-    raise typer.Exit(StoreError.exit_code if problems else 0)
+        counts = (format_count(getattr(result, f"{noun}s"), noun) for noun in ("run", "sample", "file"))
+        verdict = "all as written" if result.files else "nothing is stored there"
+        if result.problems:
+            verdict = format_count(len(result.problems), "problem")
+        typer.echo("\n".join([*result.problems, f"{', '.join(counts)}: {verdict}."]))
+    raise typer.Exit(StoreError.exit_code if result.problems else 0)
 
 
 @cli.upkeep_command(short_help="Make a lab of made-up machines to learn on.")

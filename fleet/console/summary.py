@@ -134,7 +134,7 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
             message = f"{join_names(names)}\n  the first: {message}"
         texts.append(f"{stage}: {message}")
     if rest := groups[MESSAGES_SHOWN:]:
-        others, hosts = len(rest), sum(len(group.names) for group in rest)
+        others, hosts = len(rest), sum(len(names) for _, names in rest)
         texts.append(f"{format_count(others, 'other failure')} on {format_count(hosts, 'host')}: see --json.")
     return texts
 

@@ -166,10 +166,10 @@ def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent
     messages += [
         (h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web
     ]
-    most, other = hostnames.group_messages(messages)
-    assert most.names == ("w1", "w2", "w3")
-    assert most.text.startswith("w1: no route to 192.0.2.1 port 2201")
-    assert other.names == ("odd",)
+    (text, names), (_, others) = hostnames.group_messages(messages)
+    assert names == ("w1", "w2", "w3")
+    assert text.startswith("w1: no route to 192.0.2.1 port 2201")
+    assert others == ("odd",)
 
 
 def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:

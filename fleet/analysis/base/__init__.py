@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.base.selection import find_last_session, find_run, read_smt, select_runs
+    from fleet.analysis.base.selection import filter_runs, find_last_session, find_run, read_smt, select_runs
     from fleet.analysis.base.tables import Bools, Floats
     from fleet.analysis.base.text import (
         SHARED,
         convert_change,
         describe_units,
         format_csv,
+        format_document,
         format_json,
         format_pair,
         format_value,

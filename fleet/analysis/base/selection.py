@@ -222,17 +222,20 @@ def select_comparable(
     comparable = [run for runs in hosts for run in keep_comparable(runs)]
     if not comparable:
         raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
+    return filter_runs(comparable, benchmark)
+
+
+def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
+    """Keep the runs that measured these benchmarks, given as to `parse_benchmark_names`; None: all runs.
+
+    Raises UsageError if none did.
+    """
     if benchmark is None:
-        return comparable
-    if not (chosen := [run for run in comparable if has_measured(run, benchmark)]):
-        kinds = sorted({kind for run in comparable for kind in run.benchmarks})
+        return list(runs)
+    if not (chosen := [run for run in runs if select_kinds(benchmark, run.benchmarks)]):
+        kinds = sorted({kind for run in runs for kind in run.benchmarks})
         raise UsageError(describe_missing(benchmark, kinds))
     return chosen
-
-
-def has_measured(run: RunSummary, benchmark: str) -> bool:
-    """Report whether a run measured one of these benchmarks, given as to `parse_benchmark_names`."""
-    return bool(select_kinds(benchmark, run.benchmarks))
 
 
 def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fleet.analysis.exchange.guess import guess_topology
     from fleet.analysis.exchange.imports import (
         ImportMetadata,
+        find_summaries,
         find_summary,
         import_files,
         is_guessed,

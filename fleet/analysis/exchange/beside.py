@@ -17,11 +17,6 @@ ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
 
 
-def has_summary(texts: Sequence[str]) -> bool:
-    """Report whether one of the sides is a summary."""
-    return any(text.startswith(PREFIX) for text in texts)
-
-
 def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """Lay out a row per side, benchmark, variant and relation, all pairs together last.
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         load_run,
         load_runs,
         load_samples,
+        merge_descriptions,
         read_runs,
         samples_long,
     )

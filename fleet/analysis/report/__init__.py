@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.report.card import FORMATS, Card, lay_out_card, make_card, map_png, png, svg
+    from fleet.analysis.report.card import FORMATS, Card, lay_out_card, make_card, map_png, markdown, png, svg
     from fleet.analysis.report.figures import draw
     from fleet.analysis.report.ladders import build_ladders
-    from fleet.analysis.report.output import check
+    from fleet.analysis.report.output import CARDS, check
     from fleet.analysis.report.page import render
     from fleet.analysis.report.site import STATE, write_site
 

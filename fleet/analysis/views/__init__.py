@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         describe_interval,
         group_columns,
         render_extremes,
+        render_heading,
         render_host_table,
     )
     from fleet.analysis.views.point_tables import add_peak_shares, render_tables, tabulate_points
