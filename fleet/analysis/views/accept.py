@@ -16,7 +16,10 @@ from fleet.text import format_count, one_line
 _LISTED = 3  # numbers of a machine
 _MANY = 0.1  # of the bursts of a run: was the host busy?
 _LONGEST = 240  # characters of a line, if there is a choice
-NEEDS = "a number needs 3 earlier runs, 3 other equal machines or tables, or a range in expected.yaml"
+NEEDS = (
+    "a number needs 3 earlier runs, equal machines or tables, on a virtual machine at its level, "
+    "or a range in expected.yaml"
+)
 
 
 def acceptances_text(acceptances: Sequence[Acceptance]) -> str:
