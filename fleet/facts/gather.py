@@ -14,15 +14,10 @@ from fleet.model.client import manual_command
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 
-PROBE_TIMEOUT_S = 30.0
-LOAD_TIMEOUT_S = 20.0
-COMPILER_TIMEOUT_S = 10.0
+PROBE_TIMEOUT_S, LOAD_TIMEOUT_S, COMPILER_TIMEOUT_S = 30.0, 20.0, 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
-_NO_REASONS = (
-    "cannot be made: \n",
-    "the agent in:\nName",
-)  # the shell could not keep what mkdir said, or list
-LEAST_FILES = 20
+_NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")  # the shell kept nothing that mkdir said
+_LEAST_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
 _NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
 _LIMITS = {  # what a shell prints, and what to do
@@ -56,14 +51,12 @@ def gather(connection: Connection, host: Host) -> Facts:
     try:
         facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
-        if not any(words in str(err) for words in _NO_REASONS):
+        if not _NO_REASON.search(str(err)):
             raise
-        advice = ""
+        limit = None
         with suppress(FleetError):
-            limit = connection.run("ulimit -n").stdout.split()[-1:]
-            if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:
-                advice = _FEW_FILES
-        raise DeployError(f"{err}{advice}") from err
+            limit = re.search(rb"(?:^|\s)([0-9]{1,9})\s*$", connection.run("ulimit -n").stdout)
+        raise DeployError(f"{err}{_FEW_FILES if limit and int(limit[1]) < _LEAST_FILES else ''}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
@@ -136,12 +129,10 @@ def _parse(text: str, host: Host) -> Facts:
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
     except ValueError as err:
-        raw = (
-            f"; `fleet check {host.name}` prints all it answered" if system.describe_answer(sections) else ""
-        )
-        raise ProbeError(
-            f"{host.name}: {err}. Check the host's address, or remove it from the inventory{raw}."
-        ) from err
+        advice = "Check the host's address, or remove it from the inventory"
+        if system.describe_answer(sections):
+            advice += f"; `fleet check {host.name}` prints all it answered"
+        raise ProbeError(f"{host.name}: {err}. {advice}.") from err
     for name, declared, actual in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
         if declared is not None and declared != actual:
             raise ProbeError(
@@ -158,7 +149,7 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
     for index, line in enumerate(lines):
         word, _, rest = line.partition(" ")
         if word == "chosen":
-            entries = tuple(name for name in lines[index + 1 :] if name)
+            entries = tuple(filter(None, lines[index + 1 :]))
             hashes = "\n".join(sections.get("hashes", []))  # as sha256sum prints them
             matches = re.findall(r"^([0-9a-f]{64}) [ *].*/([^/\n]+)$", hashes, re.MULTILINE)
             by_name = MappingProxyType({name: digest for digest, name in matches})
@@ -213,9 +204,7 @@ def describe_answer(text: str) -> tuple[str, ...]:
 def ask_load(connection: Connection, facts: Facts) -> Load:
     """Ask how busy and warm the host is; empty for an OS that does not publish it."""
     script = load_script(facts)
-    if not script:
-        return Load()
-    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
+    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"", facts)
 
 
 def ask_usage(connection: Connection, facts: Facts) -> Usage | None:

@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from fleet.facts import memory, topology
-from fleet.facts.probe import Sections, find_value
+from fleet.facts.probe import Files, Sections, find_value
 from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, find_arch
 from fleet.plan.cpulist import format_cpus
 from fleet.text import printable
@@ -86,22 +86,20 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     system = parse_system(sections)
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
-    cpus, groups = topology.parse_cpus(sections, files), topology.read_groups(sections)
-    arch = kernel_arch = find_arch(system.get("uname_m", ""))
+    cpus, groups = topology.parse_cpus(sections, files)
+    uname_m = system.get("uname_m", "")
+    arch = find_arch(uname_m)
     if system.get("word_bits") == "32":
-        arch = _USERLAND_32.get(kernel_arch or "", kernel_arch)
+        arch = _USERLAND_32.get(arch or "", arch)
     if arch is None:
-        uname = system.get("uname_m", "")[:80]
-        raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
+        raise ValueError(f"`uname -m` says {uname_m[:80]!r}, an architecture fleet has no agent for")
     hypervisor, cgroup = parse_hypervisor(files, cpuinfo, system), files.get("proc/self/cgroup", "")
     container = system.get("container") or next((n for n in _CONTAINERS if f"/{n}" in cgroup), None)
-    contradictions = _find_contradictions(cpus, files, topology.parse_cpu_models(sections))
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
-    quota, (idle_state, idle_exit_us) = parse_cpu_quota(noise) or (None, None), parse_idle_state(noise)
-    memory_limit, available = (
-        parse_memory_limit(noise),
-        topology.parse_kib(files.get("proc/meminfo:MemAvailable", "")),
-    )
+    cpu_quota, cpu_limit = parse_cpu_quota(noise) or (None, None)
+    idle_state, idle_exit_us = parse_idle_state(noise)
+    memory_limit = parse_memory_limit(noise)
+    available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
             ulimit = space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"
@@ -111,11 +109,11 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     processes = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
     if system.get("user") != "root" and (own := _parse_limit(files, "processes")) is not None:
         processes.append(own)
-    modules, nodes = memory.parse_memory(sections, files, cpus, topology.parse_memory_nodes(files))
+    nodes = topology.parse_memory_nodes(files, groups.nodes.values())
+    modules, nodes = memory.parse_memory(sections, files, cpus, nodes)
     governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
-    idle_driver, rt_runtime = (
-        files.get(path) for path in (_CPU + "cpuidle/current_driver", "proc/sys/kernel/sched_rt_runtime_us")
-    )
+    idle_driver = files.get(_CPU + "cpuidle/current_driver")
+    rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     huge_pages = re.search(r"\[(\w+)\]", files.get("sys/kernel/mm/transparent_hugepage/enabled", ""))
     no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
     boost = _parse_flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
@@ -162,8 +160,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
-        cpu_quota=quota[0],
-        cpu_limit=quota[1],
+        cpu_quota=cpu_quota,
+        cpu_limit=cpu_limit,
         rt_runtime_us=-1 if rt_runtime == "-1" else _parse_int(rt_runtime),  # the kernel's "no limit"
         irqbalance=parse_irqbalance(noise, container),
         core_throttles=parse_throttles(noise, "core"),
@@ -182,8 +180,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(*_describe_limits(cpus, hypervisor, system, arch), *contradictions.values()),
-        contradictions=MappingProxyType(contradictions),
+        notes=(*_describe_limits(cpus, hypervisor, uname_m, arch), *groups.contradictions.values()),
+        contradictions=MappingProxyType(groups.contradictions),
     )
 
 
@@ -268,11 +266,8 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
         for pid, (name, ticks, cpu) in later.items()
     ]
     busiest = sorted(programs, key=lambda program: -program.share)[:_PROGRAMS_NAMED]
-    return Usage(
-        (sum(total) - idle - iowait - steal) / elapsed,
-        max(steal, 0),
-        tuple(program for program in busiest if program.share >= _SHARE_NAMED),
-    )
+    named = tuple(program for program in busiest if program.share >= _SHARE_NAMED)
+    return Usage((sum(total) - idle - iowait - steal) / elapsed, max(steal, 0), named)
 
 
 def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, int, int]]]:
@@ -331,7 +326,7 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     return (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if limits_left else None
 
 
-def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
+def parse_resctrl(files: Files, vendor: str | None) -> str | None:
     """Return our group's limit of memory bandwidth, such as "MB:0=50", else "no limit" or "not mounted".
 
     files: from `parse_files`. Format: Linux Documentation/filesystems/resctrl.rst (MB and SMBA of schemata).
@@ -380,9 +375,7 @@ def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
     return tuple(compilers.values())
 
 
-def parse_hypervisor(
-    files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
-) -> str | None:
+def parse_hypervisor(files: Files, cpuinfo: Mapping[str, str], system: Mapping[str, str]) -> str | None:
     """Return the hypervisor, "unnamed" if only its CPUID bit shows it, which decides on x86; else None."""
     if named := files.get("sys/hypervisor/type"):
         return named
@@ -436,16 +429,16 @@ def _parse_revision(cpuinfo: Mapping[str, str]) -> str | None:
             return f"r{int(variant, 16)}p{int(revision)}"
         except ValueError:
             return None
-    return revision or next((cpuinfo[key] for key in ("mimpid", "revision") if key in cpuinfo), None)
+    return revision or _find_model(cpuinfo, "mimpid", "revision")
 
 
-def _join_dmi(files: Mapping[str, str], *names: str) -> str | None:
+def _join_dmi(files: Files, *names: str) -> str | None:
     words = (files.get(_DMI + name, "") for name in names)
     return " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word)) or None
 
 
 def _describe_limits(
-    cpus: tuple[Cpu, ...], hypervisor: str | None, system: Mapping[str, str], found_arch: str
+    cpus: Sequence[Cpu], hypervisor: str | None, uname_m: str, agent_arch: str
 ) -> Iterable[str]:
     """Return sentences for people about what the facts cannot show."""
     if hypervisor:
@@ -456,33 +449,13 @@ def _describe_limits(
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."
     if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
         why = "isolated" if all(cpu.isolated for cpu in cpus if cpu.cpu in barred) else "affinity or cpuset"
-        yield (
-            f"{len(barred)} of {len(cpus)} CPUs are left out unless --cpus names them ({why}): "
-            f"{format_cpus(barred)}."
-        )
-    if found_arch != find_arch(system.get("uname_m", "")):
-        yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
+        count, names = f"{len(barred)} of {len(cpus)}", format_cpus(barred)
+        yield f"{count} CPUs are left out unless --cpus names them ({why}): {names}."
+    if agent_arch != find_arch(uname_m):
+        yield f"A 32-bit system under a 64-bit kernel ({uname_m}): the agent is {agent_arch}."
 
 
-def _find_contradictions(
-    cpus: tuple[Cpu, ...], files: Mapping[str, str], models: Mapping[int, str | None]
-) -> dict[str, str]:
-    """Return a sentence about each fact that the host's own files contradict, by its name."""
-    contradictions = {}
-    if fake_nodes := topology.describe_fake_nodes(files):
-        contradictions["nodes"] = fake_nodes
-    if odd_cpuinfo := topology.describe_odd_cpuinfo(models, [cpu.cpu for cpu in cpus if cpu.online]):
-        contradictions["cpuinfo"] = odd_cpuinfo
-    listed = topology.parse_cpu_list(files.get(_CPU + "online", ""))
-    if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
-        contradictions["online"] = (
-            f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
-            "that list is not the kernel's (lxcfs?), and the mask counts."
-        )
-    return contradictions
-
-
-def _parse_limit(files: Mapping[str, str], name: str) -> int | None:
+def _parse_limit(files: Files, name: str) -> int | None:
     """Return a soft limit as proc_pid_limits(5) prints it; None if there is none."""
     return _parse_int(files.get(f"proc/self/limits:Max {name}", "").partition(" ")[0])
 

@@ -21,8 +21,6 @@ OWN_PROCESSES = 8  # beside the threads that measure: a login, shells, the agent
 _X86 = ("x86_64", "i386")
 _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
-
-
 _Check = tuple[object, str, Mapping[str, Any]]
 """Whether it disturbs, its name in findings.json, and the values of its message."""
 
@@ -42,9 +40,8 @@ def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
 
 def _check_machine(facts: Facts) -> list[_Check]:
     drivers = set((facts.frequency_driver or "").split(", "))
-    choosing = (
-        min(drivers & _CHOOSING_DRIVERS, default=None) if "powersave" in (facts.governor or "") else None
-    )
+    is_saving = "powersave" in (facts.governor or "")
+    choosing = min(drivers & _CHOOSING_DRIVERS, default=None) if is_saving else None
     state, driver = facts.idle_state or "unnamed", facts.idle_driver or "unknown driver"
     idle = {"state": state, "driver": driver, "deep": DEEP_IDLE_US + 1}
     throttles = (facts.core_throttles or 0) + (facts.package_throttles or 0)
@@ -72,6 +69,7 @@ def _check_limits_and_memory(facts: Facts) -> list[_Check]:
     filled = {dimm.channel for dimm in modules}
     empty = sorted({dimm.channel for dimm in memory.dimms if dimm.channel} - filled)
     named = f" (empty: {', '.join(empty)})" if empty else ""
+    channel_counts = {"populated": populated, "channels": channels, "named": named}
     kinds = {(dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.ranks) for dimm in modules}
     speeds = {(dimm.configured_mts or 0, dimm.rated_mts or 0) for dimm in modules}
     configured, rated = min((speed for speed in speeds if 0 < speed[0] < speed[1]), default=(0, 0))
@@ -83,11 +81,7 @@ def _check_limits_and_memory(facts: Facts) -> list[_Check]:
         (None not in (facts.memory_limit, available), "memory", {"mib": (available or 0) >> 20}),
         (allowed < count + OWN_PROCESSES, "processes", processes),
         (facts.priority_most == 0 and facts.user != "root", "priority", {}),
-        (
-            populated is not None and populated < channels,
-            "channel",
-            {"populated": populated, "channels": channels, "named": named},
-        ),
+        (populated is not None and populated < channels, "channel", channel_counts),
         (len(kinds) > 1, "dimms", {}),
         (rated, "dimm_speed", {"configured": configured, "rated": rated}),
     ]
@@ -140,12 +134,8 @@ def _check_load(facts: Facts, usage: Usage | None) -> list[_Check]:
     is_loaded = count and (facts.load.load_1m or 0.0) > LOAD_SHARE * count
     checks: list[_Check] = [(is_loaded, "load", {"count": count})]
     if usage is not None:
-        named = [
-            f"{program.name} {program.share * 100:.0f} % on CPU {program.cpu}" for program in usage.programs
-        ]
+        named = [f"{p.name} {p.share * 100:.0f} % on CPU {p.cpu}" for p in usage.programs]
         busy = {"busy": usage.busy_cpus, "count": count, "named": f" ({', '.join(named)})" if named else ""}
-        checks += [
-            (usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count), "busy", busy),
-            (usage.steal_ticks, "steal", {"ticks": usage.steal_ticks}),
-        ]
+        checks.append((usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count), "busy", busy))
+        checks.append((usage.steal_ticks, "steal", {"ticks": usage.steal_ticks}))
     return checks

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
@@ -111,11 +112,9 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
 
 def describe_memory(memory: Memory) -> str | None:
     """Describe modules and channels: "2 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 2 channels populated"."""
-    modules = Counter(
-        (dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.configured_mts) for dimm in memory.populated
-    )
+    fields = attrgetter("size_bytes", "kind", "rated_mts", "configured_mts")
     words = []
-    for (size, kind, rated, configured), count in modules.items():
+    for (size, kind, rated, configured), count in Counter(map(fields, memory.populated)).items():
         bits, unit = (30, "GiB") if size is not None and size >= 1 << 30 else (20, "MiB")
         text = f"{size / (1 << bits):g} {unit}" if size is not None else "modules"
         named = "-".join(str(part) for part in (kind, rated) if part)
@@ -161,9 +160,8 @@ def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
         if device.kind == _DEVICE and device.number(4, 2) in arrays and device.number(0x12, 1) != _PERSISTENT
     ]
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    sockets: list[int | None] = [
-        int(match[1]) if (match := _SOCKET.search(place)) else None for place in places
-    ]
+    matches = map(_SOCKET.search, places)
+    sockets: list[int | None] = [int(match[1]) if match else None for match in matches]
     if None in sockets:  # then each array is a socket's, if there are several
         order = list(arrays)
         sockets = [order.index(device.number(4, 2)) if len(order) > 1 else None for device in devices]
@@ -271,14 +269,8 @@ def _add_node_memory(
     channels, populated, peak = memory.channels, memory.channels_populated, memory.peak_mbps
     if len(nodes) > 1:
         channels, populated, peak = _share_package(node, memory, cpus, nodes) or (None, None, None)
-    return replace(
-        node,
-        channels=channels,
-        channels_populated=populated,
-        peak_mbps=peak,
-        read_mbps=read,
-        write_mbps=write,
-    )
+    node = replace(node, read_mbps=read, write_mbps=write)
+    return replace(node, channels=channels, channels_populated=populated, peak_mbps=peak)
 
 
 def _share_package(

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -11,10 +11,9 @@ from fleet.remote.shell import assign_variables
 
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
+Files = Mapping[str, str]  # by path without the first /
 
 _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
-_GOES_ON = re.compile(r"(?:^|[\s;])(?:then|do|else|in|\{|\||\|\||&&|;;)$")
-_MAY_BE_A_PATTERN = ("(", ")")
 _MACHINE_ID = re.compile(r"(?<=^etc/machine-id:)\S+$", re.MULTILINE)
 _COMMAND_LINE = re.compile(r"^proc/cmdline:.*$", re.MULTILINE)
 _PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
@@ -56,22 +55,10 @@ def render_load_probe(names: Sequence[str], function: str = "load_only") -> byte
 
 @cache
 def _minify_scripts(names: Sequence[str]) -> str:
-    """Strip comments and indentation and join lines, since a host's shell reads byte by byte.
-
-    A line that may be a pattern of a `case` keeps its newline, since no semicolon may follow it.
-    """
+    """Strip comments and indentation, since a host's shell reads byte by byte."""
     texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
-    lines = [_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines()]
-    joined = ""
-    for line in filter(None, lines):
-        if joined.endswith("\\"):
-            joined = joined[:-1]
-        elif joined.endswith(_MAY_BE_A_PATTERN):
-            joined += "\n"
-        elif joined:
-            joined += " " if _GOES_ON.search(joined[-8:]) or line.startswith(";;") else ";"
-        joined += line
-    return joined
+    lines = (_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines())
+    return "\n".join(filter(None, lines))
 
 
 def extract_answer(output: bytes) -> str | None:

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from fleet.facts.findings import make_finding
 from fleet.facts.linux import parse_compilers
@@ -20,25 +18,6 @@ _UNAME = re.compile(r"QNX (?P<hostname>\S+) (?P<release>\S+) (?P<build>.+) (?P<b
 _PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
 
 
-class Processor(NamedTuple):
-    """One CPU of `pidin info`. number: from 0. midr: on Arm, the register of that name."""
-
-    number: int
-    midr: int
-    name: str
-    mhz: int
-    flags: tuple[str, ...]
-
-
-class PidinInfo(NamedTuple):
-    """The answer of `pidin info`, as far as it is used. What is missing is None or empty."""
-
-    cpu: str | None
-    release: str | None
-    memory_bytes: int | None
-    processors: tuple[Processor, ...]
-
-
 def is_answer(sections: Sections) -> bool:
     """Report whether a QNX host gave the answer."""
     return "qnx" in sections
@@ -51,74 +30,56 @@ def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
     yield make_finding("untold", facts)
 
 
-def parse_uname(line: str) -> dict[str, str]:
-    """Parse "QNX NODE RELEASE BUILD… BOARD ARCH" by these names; "" gives none. Raises ValueError."""
-    match = _UNAME.fullmatch(" ".join(line.split()))
-    if match is None and line.split():
-        raise ValueError(line)
-    return match.groupdict() if match else {}
-
-
-def parse_pidin(lines: Sequence[str]) -> PidinInfo:
-    """Parse `pidin info`. MIDR is decimal, a name may hold blanks, a clock rate may be 0."""
-    text = "\n".join(lines)
-    matches = [match for line in lines if (match := _PROCESSOR.match(line))]
-    cpu, release = (re.search(rf"\b{name}:\s*(\S+)", text) for name in ("CPU", "Release"))
-    memory = re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)
-    return PidinInfo(
-        cpu=cpu[1] if cpu else None,
-        release=release[1] if release else None,
-        memory_bytes=int(memory[1]) * _UNITS[memory[2].upper()] if memory else None,
-        processors=tuple(
-            Processor(int(number) - 1, int(midr), name, int(mhz), tuple(flags.split()))
-            for number, midr, name, mhz, flags in (match.groups() for match in matches)
-        ),
-    )
-
-
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     """Return the facts of a QNX host, without the directory. Raises ValueError for an impossible answer.
 
-    declared_arch: the inventory's architecture, used if the host names none.
+    declared_arch: the inventory's architecture, used if the host names none. In `pidin info` MIDR is
+    decimal, a name may hold blanks, and a clock rate may be 0.
     """
-    system = parse_values(sections)
-    uname_line, pidin_line = system.get("uname", ""), next(iter(sections.get("pidin", [])), "")
-    try:
-        uname = parse_uname(uname_line)
-    except ValueError as err:
-        raise ValueError(f"`uname -a` says {str(err)[:200]!r}, which is not the format of QNX") from err
-    pidin = parse_pidin(sections.get("pidin", []))
-    named = _require_known_arch(uname.get("arch"), uname_line), _require_known_arch(pidin.cpu, pidin_line)
-    arch = _require_agreement("architecture", *named, uname_line, pidin_line) or declared_arch
+    system, pidin = parse_values(sections), sections.get("pidin", [])
+    text = "\n".join(pidin)
+    lines = uname_line, _ = system.get("uname", ""), next(iter(pidin), "")
+    match = _UNAME.fullmatch(" ".join(uname_line.split()))
+    if match is None and uname_line.split():
+        raise ValueError(f"`uname -a` says {uname_line[:200]!r}, which is not the format of QNX")
+    uname = match.groupdict() if match else {}
+    cpu, version = (re.search(rf"\b{name}:\s*(\S+)", text) for name in ("CPU", "Release"))
+    memory = re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)
+    by_uname, by_pidin = map(_require_known_arch, (uname.get("arch"), cpu and cpu[1]), lines)
+    arch = _require_agreement("architecture", by_uname, by_pidin, *lines) or declared_arch
     if arch is None:
         raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
-    release = _require_agreement("release", uname.get("release"), pidin.release, uname_line, pidin_line)
+    releases = uname.get("release"), version and version[1]
+    processors = [match.groups() for match in map(_PROCESSOR.match, pidin) if match]
     cpus = []
-    for number, midr, name, mhz, _ in pidin.processors:
-        core = arm_core_name(f"{midr >> 24:#x}", f"{midr >> 4 & 0xFFF:#x}") if arch == "aarch64" else None
-        cpus.append(Cpu(cpu=number, model=name or core, max_khz=mhz * 1000 or None))
-    first = pidin.processors[0] if pidin.processors else None
-    facts = Facts(
+    for number, midr, name, mhz, _ in processors:
+        core = arm_core_name(*_read_midr(midr)[:2]) if arch == "aarch64" else None
+        cpus.append(Cpu(cpu=int(number) - 1, model=name or core, max_khz=int(mhz) * 1000 or None))
+    identity = _read_midr(processors[0][1]) if processors and arch == "aarch64" else (None, None, None)
+    return Facts(
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
         hostname=uname.get("hostname"),
-        kernel=release,
+        kernel=_require_agreement("release", *releases, *lines),
         kernel_version=uname.get("build"),
         board=uname.get("board"),
         cpu_model=" + ".join(dict.fromkeys(cpu.model for cpu in cpus if cpu.model)) or None,
-        cpu_flags=first.flags if first else (),
-        memory_bytes=pidin.memory_bytes,
+        cpu_vendor=identity[0],
+        cpu_model_number=identity[1],
+        cpu_stepping=identity[2],
+        cpu_flags=tuple(processors[0][-1].split()) if processors else (),
+        memory_bytes=int(memory[1]) * _UNITS[memory[2].upper()] if memory else None,
         cpus=tuple(cpus),
         user=system.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=() if cpus else (_NO_CPUS,),
     )
-    if first is None or arch != "aarch64":
-        return facts
-    midr = first.midr  # MIDR_EL1, whose fields Linux writes so
-    vendor, part = f"0x{midr >> 24:02x}", f"0x{midr >> 4 & 0xFFF:03x}"
-    stepping = f"r{midr >> 20 & 0xF}p{midr & 0xF}"
-    return replace(facts, cpu_vendor=vendor, cpu_model_number=part, cpu_stepping=stepping)
+
+
+def _read_midr(register: str) -> tuple[str, str, str]:
+    """Return implementer, part and revision of a decimal MIDR_EL1 as Linux writes them."""
+    midr = int(register)
+    return f"0x{midr >> 24:02x}", f"0x{midr >> 4 & 0xFFF:03x}", f"r{midr >> 20 & 0xF}p{midr & 0xF}"
 
 
 def parse_values(sections: Sections) -> dict[str, str]:
@@ -172,12 +133,10 @@ def _require_known_arch(word: str | None, line: str) -> str | None:
     return arch
 
 
-def _require_agreement(
-    property_name: str, by_uname: str | None, by_pidin: str | None, uname_line: str, pidin_line: str
-) -> str | None:
+def _require_agreement(name: str, by_uname: str | None, by_pidin: str | None, *lines: str) -> str | None:
     if by_uname is not None and by_pidin is not None and by_uname != by_pidin:
         raise ValueError(
-            f"its {property_name} is {by_uname[:200]} by `uname -a` ({uname_line[:200]!r}), "
-            f"but {by_pidin[:200]} by `pidin info` ({pidin_line[:200]!r})"
+            f"its {name} is {by_uname[:200]} by `uname -a` ({lines[0][:200]!r}), "
+            f"but {by_pidin[:200]} by `pidin info` ({lines[1][:200]!r})"
         )
     return by_uname or by_pidin

@@ -34,14 +34,8 @@ class Os:
 
 SYSTEMS: Mapping[str, Os] = {
     "linux": Os(
-        "Linux",
-        ("load_linux.sh", "probe_linux.sh"),
-        linux.is_answer,
-        linux.parse,
-        linux_noise.find_noise,
-        ("load_linux.sh",),
-        linux.parse_load,
-        linux.parse_usage,
+        *("Linux", ("load_linux.sh", "probe_linux.sh"), linux.is_answer, linux.parse, linux_noise.find_noise),
+        *(("load_linux.sh",), linux.parse_load, linux.parse_usage),
     ),
     "qnx": Os(
         *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.find_noise),
@@ -49,8 +43,6 @@ SYSTEMS: Mapping[str, Os] = {
         describe_answer=qnx.describe_answer,
     ),
 }
-
-
 STEP_OS = SYSTEMS["linux"]  # of nodes on which a scheduler starts a step
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.facts.probe import Sections
+from fleet.facts.probe import Files, Sections
 from fleet.model import Cache, Cpu, Node, lowest_llc_cpu
 from fleet.plan.cpulist import MAX_CPU, format_cpus, parse_cpu_numbers
 
@@ -41,7 +41,7 @@ class Groups:
     """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies.
 
     policy: each CPU's governor and highest frequency. drivers: of cpufreq. boost: whether a policy may boost;
-    None unless each has a switch (amd-pstate).
+    None unless each has a switch (amd-pstate). nodes: each CPU's only NUMA node. contradictions: as in Facts.
     """
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -51,6 +51,8 @@ class Groups:
     drivers: set[str] = field(default_factory=set)
     with_topology: set[int] = field(default_factory=set)
     boost: bool | None = None
+    nodes: dict[int, int] = field(default_factory=dict)
+    contradictions: dict[str, str] = field(default_factory=dict)
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
         """Return the lowest CPU of this CPU's group, by the first kind that the kernel publishes."""
@@ -58,30 +60,41 @@ class Groups:
         return leaders.get(cpu)
 
 
-def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
-    """Return every CPU present, by number, with its groups, including those offline or forbidden.
+def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
+    """Return every CPU present, by number, including those offline or forbidden, and what tells their groups.
 
     Formats: Linux Documentation/admin-guide/cputopology.rst and ABI/testing/sysfs-devices-system-cpu;
     /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
     """
-    groups = read_groups(sections)
-    models = parse_cpu_models(sections)
-    listed = set(_read_cpu_list(files, "sys/devices/system/cpu/online") or models)
+    groups, models = _read_groups(sections), _parse_cpu_models(sections)
+    groups.nodes = _read_nodes(files, groups.contradictions)
+    from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
+    listed = from_sys or set(models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
     allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)
-    online = _find_online(listed, allowed, groups.with_topology)
-    if describe_odd_cpuinfo(models, online):
+    # A mask may have offline CPUs: it contradicts the list by an unlisted CPU with a topology, or without a
+    # listed CPU.
+    unlisted = allowed & (groups.with_topology - listed) or (set() if allowed & listed else allowed)
+    online = unlisted | groups.with_topology if unlisted else listed
+    if {*models} != online and any(models.values()):
+        groups.contradictions["cpuinfo"] = (
+            f"/proc/cpuinfo lists CPUs {format_cpus(models)}, and {format_cpus(online)} are online: it is "
+            "not the kernel's (lxcfs?), and does not tell which core is which."
+        )
         names = {*models.values()}
         models = dict.fromkeys(online, names.pop()) if len(names) == 1 else {}
-    present = present if online == listed else online
+    if from_sys and (odd := allowed & online - from_sys):
+        groups.contradictions["online"] = (
+            f"/sys lists CPUs {format_cpus(from_sys)} as online, the affinity mask has {format_cpus(odd)}: "
+            "that list is not the kernel's (lxcfs?), and the mask counts."
+        )
     # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
     isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
     published = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
-    nodes = _node_by_cpu(files)
     # hybrid Intel machines have two performance-counter units
     kinds = dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_core/cpus"), "performance")
     kinds |= dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
-    return tuple(
+    cpus = (
         Cpu(
             cpu=cpu,
             online=cpu in online,
@@ -91,7 +104,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             llc=lowest_llc_cpu(groups.caches.get(cpu, [])),
             die=groups.leader(cpu, "die_cpus"),
             package=groups.leader(cpu, "package_cpus", "core_siblings"),
-            node=nodes.get(cpu),
+            node=groups.nodes.get(cpu),
             kind=kinds.get(cpu),
             capacity=groups.capacity.get(cpu),
             model=models.get(cpu),
@@ -100,21 +113,12 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             isolated=cpu in isolated if published else None,
             caches=tuple(sorted(groups.caches.get(cpu, []), key=lambda cache: (cache.level, cache.kind))),
         )
-        for cpu in sorted(present)
+        for cpu in sorted(present if online == listed else online)
     )
+    return tuple(cpus), groups
 
 
-def describe_odd_cpuinfo(models: Mapping[int, str | None], online: Collection[int]) -> str | None:
-    """Return a note about a /proc/cpuinfo of other CPUs than those online, as lxcfs makes it; else None."""
-    if {*models} == {*online} or not any(models.values()):
-        return None
-    return (
-        f"/proc/cpuinfo lists CPUs {format_cpus(models)}, and {format_cpus(online)} are online: it is not "
-        "the kernel's (lxcfs?), and does not tell which core is which."
-    )
-
-
-def parse_cpu_models(sections: Sections) -> dict[int, str | None]:
+def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     """Return the name of each core in /proc/cpuinfo; None off Arm (arch/arm64/kernel/cpuinfo.c)."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
@@ -134,16 +138,7 @@ def parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     return models
 
 
-def _find_online(listed: set[int], allowed: set[int], with_topology: set[int]) -> set[int]:
-    """Return the CPUs listed as online; those of mask and topology if the mask contradicts the list.
-
-    A mask may have offline CPUs: it contradicts by an unlisted CPU with a topology, or without a listed CPU.
-    """
-    missing = allowed & (with_topology - listed) or (set() if allowed & listed else allowed)
-    return missing | with_topology if missing else listed
-
-
-def read_groups(sections: Sections) -> Groups:
+def _read_groups(sections: Sections) -> Groups:
     """Return the section `topology`; lines of another form are skipped."""
     groups = Groups()
     for line in sections.get("topology", []):
@@ -171,12 +166,11 @@ def read_groups(sections: Sections) -> Groups:
     return groups
 
 
-def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
+def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, ...]:
     """Return the NUMA nodes with memory, else those with CPUs (ABI/stable/sysfs-devices-node)."""
     texts, status = _read_node_files(files, "distance"), "proc/self/status:Mems_allowed_list"
     allowed, nodes = _read_cpu_list(files, status), []
-    with_cpus = sorted({*_node_by_cpu(files).values()})
-    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or with_cpus:
+    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted({*with_cpus}):
         distances = [int(word) for word in texts.get(node, "").split() if _is_number(word)]
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         far = tuple(zip(sorted(texts), distances, strict=False))
@@ -184,37 +178,25 @@ def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _node_by_cpu(files: Mapping[str, str]) -> dict[int, int]:
-    """Return the node of each CPU; a CPU that several nodes list has none of its own."""
-    nodes = _node_cpus(files)
+def _read_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
+    """Return the node of each CPU that is in one only; add a sentence about others (numa=fake)."""
+    nodes = {node: parse_cpu_list(text) for node, text in _read_node_files(files, "cpulist").items()}
     times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
-    return {cpu: node for node, cpus in nodes.items() for cpu in cpus if times[cpu] == 1}
+    if shared := {cpu for cpu, count in times.items() if count > 1}:
+        where = f"in several of {sum(not shared.isdisjoint(cpus) for cpus in nodes.values())} NUMA nodes"
+        contradictions["nodes"] = (
+            f"CPUs {format_cpus(shared)} are each {where} (numa=fake?): none has a node."
+        )
+    return {cpu: node for node, cpus in nodes.items() for cpu in cpus if cpu not in shared}
 
 
-def _node_cpus(files: Mapping[str, str]) -> dict[int, tuple[int, ...]]:
-    return {node: parse_cpu_list(text) for node, text in _read_node_files(files, "cpulist").items()}
-
-
-def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
-    """Return a note about NUMA nodes that share CPUs, as numa=fake makes them; None if there are none."""
-    nodes = _node_cpus(files)
-    shared = sorted({cpu for cpus in nodes.values() for cpu in cpus} - _node_by_cpu(files).keys())
-    if not shared:
-        return None
-    count = sum(not set(shared).isdisjoint(cpus) for cpus in nodes.values())
-    return (
-        f"CPUs {format_cpus(shared)} are each in several of {count} NUMA nodes (numa=fake?): none has a node."
-    )
-
-
-def _read_node_files(files: Mapping[str, str], name: str) -> dict[int, str]:
+def _read_node_files(files: Files, name: str) -> dict[int, str]:
     """Return the file of that name of each NUMA node."""
-    ours = [(path, text) for path, text in files.items() if path.startswith(_NODE) and path.endswith(name)]
-    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in ours)
+    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
     return {int(match[1]): text for match, text in matches if match}
 
 
-def _read_cpu_list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
+def _read_cpu_list(files: Files, path: str) -> tuple[int, ...]:
     return parse_cpu_list(files.get(path, ""))
 
 

@@ -97,28 +97,14 @@ def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
     assert (load.load_1m, load.running) == (None, None)
 
 
-def test_names_already_in_the_workdir_are_listed(home):
+def test_names_already_in_the_workdir_are_listed_and_what_agents_hold_where_their_names_speak_of_it(home):
     work = home / "work"
     work.mkdir(mode=0o700)
-    (work / "agent-1").touch()
-    (work / ".lock").touch()
-    assert facts_here(local(workdir="~/work")).workdir_entries == (".lock", "agent-1")
-
-
-def test_what_agents_there_hold_is_told_where_their_names_speak_of_it(home):
-    work = home / "work"
-    work.mkdir(mode=0o700)
-    for name in ("fleet-agent-1", "fleet-agent-1-2"):
+    for name in (".lock", "fleet-agent-1", "fleet-agent-1-2"):
         (work / name).write_bytes(b"whole")
-    assert facts_here(local(workdir="~/work")).workdir_hashes == {
-        "fleet-agent-1-2": hashlib.sha256(b"whole").hexdigest()
-    }
-
-
-def test_a_wished_compiler_is_reported_first(home):
-    facts = facts_here(local(toolchain=RequestedToolchain(cc="gcc")))
-    needs.program("gcc", "gcc")
-    assert facts.compilers[0].command == "gcc"
+    facts = facts_here(local(workdir="~/work"))
+    assert facts.workdir_entries == (".lock", "fleet-agent-1", "fleet-agent-1-2")
+    assert facts.workdir_hashes == {"fleet-agent-1-2": hashlib.sha256(b"whole").hexdigest()}
 
 
 @pytest.mark.parametrize(

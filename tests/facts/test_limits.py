@@ -32,12 +32,8 @@ def v1(limit: int, used: int = 0, back: int = 0) -> dict[str, str]:
 
 def v2(limit: int | str, used: int = 0, back: int = 0, high: int | str = "max") -> dict[str, str]:
     stat = f"anon 4096\ninactive_anon 77\ninactive_file {back}"
-    return {
-        "memory.max": str(limit),
-        "memory.high": str(high),
-        "memory.current": str(used),
-        "memory.stat": stat,
-    }
+    used_files = {"memory.current": str(used), "memory.stat": stat}
+    return {"memory.max": str(limit), "memory.high": str(high), **used_files}
 
 
 SLURM = {
@@ -236,9 +232,7 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"), [(("max", "12"), 12), (("9", "12"), 9), (("max", "max"), None)]
 )
-def test_processes_are_counted_by_groups_too(
-    tmp_path: Path, limits: tuple[str, str], expected: int | None
-) -> None:
+def test_groups_limit_processes_too(tmp_path: Path, limits: tuple[str, str], expected: int | None) -> None:
     folders = {f"pids/{name}": {"pids.max": limit} for name, limit in zip(("a", "a/b"), limits, strict=True)}
     _, result = look(tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders)
     assert result.processes_most == expected

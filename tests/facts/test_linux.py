@@ -175,9 +175,7 @@ def test_a_container_with_a_cpuset(facts):
         ("gvisor", "x86_64", None, ("GenuineIntel", "6", "85", None), 2),
     ],
 )
-def test_cpuinfo_of_every_architecture_in_forms_old_and_new(
-    facts, name, machine, model, about, features
-) -> None:
+def test_cpuinfo_of_every_architecture_in_old_and_new_forms(facts, name, machine, model, about, features):
     tree = trees.Tree(2)
     tree.files["proc/cpuinfo"] = (RECORDINGS / f"cpuinfo/{name}.txt").read_text()
     result = facts(tree, machine)
@@ -472,12 +470,6 @@ _LINES = st.lists(st.one_of(st.text(max_size=30), st.sampled_from(_ODD_LINES)), 
 def test_whatever_a_host_prints_gives_facts_and_no_accident(sections):
     result = linux.parse({**sections, "system": ["uname_m x86_64"]})
     assert result.arch == "x86_64"
-
-
-def test_the_tightest_quota_of_a_group_and_its_parents_counts():
-    lines = ["quota max 100000 /job/step", "quota 400000 100000 /", "quota 150000 100000 /job"]
-    assert linux.parse_cpu_quota(lines) == (1.5, "control group /job, 1.5 CPUs")
-    assert linux.parse_cpu_quota(["quota max 100000 /a", "quota -1 100000 /"]) is None
 
 
 def test_the_deepest_idle_state_is_the_deepest_that_some_cpu_may_enter():

@@ -11,7 +11,6 @@ import pytest
 
 from fleet.facts import linux, probe
 from fleet.facts.systems import SYSTEMS
-from fleet.facts.topology import parse_cpus
 from fleet.model import Compiler
 from fleet.remote.output import RUN_LIMIT_BYTES
 from tests import needs
@@ -71,8 +70,7 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
         needs.missing("no core_cpus_list in this kernel's /sys")
     answer = ask(["/bin/sh"], tmp_path / "home")
     lowest = int(re.match("[0-9]+", file.read_text())[0])
-    cpus = parse_cpus(probe.split_sections(answer), linux.parse_files(probe.split_sections(answer)["files"]))
-    assert cpus[0].core == lowest
+    assert linux.parse(probe.split_sections(answer)).cpus[0].core == lowest
 
 
 @pytest.mark.parametrize("names", [system.probe for system in SYSTEMS.values()], ids=SYSTEMS)
@@ -146,16 +144,15 @@ def test_half_a_script_does_nothing(tmp_path):
     assert not (tmp_path / "never").exists()
 
 
-def test_an_answer_is_found_among_whatever_a_login_shell_prints():
-    mark = probe.MARK
-    noise = f"motd {mark} begin\r\n{mark} begin\r\n{mark} load\r\nx:1\r\n{mark} end\r\nbye\r\n"
-    assert probe.split_sections(probe.extract_answer(noise.encode()))["load"] == ["x:1"]
-
-
-def test_a_greeting_without_an_end_of_line_hides_nothing():
-    answer = probe.extract_answer(
-        f"$ {probe.MARK} begin\n{probe.MARK} load\nx:1\n{probe.MARK} end\n".encode()
-    )
+@pytest.mark.parametrize(
+    "output",
+    [
+        "motd {m} begin\r\n{m} begin\r\n{m} load\r\nx:1\r\n{m} end\r\nbye\r\n",
+        "$ {m} begin\n{m} load\nx:1\n{m} end\n",  # behind a greeting without an end of line
+    ],
+)
+def test_an_answer_is_found_among_whatever_a_login_shell_prints(output):
+    answer = probe.extract_answer(output.format(m=probe.MARK).encode())
     assert probe.split_sections(answer) == {"begin": [], "load": ["x:1"], "end": []}
 
 
