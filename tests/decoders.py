@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fleet.agent import forecast
-from fleet.agent.wire import machine, run_so_far
+from fleet.agent.wire import conversation, machine
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
 from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
@@ -64,9 +64,9 @@ def wire(data: bytes, _: Path) -> None:
 def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
     with Journal(folder) as kept:
-        so_far = run_so_far.read_run(kept.parts())
+        so_far = conversation.read_run(kept.parts())
         kept.refuse_after(so_far.lines)
-        assert len(list(run_so_far.decode_bursts(kept.parts()))) == so_far.bursts
+        assert len(list(conversation.decode_bursts(kept.parts()))) == so_far.bursts
 
 
 def record(data: bytes, _: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fleet.agent.wire import run_so_far
+from fleet.agent.wire import conversation
 from fleet.model import Cpu, Host, RunState
 from fleet.store import Store, rows
 from fleet.store.gate import parse_record
@@ -95,7 +95,7 @@ def conversations(seed: int) -> Iterator[tuple[str, list[bytes]]]:
 def publish(root: Path, lines: list[bytes], number: int) -> str | None:
     """Store what an agent said as run `number`, as a session does; why not, where it was refused."""
     bursts: list[Any] = []
-    so_far = run_so_far.read_run([lines], bursts.append)
+    so_far = conversation.read_run([lines], bursts.append)
     if so_far.damage or so_far.missing:
         return so_far.damage or so_far.missing
     run = builders.a_run(MACHINE, f"r20260102T030405Z-{number:08x}", Host(f"h{number}", "192.0.2.7"))

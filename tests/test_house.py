@@ -55,7 +55,6 @@ SESSION = [  # in the order of reading
 MOST_ROOMS, MOST_ARROWS = 21, 30
 PURE = [
     "agent/wire/conversation.py",
-    "agent/wire/run_so_far.py",
     "agent/wire/records.py",
     "agent/build/elf.py",
     "agent/build/systems.py",

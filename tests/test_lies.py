@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, run_so_far
+from fleet.agent.wire import conversation
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.analysis.views import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
@@ -376,8 +376,8 @@ def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataO
     key = data.draw(st.sampled_from([name for name in said[at] if name != "record"]))
     said[at][key] = data.draw(JSON)
     bursts: list[Burst] = []
-    run_so_far.read_run([map(lies.line, said)], bursts.append)
+    conversation.read_run([map(lies.line, said)], bursts.append)
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)
-    taken.to_table(replace(RUN, hello=run_so_far.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))
+    taken.to_table(replace(RUN, hello=conversation.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))

@@ -8,9 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.agent.wire.conversation import Done, Reader
+from fleet.agent.wire.conversation import Done, Reader, RunSoFar, check_plan, check_same_run
 from fleet.agent.wire.records import PREFIX, REFUSED, Int64, Record, WireError, decode_line, quote_start
-from fleet.agent.wire.run_so_far import RunSoFar, check_plan, check_same_run
 from fleet.errors import AgentError, DeployError, FleetError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Plan, Run
 from fleet.plan.options import agent_arguments
@@ -46,11 +45,8 @@ def agent_command(
     post_run: sh text to run if the agent ends well. The shell stays the agent's parent: where a signal kills
     the agent, it prints the signal and the agent's `--machine`.
     """
-    words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
-    if lock is not None:
-        words.append(f"--lock={lock}")
-    if done is not None:
-        words.append(f"--done={done}")
+    options = [f"--{name}={value}" for name, value in (("lock", lock), ("done", done)) if value is not None]
+    words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan), *options]
     lines = [f"echo; {shlex.join(words)}; code=$?"]
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
@@ -104,8 +100,7 @@ def measure(
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
         _parse_line(run, earlier, reader, code)
-    why = reader.why_unfinished()
-    if why is not None:
+    if (why := reader.why_unfinished()) is not None:
         raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
 
@@ -191,7 +186,5 @@ def failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | 
     reason = f"by SIG{name}" + " (for lack of memory?)" * (given_up == "memory")
     if kills and name == "KILL":
         reason = f"for lack of memory (oom_kill {kills}{limit})"
-    record = msgspec.json.decode(reader.visiting)
-    return msgspec.json.encode(
-        record | {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": given_up}
-    )
+    failed = {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": given_up}
+    return msgspec.json.encode(msgspec.json.decode(reader.visiting) | failed)

@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
-from fleet.agent.wire import run_so_far
-from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire import conversation
+from fleet.agent.wire.conversation import Reader, RunSoFar
 from fleet.agent.wire.records import Record
-from fleet.agent.wire.run_so_far import RunSoFar
 from fleet.errors import AgentError, FleetError, LinkError, LockedError, RefusedError
 from fleet.facts.gather import ask_load, load_script, parse_load
 from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
@@ -51,7 +50,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     """Return the run so far from its journal; what precedes a damage, and a note, from a damaged one."""
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
-    run_state = run_so_far.read_run(journal.parts(), journal.bursts.add)
+    run_state = conversation.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
         journal.refuse_after(run_state.lines)
         link.progress.note_once(
@@ -87,7 +86,7 @@ def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
     journal.check()
     journal.sync_if_large()
     in_memory = journal.bursts if journal.bursts and not journal.bursts.overflowed else None
-    link.context.store.publish(run, in_memory or run_so_far.decode_bursts(journal.parts()), batch=True)
+    link.context.store.publish(run, in_memory or conversation.decode_bursts(journal.parts()), batch=True)
     return run
 
 

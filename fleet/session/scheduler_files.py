@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from fleet.agent.wire import run_so_far
+from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import list_planned
 from fleet.errors import AgentError, UsageError
@@ -46,7 +46,7 @@ def import_steps(
             begin, end, digest = _find_attempt(stream, progress)
             run = _start_run(path, stream, progress.host, begin, end, digest)
             agent_start = stream.tell()
-            run_state = run_so_far.read_run([_read_lines(stream, end)])
+            run_state = conversation.read_run([_read_lines(stream, end)])
             if run_state.damage or run_state.hello is None:
                 rest = " ".join(run_state.notes) or "nothing follows the facts"
                 why = run_state.damage or f"{NO_HELLO}; {rest}"
@@ -64,7 +64,7 @@ def import_steps(
             run = replace(complete_run(run, run_state, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)
-            store.publish(run, run_so_far.decode_bursts([_read_lines(stream, end)]), batch=True)
+            store.publish(run, conversation.decode_bursts([_read_lines(stream, end)]), batch=True)
         return progress.outcome_of_run(run)
 
     outcomes = run_on_each([Host(name, name, Via.COMMAND) for name in files], import_one, access)

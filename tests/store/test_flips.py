@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.agent.wire import run_so_far
+from fleet.agent.wire import conversation
 from fleet.analysis import load_counters, load_pairs, load_samples
 from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
@@ -154,9 +154,9 @@ def stream(root: Path) -> Case:
 def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     """What `fleet resume` takes out of a journal: what is lacking, the hello, bursts, notes and failures."""
     with Store(root).reopen_journal(a_run().run_id) as journal:
-        so_far = run_so_far.read_run(journal.parts())
+        so_far = conversation.read_run(journal.parts())
         journal.refuse_after(so_far.lines)
-        bursts = list(run_so_far.decode_bursts(journal.parts()))
+        bursts = list(conversation.decode_bursts(journal.parts()))
         return so_far.missing, so_far.hello, bursts, [*so_far.notes, *so_far.failed]
 
 

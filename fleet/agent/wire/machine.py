@@ -140,10 +140,9 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
                 members[key].append(record.cpu)
     cpus = []
     for record, group in zip(records, groups, strict=True):
-        caches = tuple(
-            Cache(c.level, c.kind, c.bytes, c.line_bytes, tuple(members.get((c.level, c.kind, c.group), ())))
-            for c in record.caches
-        )
+        sharing = [tuple(members.get((c.level, c.kind, c.group), ())) for c in record.caches]
+        rows = zip(record.caches, sharing, strict=True)
+        caches = tuple(Cache(c.level, c.kind, c.bytes, c.line_bytes, cpus_there) for c, cpus_there in rows)
         leaders: dict[str, Any] = {key[0]: min(members.get(key, ()), default=None) for key in group.items()}
         khz, llc = (record.mhz or 0) * 1000 or None, lowest_llc_cpu(caches)
         cpus.append(Cpu(record.cpu, model=record.name, max_khz=khz, llc=llc, caches=caches, **leaders))

@@ -238,11 +238,9 @@ def _make_burst(wire: _Burst) -> Burst:
         raise WireError("burst: most samples took no time")
     if wire.iterations * len(wire.ticks) * len(wire.cpus or (0, 1)) > INT64_MAX:
         raise WireError(f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too many")
-    ping, pong = wire.ping, wire.pong
-    if wire.ping_cpus != (ping, ping) or wire.pong_cpus != (pong, pong):
-        raise WireError(
-            f"burst: asked for CPUs {ping},{pong} but ran on {wire.ping_cpus} and {wire.pong_cpus}"
-        )
+    cpus = wire.ping_cpus, wire.pong_cpus
+    if cpus != ((wire.ping,) * 2, (wire.pong,) * 2):
+        raise WireError(f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {cpus[0]} and {cpus[1]}")
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
         return _check_point_threads(burst, wire)
@@ -291,7 +289,7 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     return Hello(
         **{name: getattr(wire, name) for name in names},
         raw=raw,
-        bursts_max=wire.bursts_max or wire.bursts,
+        bursts_max=wire.bursts_max or 0,
         precision=precision_ppm / 1e6 if precision_ppm is not None else None,
         preset=wire.plan.preset,
         estimator=wire.plan.estimator or Estimator.MEDIAN,
@@ -303,9 +301,8 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
 def list_planned(hello: Hello) -> list[tuple[str, str, str | None]]:
     """Return the (benchmark, variant, point) of a hello's plan; the point is None where there are none."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
-    return [
-        (kind.benchmark, kind.variant, point) for kind in plan.benchmarks for point in kind.points or (None,)
-    ]
+    kinds = plan.benchmarks
+    return [(kind.benchmark, kind.variant, point) for kind in kinds for point in kind.points or (None,)]
 
 
 def _shorten(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, records, run_so_far
+from fleet.agent.wire import conversation, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
@@ -89,7 +89,7 @@ def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None
     assert reader.why_unfinished() is None
     assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
     said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
-    assert len(list(run_so_far.decode_bursts([said]))) == 1
+    assert len(list(conversation.decode_bursts([said]))) == 1
 
 
 CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
@@ -185,7 +185,7 @@ def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
     hello = line(HELLO, clock_quantum_ticks=10_000)
     interrupted = {"switches": [0, 0, 0, 2], "ticks": [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]}
     lines = [b'{"record":"burst"}', hello, line(BURST), line(BURST, **interrupted), line(END)]
-    calm, pushed = run_so_far.decode_bursts([lines])
+    calm, pushed = conversation.decode_bursts([lines])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")
 
@@ -264,10 +264,8 @@ def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
 
 def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "FAILED_LIMIT", 2)
-    failed = {k: BURST[k] for k in ("benchmark", "variant", "ping", "pong")} | {
-        "record": "failed",
-        "reason": "no",
-    }
+    failed = {k: BURST[k] for k in ("benchmark", "variant", "ping", "pong")}
+    failed |= {"record": "failed", "reason": "no"}
     reader = feed_lines(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
     assert len(reader.failed) == 2
     with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
@@ -305,7 +303,7 @@ def test_all_pairs_of_many_cpus_are_told_apart() -> None:
 def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
     lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
-    assert [burst.flags for burst in run_so_far.decode_bursts([lines])] == [
+    assert [burst.flags for burst in conversation.decode_bursts([lines])] == [
         ("preempted", "coarse_clock")[1:],
         (),
     ]

@@ -47,25 +47,22 @@ def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("mark", [0x81000000, 0], ids=["as the register is", "without its flags"])
-def test_cores_that_count_threads_in_the_lowest_field_are_one_field_higher(mark: int) -> None:
-    one_cluster = arm(*(mark | core << 8 for core in range(4)))
-    assert {cpu.cluster for cpu in one_cluster.cpus} == {0}
-    assert [cpu.core for cpu in one_cluster.cpus] == [0, 1, 2, 3]
-
-
-def test_threads_of_an_arm_core_are_siblings() -> None:
-    assert relations(arm(0x81000000, 0x81000001, 0x81000100))[0, 1] is Relation.SMT
-
-
-def test_the_highest_field_lies_apart_and_counts_too() -> None:
-    far = arm(0x80000000, 0x180000000)
-    assert [cpu.cluster for cpu in far.cpus] == [0, 1]
-
-
-@pytest.mark.parametrize("ids", [(0, 0), (0x80000000, 0x80000000)])
-def test_ids_that_do_not_tell_cpus_apart_tell_nothing(ids: tuple[int, ...]) -> None:
-    assert set(relations(arm(*ids)).values()) == {Relation.UNKNOWN}
+@pytest.mark.parametrize(
+    ("ids", "cores", "clusters"),
+    [
+        ([0x81000000 | core << 8 for core in range(4)], [0, 1, 2, 3], [0] * 4),  # threads in the lowest field
+        ([core << 8 for core in range(4)], [0, 1, 2, 3], [0] * 4),  # the same without the register's flags
+        ([0x81000000, 0x81000001, 0x81000100], [0, 0, 2], [0] * 3),
+        ([0x80000000, 0x180000000], [0, 1], [0, 1]),  # the highest field lies apart
+        ([0, 0], [None] * 2, [None] * 2),
+        ([0x80000000, 0x80000000], [None] * 2, [None] * 2),
+    ],
+)
+def test_cores_and_clusters_of_an_arm_are_known_where_the_fields_tell_cpus_apart(
+    ids: list[int], cores: list[int | None], clusters: list[int | None]
+) -> None:
+    cpus = arm(*ids).cpus
+    assert ([cpu.core for cpu in cpus], [cpu.cluster for cpu in cpus]) == (cores, clusters)
 
 
 def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire import run_so_far
-from fleet.agent.wire.conversation import Done, Reader
+from fleet.agent.wire.conversation import Done, Reader, decode_bursts, read_run
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.model import Burst, Hello, Shape
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
@@ -30,7 +29,7 @@ SECOND = [hello(done=2, monotonic_ns=9_000_000), burst(2), burst(3), line(END, b
 
 
 def test_the_parts_of_a_run_make_one_finished_run() -> None:
-    run = run_so_far.read_run([FIRST, [b"no hello came"], SECOND])
+    run = read_run([FIRST, [b"no hello came"], SECOND])
     assert run.missing is None
     assert (run.parts, run.done.visits, run.done.bursts, len(run.failed)) == (2, 4, 3, 1)
     assert run.end is not None
@@ -40,10 +39,10 @@ def test_the_parts_of_a_run_make_one_finished_run() -> None:
 
 
 def test_a_run_is_not_finished_before_its_last_part_is() -> None:
-    assert run_so_far.read_run([]).missing == "the agent sent no hello record"
-    assert run_so_far.read_run([FIRST]).missing == "cut after 2 of 4 bursts"
-    assert run_so_far.read_run([FIRST, SECOND[:2]]).missing == "cut after 1 of 2 bursts"
-    assert run_so_far.read_run([FIRST, [b"no hello came"]]).missing is not None
+    assert read_run([]).missing == "the agent sent no hello record"
+    assert read_run([FIRST]).missing == "cut after 2 of 4 bursts"
+    assert read_run([FIRST, SECOND[:2]]).missing == "cut after 1 of 2 bursts"
+    assert read_run([FIRST, [b"no hello came"]]).missing is not None
 
 
 def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
@@ -51,31 +50,27 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
     pushed = burst(2, switches=[0, 0, 0, 2], ticks=slow)
     journal = [FIRST, [b"no hello came"], [SECOND[0], pushed, *SECOND[2:]]]
     kept: list[Burst] = []
-    so_far = run_so_far.read_run(journal[:2], kept.append)
+    so_far = read_run(journal[:2], kept.append)
     reader = Reader(so_far.done, so_far.hello)
     kept += [record for each in journal[2] if isinstance(record := reader.read_line(each), Burst)]
-    assert kept == list(run_so_far.decode_bursts(journal))
+    assert kept == list(decode_bursts(journal))
     assert [one.flags for one in kept] == [(), ("preempted",), ()]
     read: list[Burst] = []
-    run_so_far.read_run(journal, read.append)
+    read_run(journal, read.append)
     assert read == kept
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
-    done = run_so_far.read_run(
-        [[hello(), burst(0, ticks=[9, 1, 2, 5, 4], iterations=2), line(FAILED, round=1)]]
-    ).done
+    done = read_run([[hello(), burst(0, ticks=[9, 1, 2, 5, 4], iterations=2), line(FAILED, round=1)]]).done
     assert list(done.lines()) == ["cas cmpxchg 0 3 2 6 -\n", "end\n"]
 
 
 def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
-    half = run_so_far.read_run(
-        [[hello(), burst(0), burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]]
-    )
+    half = read_run([[hello(), burst(0), burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]])
     assert len(list(half.done.lines())) == 2
     plan = {**PLAN["plan"], "pairs": "ordered"}
     both = [hello(plan=plan), burst(0), burst(0, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]
-    assert len(list(run_so_far.read_run([both]).done.lines())) == 3
+    assert len(list(read_run([both]).done.lines())) == 3
 
 
 @pytest.mark.parametrize(
@@ -98,31 +93,31 @@ def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
     ],
 )
 def test_parts_that_are_not_of_one_run_are_refused(second: list[bytes], words: str) -> None:
-    run = run_so_far.read_run([FIRST, second])
+    run = read_run([FIRST, second])
     assert words in (run.damage or "")
     assert run.lines == (len(FIRST), len(second) - 1)
-    assert (run.bursts, run.refused) == (run_so_far.read_run([FIRST]).bursts, 1)
+    assert (run.bursts, run.refused) == (read_run([FIRST]).bursts, 1)
 
 
 @pytest.mark.parametrize(
     "bad", [b'{"record":"burst"', b"{}", FIRST[1]], ids=["torn", "no record", "hello again"]
 )
 def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(bad: bytes) -> None:
-    whole = run_so_far.read_run([FIRST])
-    run = run_so_far.read_run([[*FIRST, bad, *SECOND[1:]]])
+    whole = read_run([FIRST])
+    run = read_run([[*FIRST, bad, *SECOND[1:]]])
     assert (run.bursts, run.done.visits, run.refused) == (whole.bursts, whole.done.visits, len(SECOND))
     assert run.lines == (len(FIRST),)
     assert run.missing is not None
-    again = run_so_far.read_run([FIRST, SECOND])
-    continued = run_so_far.read_run([[*FIRST, bad], SECOND])
+    again = read_run([FIRST, SECOND])
+    continued = read_run([[*FIRST, bad], SECOND])
     assert (continued.bursts, continued.missing) == (again.bursts, again.missing)
 
 
 def test_blank_lines_and_words_among_the_records_are_noise() -> None:
     noisy = [line for record in FIRST[1:] for line in (record, b"", b"You have new mail.", b"\0\0")]
-    run = run_so_far.read_run([noisy])
+    run = read_run([noisy])
     assert (run.damage, run.bursts, run.done.visits) == (None, 1, 2)
-    assert len(list(run_so_far.decode_bursts([noisy]))) == run.bursts
+    assert len(list(decode_bursts([noisy]))) == run.bursts
 
 
 def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
@@ -138,7 +133,7 @@ def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
 def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
     first = [hello(), line({"record": "note", "text": "one"}), burst(0), line(FAILED, round=1)]
     second = [hello(done=2), line({"record": "note", "text": "two"}), line(FAILED, round=2), burst(3)]
-    together = run_so_far.read_run([first, [*second, line(END, bursts=1, failed=1)]])
+    together = read_run([first, [*second, line(END, bursts=1, failed=1)]])
     assert together.notes == ("one", "two")
     assert [each.round for each in together.failed] == [1, 2]
     assert together.end is not None
@@ -148,8 +143,8 @@ def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
 
 def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
     early = [*FIRST, line(END, bursts=1, failed=1, reason="deadline")]
-    assert run_so_far.read_run([early]).end is not None
-    again = run_so_far.read_run([early, SECOND[:2]])
+    assert read_run([early]).end is not None
+    again = read_run([early, SECOND[:2]])
     assert again.end is None
     assert (again.parts, again.missing) == (2, "cut after 1 of 2 bursts")
 
@@ -161,24 +156,21 @@ def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
 def test_the_clock_may_differ_by_a_tenth_of_a_percent(ticks_per_second: int, allowed: bool) -> None:
     second = [hello(done=2, ticks_per_second=ticks_per_second)]
     if allowed:
-        assert run_so_far.read_run([FIRST, second]).parts == 2
+        assert read_run([FIRST, second]).parts == 2
     else:
         assert f"ticks {ticks_per_second} times a second now, 2500000000 before" in (
-            run_so_far.read_run([FIRST, second]).damage or ""
+            read_run([FIRST, second]).damage or ""
         )
 
 
 def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None:
     silent = [hello(monotonic_ns=None), *FIRST[2:]]
     starts = [
-        one.start_offset_ns
-        for one in run_so_far.decode_bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
+        one.start_offset_ns for one in decode_bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
     ]
     assert starts == [BURST["start_ns"]] * 3
     third = [hello(done=3, monotonic_ns=4_000_000), burst(3)]
-    later = [
-        one.start_offset_ns for one in run_so_far.decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])
-    ]
+    later = [one.start_offset_ns for one in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])]
     assert later == [BURST["start_ns"] + ns for ns in (0, 8_000_000, 3_000_000)]
 
 
@@ -190,7 +182,7 @@ def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_with
         burst(0, **other, ticks=[9, 4, 7], iterations=20),
         line(FAILED, round=1),
     ]
-    assert list(run_so_far.read_run([lines]).done.lines()) == [
+    assert list(read_run([lines]).done.lines()) == [
         "cas cmpxchg 0 3 0 - -\n",
         "cas cmpxchg 0 1 20 11\n",
         "end\n",
@@ -198,10 +190,10 @@ def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_with
 
 
 def test_a_part_followed_as_it_came_completes_what_the_journal_held() -> None:
-    so_far = run_so_far.read_run([FIRST])
+    so_far = read_run([FIRST])
     reader = Reader(so_far.done)
     for each in SECOND:
         reader.read_line(each)
-    live, read = so_far.add_part(reader), run_so_far.read_run([FIRST, SECOND])
+    live, read = so_far.add_part(reader), read_run([FIRST, SECOND])
     for name in ("hello", "end", "failed", "bursts", "parts", "missing"):
         assert getattr(live, name) == getattr(read, name), name

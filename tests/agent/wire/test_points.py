@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire import records, run_so_far
+from fleet.agent.wire import conversation, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
 from fleet.model import Burst, Failed, Parameters
@@ -27,13 +27,8 @@ POINT = {
     "parameters": {"bytes": 16384, "stride_bytes": 256, "order": "random", "pages": "huge", "threads": 1},
 }
 GROUP = {"pong": 3, "pong_cpus": [3, 3], "cpus": [0, 3], "other_ticks": [[1, 2, 3]]}
-ALONE = {
-    "reason": "no progress for 5 s",
-    "benchmark": "chase",
-    "variant": "mov",
-    "point": NAMES[1],
-    "pong": 0,
-}
+ALONE = {"reason": "no progress for 5 s", "point": NAMES[1], "pong": 0}
+ALONE |= {"benchmark": "chase", "variant": "mov"}
 
 
 def point_line(**changes: object) -> bytes:
@@ -87,7 +82,7 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
     ticks = BURST["ticks"]
     for begin_ns, flags in ((None, ()), ([0, 310], ()), ([0, max(ticks)], ("skewed",))):
         lines = [line(HELLO, plan=PLAN), point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
-        (burst,) = run_so_far.decode_bursts([lines])
+        (burst,) = conversation.decode_bursts([lines])
         assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
 
 
@@ -120,7 +115,7 @@ def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[st
 def test_what_is_done_is_listed_by_point() -> None:
     rising = point_line(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
     lines = [line(HELLO, plan=PLAN, bursts=3), point_line(), rising, point_line(round=1)]
-    done = run_so_far.read_run([lines]).done
+    done = conversation.read_run([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",
         "chase mov rising.16K.huge 0 0 1000 500003\n",
@@ -149,7 +144,7 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
         return line({**HELLO, "seed": 7, "monotonic_ns": 1}, plan=PAIRS, done=done, bursts=4 - done)
 
     first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
-    so_far = run_so_far.read_run([first])
+    so_far = conversation.read_run([first])
     assert so_far.missing == "cut after 3 of 4 bursts"
     assert list(so_far.done.lines()) == [
         "message mov x1 0 3 1000 250003\n",
@@ -158,9 +153,9 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
     ]
     last = [hello(3), message(1, "x1"), line(END, bursts=1)]
     whole = [first, last]
-    assert run_so_far.read_run(whole).missing is None
+    assert conversation.read_run(whole).missing is None
     assert [
-        (one.point, one.round, one.ping_cpu, one.pong_cpu) for one in run_so_far.decode_bursts(whole)
+        (one.point, one.round, one.ping_cpu, one.pong_cpu) for one in conversation.decode_bursts(whole)
     ] == [*(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))]
-    again = run_so_far.read_run([first, [hello(3), message(1, "x4")]])
+    again = conversation.read_run([first, [hello(3), message(1, "x4")]])
     assert "came twice" in (again.damage or "")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import records, run_so_far
+from fleet.agent.wire import conversation, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
 from fleet.store.rows import to_json
@@ -142,7 +142,7 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]
     reader, error = follow_lines(lines)
     assert error is None
     assert reader.hello is not None
-    assert len(list(run_so_far.decode_bursts([lines]))) == reader.bursts
+    assert len(list(conversation.decode_bursts([lines]))) == reader.bursts
     assert reader.end is not None
     assert (reader.end.converged, reader.end.unconverged) == (5, 1)
 
@@ -156,7 +156,7 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[by
         assert len(error) < 500
         return
     assert reader.hello is not None  # what is called finished can be stored, number for number
-    for one in run_so_far.decode_bursts([lines]):
+    for one in conversation.decode_bursts([lines]):
         assert all(0 <= tick <= records.INT64_MAX for tick in one.ticks)
     for value in (reader.hello.raw, reader.failed, reader.notes):
         to_json(value).encode()
