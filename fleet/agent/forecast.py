@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -18,13 +18,78 @@ from fleet.agent.wire import records
 from fleet.agent.wire.records import Int64, WireError, quote_start
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
 from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan
-from fleet.plan.forecast import Duration, Forecast
+from fleet.plan.forecast import Duration, format_seconds
 from fleet.plan.merge import named_cpus
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0
+LONG_S = 10.0  # a first round that takes longer is told apart
+_FULL = (1 << 31) - 1  # MB/s: as much as goes
 _OPTIONS = 2  # the exit code of REFUSED for options
+
+
+class _OnNode(Struct):
+    node: Int64
+    bytes: Int64
+
+
+class _OfBenchmark(Struct):
+    benchmark: str
+    ms: Int64
+
+
+class Forecast(Struct, tag_field="record", tag="forecast"):
+    """What a plan costs on a machine (docs/wire.md). left_out: what the time budget leaves out.
+
+    nodes: bytes on each NUMA node. load_mbps: the most that load threads ask for.
+    """
+
+    cpus: Int64
+    pairs: Int64
+    points: Int64
+    visits: Int64
+    rounds: Int64
+    bursts: Int64
+    bytes: Int64
+    ms: Int64
+    ms_max: Int64
+    ms_first: Int64
+    deadline_s: Int64
+    left_out: str | None
+    protocol: Int64
+    nodes: tuple[_OnNode, ...] = ()
+    load_mbps: Int64 = 0
+    benchmarks: tuple[_OfBenchmark, ...] = ()
+
+    @property
+    def duration(self) -> Duration:
+        """How long it takes."""
+        return Duration(self.ms / 1000, self.ms_max / 1000, self.ms_first / 1000)
+
+    @property
+    def load(self) -> Duration:
+        """For how long load threads take bandwidth from others."""
+        load_ms = sum(cost.ms for cost in self.benchmarks if SHIPPED[cost.benchmark].other_unit == "byte")
+        share = load_ms / max(sum(cost.ms for cost in self.benchmarks), 1)
+        return Duration(load_ms / 1000, max(load_ms, share * self.ms_max) / 1000)
+
+    @property
+    def time_text(self) -> str:
+        """How long it takes, when a first round can be looked at, and what the time budget leaves out."""
+        text = str(self.duration)
+        if self.rounds > 1 and self.duration.first_s >= LONG_S:
+            text += f", the first round {format_seconds(self.duration.first_s)}"
+        return f"{text} ({self.left_out}, as the time budget allows)" if self.left_out else text
+
+    @property
+    def memory_text(self) -> str:
+        """The memory of the points, and how much bandwidth they take from others; "" if they take none."""
+        by_node = ", ".join(f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes)
+        place = f" ({by_node})" if by_node else ""
+        bandwidth = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
+        load = f" and for {self.load} up to {bandwidth} of its bandwidth" if self.load_mbps else ""
+        return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
 
 
 class Forecaster:
@@ -53,8 +118,7 @@ class Forecaster:
             return cached
         if (cached := self._cache.get(key)) is not None and not cached.bytes:
             return cached
-        agent = self._own_agent(build=build)
-        if agent is None:
+        if (agent := self._own_agent(build=build)) is None:
             return None
         program = f"/proc/self/fd/{agent.fileno()}"
         try:
@@ -106,90 +170,45 @@ _BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva":
 _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
 
 
-class _OnNode(Struct):
-    node: Int64
-    bytes: Int64
-
-
-class _OfBenchmark(Struct):
-    benchmark: str
-    ms: Int64
-
-
-class _Forecast(Struct, tag_field="record", tag="forecast"):
-    protocol: Int64
-    cpus: Int64
-    pairs: Int64
-    points: Int64
-    visits: Int64
-    rounds: Int64
-    bursts: Int64
-    bytes: Int64
-    ms: Int64
-    ms_max: Int64
-    ms_first: Int64
-    deadline_s: Int64
-    left_out: str | None
-    nodes: tuple[_OnNode, ...] = ()
-    load_mbps: Int64 = 0
-    benchmarks: tuple[_OfBenchmark, ...] = ()
-
-
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     """Read the forecast of a plan of these benchmarks from the agent's output. Raises WireError."""
     parts = (record for _, record in map(records.split_noise, output.splitlines()))
     lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
         raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
-    record = records.decode_line(msgspec.json.Decoder(_Forecast), lines[0])
-    if record.protocol != records.PROTOCOL or not (record.left_out or "").isprintable():
-        raise WireError(
-            f"a record `forecast` of protocol {records.PROTOCOL} expected, got {quote_start(lines[0])}"
-        )
-    if others := sorted({item.benchmark for item in record.benchmarks} - {*benchmarks}):
+    forecast = records.decode_line(msgspec.json.Decoder(Forecast), lines[0])
+    if forecast.protocol != records.PROTOCOL or not (forecast.left_out or "").isprintable():
+        got = quote_start(lines[0])
+        raise WireError(f"a record `forecast` of protocol {records.PROTOCOL} expected, got {got}")
+    if others := sorted({cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}):
         names = quote_start(", ".join(others))
         raise WireError(f"a forecast of {names}, but was asked for {', '.join(benchmarks)}")
-    nodes = {item.node: item.bytes for item in record.nodes}
-    values = msgspec.structs.asdict(record) | {"left_out": record.left_out or "", "nodes": nodes}
-    lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
-    costs = values.pop("benchmarks")
-    load_s = sum(item.ms for item in costs if SHIPPED[item.benchmark].other_unit == "byte") / 1000
-    share = load_s * 1000 / max(sum(item.ms for item in costs), 1)
-    load = Duration(load_s, max(load_s, share * lasts.most_s))
-    del values["protocol"]
-    return Forecast(duration=lasts, load=load, **values)
+    return forecast
 
 
 def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
     """Return the text of --facts: what planning needs to know of a host. named: CPUs that the plan names."""
-    return "".join(f"{line}\n" for line in (*_machine_line_words(facts, named), "end"))
-
-
-def _machine_line_words(facts: Facts, named: Collection[int]) -> Iterator[str]:
     page = facts.page_bytes or 4096
-    if facts.arch:
-        yield f"arch {facts.arch}"
     by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
-    yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch])
-    yield f"page_bytes {page}"
-    if facts.huge_pages not in (None, "never"):
-        yield f"huge_page_bytes {page * page // _TABLE_ENTRY}"
-    if facts.memory_available_bytes is not None:
-        yield f"memory_bytes {facts.memory_available_bytes}"
-    if facts.memory_limit is not None:
-        yield f"memory_limit {facts.memory_limit}"
-    if facts.cpu_quota is not None:
-        yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}"
-    for node in facts.nodes:
-        yield _join_words("node", node.node, node.free_bytes, 1 if node.allowed else None)
+    values = {
+        "arch": facts.arch or None,
+        "features": " ".join([*(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch]),
+        "page_bytes": page,
+        "huge_page_bytes": None if facts.huge_pages in (None, "never") else page * page // _TABLE_ENTRY,
+        "memory_bytes": facts.memory_available_bytes,
+        "memory_limit": facts.memory_limit,
+        "cpu_limit": None if facts.cpu_quota is None else f"{facts.cpu_quota} {facts.cpu_limit}",
+    }
+    lines = [f"{name} {value}".rstrip() for name, value in values.items() if value is not None]
+    lines += [_join_words("node", n.node, n.free_bytes, 1 if n.allowed else None) for n in facts.nodes]
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in named):
-            yield _join_words(
-                "cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity
-            )
+            groups = cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node
+            lines.append(_join_words("cpu", cpu.cpu, *groups, cpu.capacity))
             for cache in cpu.caches:
-                group = min(cache.shared_cpus, default=None)
-                yield _join_words("cache", cache.level, cache.kind, cache.size_bytes, cache.line_bytes, group)
+                numbers = cache.size_bytes, cache.line_bytes, min(cache.shared_cpus, default=None)
+                lines.append(_join_words("cache", cache.level, cache.kind, *numbers))
+    return "".join(f"{line}\n" for line in (*lines, "end"))
 
 
 def _join_words(*words: str | int | None) -> str:
@@ -200,9 +219,6 @@ def typical_machine(cpus: Sequence[int]) -> Facts:
     """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB for all CPUs."""
     last = Cache(3, "Unified", 32 << 20, 64, (0,))
     own = ((1, 48 << 10), (2, 2 << 20))
-
-    def cpu(number: int) -> Cpu:
-        caches = (*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last)
-        return Cpu(number, core=number, package=0, node=0, caches=caches)
-
-    return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(map(cpu, cpus)))
+    caches = [(*(Cache(n, "Unified", size, 64, (cpu,)) for n, size in own), last) for cpu in cpus]
+    typical = map(lambda cpu, own: Cpu(cpu, core=cpu, package=0, node=0, caches=own), cpus, caches)
+    return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(typical))

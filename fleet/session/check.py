@@ -6,12 +6,11 @@ from typing import Any
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
-from fleet.agent.forecast import Forecaster
+from fleet.agent.forecast import Forecast, Forecaster
 from fleet.errors import BuildError
 from fleet.facts.gather import ask_usage, describe_answer, parse_with_workdir_error, run_probe
 from fleet.facts.systems import find_noise
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
-from fleet.plan.forecast import Forecast
 from fleet.plan.merge import merge_plan_with_facts
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess

@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecaster, typical_machine
+from fleet.agent.forecast import Forecast, Forecaster, typical_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
-from fleet.plan.forecast import Forecast
 from fleet.plan.merge import cpus_to_measure, merge_plan, merge_plan_with_facts
 from fleet.store.places import Folder, parse_place
 from fleet.store.runs import Listing

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pytest
 
+from fleet.agent.forecast import Forecast
 from fleet.agent.measure import agent_command
 from fleet.errors import UsageError
 from fleet.model import (
@@ -24,7 +25,7 @@ from fleet.model import (
     override_options,
 )
 from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, format_pairs
-from fleet.plan.forecast import Duration, Forecast
+from fleet.plan.forecast import Duration
 from fleet.plan.kinds import PAIRS
 from fleet.plan.merge import merge_plan, merge_plan_with_facts, sample_pairs_per_relation
 from fleet.plan.options import BY_NAME, OPTIONS, parse_requested
@@ -141,10 +142,10 @@ def test_a_duration_is_told_in_the_unit_people_use(least_s: float, most_s: float
 
 
 @pytest.mark.parametrize(
-    ("rounds", "first_s", "told"), [(10, 95.0, True), (10, 9.9, False), (1, 95.0, False)]
+    ("rounds", "first_ms", "told"), [(10, 95_000, True), (10, 9900, False), (1, 95_000, False)]
 )
-def test_when_a_long_first_round_ends_is_told(rounds: int, first_s: float, told: bool) -> None:
-    forecast = Forecast(256, 32640, 0, 65280, rounds, 1, 0, Duration(540.0, 1080.0, first_s), 6000, "much")
+def test_when_a_long_first_round_ends_is_told(rounds: int, first_ms: int, told: bool) -> None:
+    forecast = Forecast(256, 32640, 0, 65280, rounds, 1, 0, 540_000, 1_080_000, first_ms, 6000, "much", 1)
     first = ", the first round 95 s" if told else ""
     assert forecast.time_text == f"9 min to 18 min{first} (much, as the time budget allows)"
 

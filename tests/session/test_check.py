@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from fleet.agent.forecast import Forecast
 from fleet.analysis.views import show_run
 from fleet.console.check import render_checks, render_checks_json
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
-from fleet.plan.forecast import Duration, Forecast
 from fleet.remote.cancellation import Cancellation, Cancelled
 from fleet.session.check import CheckedHost, RunPreview
 from fleet.session.events import Outcome, State
@@ -214,7 +214,7 @@ def a_check(number: int) -> CheckedHost:
     governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
     load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
     facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
-    forecast = Forecast(4, 6, 0, 12, 10, 120, 0, Duration(5, 5), 625)
+    forecast = Forecast(4, 6, 0, 12, 10, 120, 0, 5000, 5000, 0, 625, None, 1)
     intended = RunPreview("is already on the host", Plan(), forecast)
     findings = (governor, load) if number % 2 == 0 else (load,)
     return CheckedHost(Outcome(board, State.COMPLETE), facts, findings, intended)
