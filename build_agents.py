@@ -17,7 +17,7 @@ from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf, why_unfit
 from fleet.agent.build.on_controller import compile_here, resolve_command
 from fleet.agent.build.source import read_sources
-from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.build.systems import SYSTEMS, ZIG
 from fleet.errors import BuildError
 from fleet.model import Target
 
@@ -46,7 +46,7 @@ def build(folder: Path, names: Sequence[str]) -> None:
 
 def _build(target: Target) -> tuple[str, bytes]:
     files = tc.select_sources(target, read_sources()) or {}
-    toolchain = next(t for t in tc.controller_toolchains(target, target, None) if t.command[:3] == tc.ZIG)
+    toolchain = next(t for t in tc.controller_toolchains(target, target, None) if t.command[:3] == ZIG)
     command = resolve_command(toolchain.command)
     if command is None:
         raise BuildError("zig is missing: pip install -r constraints-slow.txt")

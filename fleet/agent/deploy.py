@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet.agent.build import on_host, qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
-from fleet.agent.build.on_controller import Builder, Built, first_installed_toolchain
+from fleet.agent.build.on_controller import Builder, Built, Notify, first_installed_toolchain
 from fleet.agent.build.systems import SYSTEMS, VARIANTS
 from fleet.errors import BuildError, ProbeError, UsageError
 from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, Via
@@ -24,7 +24,7 @@ def deploy(
     host: Host,
     facts: Facts,
     builder: Builder,
-    notify: Callable[[str], None],
+    notify: Notify,
     benchmarks: Collection[str] | None = None,
 ) -> Agent:
     """Put the agent for `facts.target` on a host, unless it is there. Raises BuildError, DeployError.
@@ -42,10 +42,9 @@ def deploy(
         return on_host.send_prebuilt(connection, host, facts)
     job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
-        return qnx.deploy(connection, host, facts, job.all_sources, builder, notify)
-    if host.build is not BuildPlace.CONTROLLER and (
-        agent := _deploy_finished_or_build(connection, job, notify)
-    ):
+        return qnx.deploy(connection, qnx.Job(host, facts, job.all_sources, builder), notify)
+    may_build_there = host.build is not BuildPlace.CONTROLLER
+    if may_build_there and (agent := _deploy_finished_or_build(connection, job, notify)):
         return agent
     with _prefixing_errors_with_host(host):
         built = builder.build(facts.target, job.all_sources, *job.controller_options, notify)
@@ -58,8 +57,8 @@ class _Job:
 
     host: Host
     facts: Facts
-    all_sources: Mapping[str, bytes]
-    sources: Mapping[str, bytes]
+    all_sources: tc.Sources
+    sources: tc.Sources
     builder: Builder
 
     @property
@@ -102,31 +101,27 @@ class _Job:
         """
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
         version = self.compiler.version if self.compiler else ""
-        if not (version and facts.libc) or host.build is BuildPlace.HOST or host.via is Via.LOCAL:
-            return None
-        if flags and not facts.cpu_model:
+        is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
+        if is_own or not version or not facts.libc or (flags and not facts.cpu_model):
             return None
         like_hosts = (facts.libc, version, (facts.cpu_model, facts.cpu_flags) if flags else ())
-        return (
-            f"alike-{self.build_id}-{hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]}"
-        )
+        digest = hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]
+        return f"alike-{self.build_id}-{digest}"
 
     def static_agent(self) -> Built | None:
         """Return a finished static agent; None without one, or if the inventory names a compiler."""
-        host = self.host
-        if host.build is not BuildPlace.AUTO or host.toolchain.cc is not None:
-            return None
-        built = self.builder.find_finished(self.facts.target, self.all_sources, None, host.toolchain.cflags)
-        with suppress(ValueError):  # a damaged file
-            return built if built and read_elf(built.binary).interpreter is None else None
+        if self.host.build is BuildPlace.AUTO and self.host.toolchain.cc is None:
+            flags = self.host.toolchain.cflags
+            built = self.builder.find_finished(self.facts.target, self.all_sources, None, flags)
+            with suppress(ValueError):  # a damaged file
+                return built if built and read_elf(built.binary).interpreter is None else None
         return None
 
     def built_agent(self) -> Built | None:
         """Return a finished static agent, or one built by a host like this one; None if there is neither."""
-        kind = self.shared_cache_name()
-        return self.static_agent() or (
-            self.builder.read_cached(kind, self.build_id, self.toolchain) if kind else None
-        )
+        name = self.shared_cache_name()
+        cached = self.builder.read_cached(name, self.build_id, self.toolchain) if name else None
+        return self.static_agent() or cached
 
 
 def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
@@ -136,16 +131,12 @@ def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection
         targets = ", ".join(tc.list_targets(source.read_sources()))
         raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {targets}).")
     if host.build is BuildPlace.BUILD_HOST and not SYSTEMS[facts.target.os].sdp:
-        raise BuildError(
-            f"{host.name}: `build: build-host` is for QNX hosts; use `build: controller`, which needs no "
-            "other machine."
-        )
+        advice = "use `build: controller`, which needs no other machine"
+        raise BuildError(f"{host.name}: `build: build-host` is for QNX hosts; {advice}.")
     return _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
 
 
-def _deploy_finished_or_build(
-    connection: Connection, job: _Job, notify: Callable[[str], None]
-) -> Agent | None:
+def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify) -> Agent | None:
     """Send a finished agent or compile on the host; None if neither works."""
     host, facts = job.host, job.facts
     if job.agent_on_host() is None:
@@ -166,9 +157,7 @@ def _deploy_finished_or_build(
         return None
 
 
-def _build_once_for_like_hosts(
-    connection: Connection, job: _Job, command: str, notify: Callable[[str], None]
-) -> Agent:
+def _build_once_for_like_hosts(connection: Connection, job: _Job, command: str, notify: Notify) -> Agent:
     """Compile on the host, unless a host like it does so; share the result among them."""
     host, facts, builder = job.host, job.facts, job.builder
 
@@ -179,13 +168,11 @@ def _build_once_for_like_hosts(
     if cache_name is None or job.agent_on_host():
         return build()
     with builder.wait_turn(cache_name):
-        built = job.built_agent()
-        if built is None:
+        if (built := job.built_agent()) is None:
             try:
                 agent = build()
             except BuildError:
-                built = job.built_agent()  # one that began later may have been faster
-                if built is None:
+                if (built := job.built_agent()) is None:  # one that began later may have been faster
                     raise
             else:
                 binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
@@ -196,9 +183,7 @@ def _build_once_for_like_hosts(
     return _send_and_check(connection, job, built, notify) or build()
 
 
-def _send_and_check(
-    connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]
-) -> Agent | None:
+def _send_and_check(connection: Connection, job: _Job, built: Built, notify: Notify) -> Agent | None:
     """Send the agent and check that it runs. Return None, after removing it, if it does not."""
     agent = on_host.send_built(connection, job.host, job.facts, built)
     if tc.find_agent_of_build(built.build, job.facts.workdir_entries):
@@ -209,9 +194,8 @@ def _send_and_check(
         return agent
     connection.run(f"rm -f {path}")
     failure = f"exit code {completed.exit_code}: {last_lines(completed.stderr)}"
-    notify(
-        f"{job.host.name}: an agent {agent.place} does not run there ({failure}); another takes its place."
-    )
+    name = job.host.name
+    notify(f"{name}: an agent {agent.place} does not run there ({failure}); another takes its place.")
     return None
 
 
@@ -225,12 +209,9 @@ class Preview:
 
 def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None = None) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    name_or_plan = _describe_agent(host, facts, builder, benchmarks)
-    return (
-        Preview(name_or_plan)
-        if " " in name_or_plan
-        else Preview("is already on the host", f"{facts.workdir}/{name_or_plan}")
-    )
+    words = _describe_agent(host, facts, builder, benchmarks)
+    is_plan = " " in words
+    return Preview(words) if is_plan else Preview("is already on the host", f"{facts.workdir}/{words}")
 
 
 def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> str:
@@ -241,7 +222,7 @@ def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Coll
         return f"would be the prebuilt {binary_path}"
     job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
-        return qnx.preview(host, facts, job.all_sources)
+        return qnx.preview(qnx.Job(host, facts, job.all_sources, builder))
     compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
     if compiler and (agent_name := job.agent_on_host()):
         return agent_name
@@ -269,28 +250,25 @@ def _prefixing_errors_with_host(host: Host) -> Iterator[None]:
 
 def check_entries(hosts: Sequence[Host]) -> None:
     """Raise UsageError that lists each inventory entry that cannot work, with its line and what to do."""
-    problems = [
-        f"{host.origin or 'inventory'}: {host.name}: {why}"
-        for host in hosts
-        for why in _list_entry_problems(host)
-    ]
-    if problems:
+    if problems := [problem for host in hosts for problem in _list_entry_problems(host)]:
         raise UsageError("\n".join(problems[:20]))
 
 
 def _list_entry_problems(host: Host) -> Iterator[str]:
     binary, files = host.toolchain.binary, host.identity_files
+    entry = f"{host.origin or 'inventory'}: {host.name}: "
     is_needed = host.build is BuildPlace.PREBUILT and binary is not None
     if is_needed and not os.access(_expand_home(binary or ""), os.R_OK):
-        yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
+        yield f"{entry}`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
     # one half is enough for ssh-agent
     halves = [_expand_home(name) for file in files for name in (file, f"{file}.pub")]
     if files and host.via in {Via.SSH, Via.OPENSSH} and not any(half.exists() for half in halves):
-        yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
+        names = ", ".join(files)
+        yield f"{entry}`identity_files`: none of {names} is there; name a key of yours, or leave it out."
     system = SYSTEMS.get(host.os or "")
     if system and system.sdp and host.arch is not None and host.arch not in VARIANTS:
         target = Target(host.os or "", host.arch)
-        yield f"there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
+        yield f"{entry}there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
 
 
 def _expand_home(file: str) -> Path:

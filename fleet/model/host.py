@@ -118,26 +118,20 @@ class Target:
 OSES = ("linux", "qnx")
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """One architecture. elf: e_machine, word bits and byte order of its programs. aliases: other names."""
-
-    elf: tuple[int, int, str]
-    aliases: tuple[str, ...] = ()
-
-
-ARCHES: Mapping[str, Architecture] = {
-    "x86_64": Architecture((62, 64, "<"), ("amd64", "x64")),
-    "i386": Architecture((3, 32, "<"), ("i486", "i586", "i686")),
-    "aarch64": Architecture((183, 64, "<"), ("arm64",)),
-    "armv7": Architecture((40, 32, "<"), ("armv7l", "armv8l")),
-    "riscv64": Architecture((243, 64, "<")),
-    "ppc64le": Architecture((21, 64, "<")),
-    "s390x": Architecture((22, 64, ">")),
-    "loongarch64": Architecture((258, 64, "<")),
+ARCHES: Mapping[str, tuple[int, int, str]] = {  # e_machine, word bits and byte order of its ELF files
+    "x86_64": (62, 64, "<"),
+    "i386": (3, 32, "<"),
+    "aarch64": (183, 64, "<"),
+    "armv7": (40, 32, "<"),
+    "riscv64": (243, 64, "<"),
+    "ppc64le": (21, 64, "<"),
+    "s390x": (22, 64, ">"),
+    "loongarch64": (258, 64, "<"),
 }
+_OTHER_NAMES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "armv7l": "armv7", "armv8l": "armv7"}
+_OTHER_NAMES |= dict.fromkeys(("i486", "i586", "i686"), "i386")
 
 
 def find_arch(word: str) -> str | None:
     """Return our name of an architecture: "arm64" -> "aarch64"; None if there is no agent for it."""
-    return next((name for name, arch in ARCHES.items() if word == name or word in arch.aliases), None)
+    return word if word in ARCHES else _OTHER_NAMES.get(word)

@@ -179,9 +179,7 @@ def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_co
 
 
 @pytest.mark.slow
-def test_hosts_do_not_wait_for_ever_for_one_that_is_slow(
-    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_do_not_wait_for_ever_for_a_slow_one(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another begins as well, and the slow one takes its build when its own time is up."""
     monkeypatch.setattr(on_controller, "PATIENCE_S", 0.0)
     monkeypatch.setattr(on_host, "BUILD_TIMEOUT_S", 3.0)

@@ -10,7 +10,7 @@ from fleet.late import once
 from fleet.model import ARCHES, Target
 
 _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte order
-    **{arch.elf: name for name, arch in ARCHES.items()},
+    **{elf: name for name, elf in ARCHES.items()},
     (20, 32, ">"): "ppc",
     (21, 64, ">"): "ppc64",
     (22, 32, ">"): "s390",

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.source import SHIPPED
-from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.build.systems import SYSTEMS, ZIG
 from fleet.errors import BuildError
 from fleet.late import futures, tempfile
 from fleet.model import Host, Target, find_arch
@@ -27,6 +27,7 @@ from fleet.text import last_lines
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
 Watch = Callable[[Callable[[], None]], AbstractContextManager[object]]
+Notify = Callable[[str], None]
 
 PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
@@ -59,10 +60,10 @@ class Builder:
     def build(
         self,
         target: Target,
-        sources: Mapping[str, bytes],
+        sources: tc.Sources,
         compiler: str | None = None,
         extra: Sequence[str] = (),
-        notify: Callable[[str], None] | None = None,
+        notify: Notify | None = None,
     ) -> Built:
         """Return the agent for a target: shipped, cached or newly built. Raises BuildError.
 
@@ -90,7 +91,7 @@ class Builder:
     def find_finished(
         self,
         target: Target,
-        sources: Mapping[str, bytes],
+        sources: tc.Sources,
         compiler: str | None = None,
         extra: Sequence[str] = (),
     ) -> Built | None:
@@ -125,9 +126,7 @@ class Builder:
             if acquired:
                 lock.release()
 
-    def build_once(
-        self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
-    ) -> Built:
+    def build_once(self, toolchain: tc.Toolchain, sources: tc.Sources, make: Callable[[str], bytes]) -> Built:
         """Return the cached agent, or make it with `make(build ID)`. A failure raises again."""
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
@@ -158,9 +157,7 @@ class Builder:
         return built
 
 
-def first_installed_toolchain(
-    target: Target, compiler: str | None = None, extra: Sequence[str] = ()
-) -> tc.Toolchain:
+def first_installed_toolchain(target: Target, compiler: str | None, extra: Sequence[str]) -> tc.Toolchain:
     """Return the toolchain that `Builder.build` would try first. Raises BuildError if none is installed."""
     toolchains = tc.controller_toolchains(target, controller_target(), compiler, extra)
     if toolchain := next((candidate for candidate in toolchains if resolve_command(candidate.command)), None):
@@ -173,7 +170,7 @@ def _no_toolchain_error(target: Target, tried: Sequence[str]) -> BuildError:
     if target == controller_target():
         compiler = "a C compiler (gcc or clang)"
     elif cross:
-        compiler = f"a cross compiler ({cross.gcc[0]}-gcc)"
+        compiler = f"a cross compiler ({cross[0][0]})"
     else:
         compiler = "a compiler on the host (`build: host`), or send an agent (`build: prebuilt`)"
     return BuildError(
@@ -191,42 +188,36 @@ def controller_target() -> Target:
     return Target(uname.sysname.lower(), find_arch(arch) or arch)
 
 
-def compile_here(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch) -> bytes:
+def compile_here(toolchain: tc.Toolchain, sources: tc.Sources, build: str, watching: Watch) -> bytes:
     """Compile on the controller in a temporary folder. Raises BuildError with the compiler's output."""
+    loops, rooms = toolchain.split_units(sources)
+    cc, cpus = (*toolchain.command, *toolchain.cflags, "-I.."), os.cpu_count() or 1
+    commands = list[tuple[Path, tuple[str, ...]]]()
     try:
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
-            return _compile_in_folder(Path(scratch), toolchain, sources, build, watching)
+            folder = Path(scratch)
+            for name, text in toolchain.files_to_compile(sources, build).items():
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_bytes(text)
+            for flags, units in (((tc.ROOM_FLAG,), [*rooms]), ((), loops)):
+                for share in filter(None, (units[i::cpus] for i in range(cpus))):
+                    objects = folder / str(len(commands))
+                    objects.mkdir()
+                    commands.append((objects, (*cc, *flags, "-c", *(f"../{unit}" for unit in share))))
+            with futures.ThreadPoolExecutor(cpus) as compilers:  # each waits for one
+                runs = compilers.map(lambda job: run_tool(toolchain, job[1], watching, job[0]), commands)
+                done = max(runs, key=lambda completed: completed.returncode != 0)
+            if done.returncode == 0:
+                parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
+                done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
+            binary = folder / "fleet-agent"
+            if done.returncode != 0 or not binary.is_file():
+                raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(done.stderr)}")
+            return binary.read_bytes()
     except OSError as err:
         raise BuildError(f"{toolchain.name}: {err.strerror or err}") from err
     except subprocess.TimeoutExpired as err:
         raise BuildError(f"{toolchain.name}: it did not end within {BUILD_TIMEOUT_S} s") from err
-
-
-def _compile_in_folder(
-    folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
-) -> bytes:
-    for name, text in toolchain.files_to_compile(sources, build).items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(text)
-    loops, rooms = toolchain.split_units(sources)
-    cc, cpus = (*toolchain.command, *toolchain.cflags, "-I.."), os.cpu_count() or 1
-    commands = list[tuple[Path, tuple[str, ...]]]()
-    for flags, units in (((tc.ROOM_FLAG,), [*rooms]), ((), loops)):
-        for share in filter(None, (units[i::cpus] for i in range(cpus))):
-            objects = folder / str(len(commands))
-            objects.mkdir()
-            commands.append((objects, (*cc, *flags, "-c", *(f"../{unit}" for unit in share))))
-    with futures.ThreadPoolExecutor(cpus) as compilers:  # each waits for one
-        runs = compilers.map(lambda command: run_tool(toolchain, command[1], watching, command[0]), commands)
-        done = max(runs, key=lambda completed: completed.returncode != 0)
-    if done.returncode == 0:
-        parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
-        done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
-    binary = folder / "fleet-agent"
-    if done.returncode != 0 or not binary.is_file():
-        raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(done.stderr)}")
-    return binary.read_bytes()
 
 
 def run_tool(
@@ -261,7 +252,7 @@ def run_tool(
 
 def resolve_command(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """Replace a command's program by its path; return None if it is not installed."""
-    if command[: len(tc.ZIG)] == tc.ZIG:
+    if command[: len(ZIG)] == ZIG:
         return (sys.executable, *command[1:]) if find_spec("ziglang") else None
     program = shutil.which(command[0])
     return (program, *command[1:]) if program else None

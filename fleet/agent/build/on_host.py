@@ -19,9 +19,7 @@ from fleet.remote.output import Completed
 from fleet.remote.shell import assign_variables
 from fleet.text import last_lines
 
-BUILD_TIMEOUT_S = 300.0  # small boards need a while
-VERSIONS_TIMEOUT_S = 30.0
-PUT_TIMEOUT_S = 120.0
+BUILD_TIMEOUT_S, VERSIONS_TIMEOUT_S, PUT_TIMEOUT_S = 300.0, 30.0, 120.0  # small boards need a while
 PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
 _BUILD = re.compile(r"[!-~]{1,64}")
 _END_OF_FILE = "fleet-end-of-file"
@@ -35,7 +33,7 @@ def build_on_host(
     connection: Connection,
     host: Host,
     facts: Facts,
-    sources: Mapping[str, bytes],
+    sources: tc.Sources,
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
@@ -66,8 +64,7 @@ def _run_build_script(
     connection: Connection, host: Host, command: str, script: bytes, cancellation: Cancellation
 ) -> Completed:
     """Run the build script on the host. Raises BuildError after BUILD_TIMEOUT_S seconds, Cancelled."""
-    limit_s = BUILD_TIMEOUT_S
-    deadline = time.monotonic() + limit_s
+    limit_s, began_s = BUILD_TIMEOUT_S, time.monotonic()
     try:
         with connection.stream(
             "exec /bin/sh", idle_timeout_s=limit_s, limit_s=limit_s, stdin=script
@@ -75,7 +72,7 @@ def _run_build_script(
             cancellation.stop_on_request(stream)
             lines = list(stream)
     except LinkError as err:
-        if time.monotonic() < deadline:
+        if time.monotonic() < began_s + limit_s:
             raise
         raise BuildError(
             f"{host.name}: {command} on the host did not build the agent within {limit_s:g} s and was ended. "
@@ -88,36 +85,29 @@ def _run_build_script(
 
 def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
     """Return the compilers that answer --version, with the first line of each answer; one round trip."""
-    lines = [
-        f"({shlex.join(c.command.split())} --version </dev/null 2>/dev/null | head -n 1); echo {_NEXT}"
-        for c in compilers
-    ]
-    script = "\n".join(["LC_ALL=C; export LC_ALL", *lines])
-    done = connection.run(script, timeout_s=VERSIONS_TIMEOUT_S)
+    ask = "({} --version </dev/null 2>/dev/null | head -n 1); echo " + _NEXT
+    lines = (ask.format(shlex.join(compiler.command.split())) for compiler in compilers)
+    done = connection.run("\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S)
     versions = map(str.strip, done.stdout.decode("utf-8", "replace").split(_NEXT))
     pairs = zip(compilers, versions, strict=False)
     return tuple(replace(compiler, version=version) for compiler, version in pairs if version)
 
 
-def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
+def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str) -> bytes:
     """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
     loops, rooms = toolchain.split_units(sources)
-    halves = [  # two compilers at once
+    first, second = (  # two compilers at once
         f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
         for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))
-    ]
-    compiler = (
-        f"{halves[0]} & one=$!; {halves[1]}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
     )
+    compiler = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
     settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.agent_file_name(build), "COMPILER": compiler}
     settings |= {"HASH": "?" * 64, "REST": "?" * (64 - tc.HASH_DIGITS), "PLACED": _PLACED}
     return render_script("on_host.sh", settings, toolchain.files_to_compile(sources, build))
 
 
-def render_script(
-    script: str, settings: Mapping[str, str], sources: Mapping[str, bytes], head: str = ""
-) -> bytes:
+def render_script(script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = "") -> bytes:
     """Return a script from this folder, after `head`, with its variables set and the sources to unpack."""
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
@@ -149,9 +139,8 @@ def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
             raise BuildError(f"{host.name}: the prebuilt agent {binary_path} is not a file.")
         binary = path.read_bytes()
     except OSError as err:
-        raise BuildError(
-            f"{host.name}: cannot read the prebuilt agent {binary_path}: {err.strerror}."
-        ) from err
+        problem = f"cannot read the prebuilt agent {binary_path}: {err.strerror}"
+        raise BuildError(f"{host.name}: {problem}.") from err
     check_fit(binary, host, facts, binary_path)
     release = major_version(facts.kernel or host.os_release)
     if why := elf.why_wrong_release(elf.read_elf(binary), facts.target, release):

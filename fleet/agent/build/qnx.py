@@ -10,11 +10,10 @@ from pathlib import Path
 
 from fleet.agent.build import on_host
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, Connect, Watch, compile_here, run_tool
+from fleet.agent.build.on_controller import Builder, Notify, Watch, compile_here, run_tool
 from fleet.agent.build.systems import SYSTEMS, VARIANTS, major_version
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
-from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
@@ -33,31 +32,25 @@ class _AbsentError(BuildError):
     """A place that is not set up, so that there is nothing to try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sdp:
-    """A software development platform. host, target: QNX_HOST and QNX_TARGET. release: its major version."""
+def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
+    """Return the qcc of an SDP for a target, with the environment that the SDP's own script would set.
 
-    host: Path
-    target: Path
-    release: int
-
-    def toolchain(self, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
-        """Return its qcc for a target, with the environment that the platform's own script would set."""
-        qcc = self.host / "usr/bin/qcc"
-        environment = {  # beside ours, such as HOME and those that name a licence
-            "QNX_HOST": str(self.host),
-            "QNX_TARGET": str(self.target),
-            "QNX_CONFIGURATION_EXCLUSIVE": os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
-            or str(Path.home() / ".qnx"),
-            "PATH": f"{self.host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
-        }
-        command, flags = (str(qcc), f"-V{VARIANTS[target.arch]}"), (*CFLAGS, *extra)
-        name, release = f"{qcc} (QNX {self.release})", str(self.release)
-        return tc.Toolchain(name, command, flags, target, release, environment)
+    host, platform: QNX_HOST and QNX_TARGET.
+    """
+    qcc, release = host / "usr/bin/qcc", RELEASES[platform.name]
+    environment = {  # beside ours, such as HOME and those that name a licence
+        "QNX_HOST": str(host),
+        "QNX_TARGET": str(platform),
+        "QNX_CONFIGURATION_EXCLUSIVE": os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
+        or str(Path.home() / ".qnx"),
+        "PATH": f"{host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
+    }
+    command, flags = (str(qcc), f"-V{VARIANTS[target.arch]}"), (*CFLAGS, *extra)
+    return tc.Toolchain(f"{qcc} (QNX {release})", command, flags, target, str(release), environment)
 
 
-def find_sdp(path: str | None, release: int | None) -> Sdp:
-    """Return the first platform for a major version (None: any). Raises BuildError with what was tried."""
+def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
+    """Return QNX_HOST and QNX_TARGET of the first SDP for a major version (None: any). Raises BuildError."""
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
     from_environment = (Path(host), Path(target)) if host and target else None
     places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
@@ -66,9 +59,16 @@ def find_sdp(path: str | None, release: int | None) -> Sdp:
         places = {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
     tried = []
     for place, folders in places.items():
-        problem = _why_unfit(*folders, release) if folders else "not there"
-        if problem is None and folders:
-            return Sdp(*folders, RELEASES[folders[1].name])
+        if folders is None:
+            problem = "not there"
+        elif not (folders[0] / "usr/bin/qcc").is_file():
+            problem = f"has no {folders[0] / 'usr/bin/qcc'}"
+        elif folders[1].name not in RELEASES or not folders[1].is_dir():
+            problem = f"has no {folders[1]} for a QNX we know"
+        elif release in (None, major := RELEASES[folders[1].name]):
+            return folders
+        else:
+            problem = f"is for QNX {major}, the host has QNX {release}"
         tried.append(f"{place}: {problem}")
     kind = _AbsentError if path is None else BuildError
     raise kind(f"an SDP on the controller: {'; '.join(tried)}")
@@ -80,20 +80,9 @@ def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
     return (folder / HOST, target) if folder.is_dir() else None
 
 
-def _why_unfit(host: Path, target: Path, release: int | None) -> str | None:
-    if not (host / "usr/bin/qcc").is_file():
-        return f"has no {host / 'usr/bin/qcc'}"
-    if target.name not in RELEASES or not target.is_dir():
-        return f"has no {target} for a QNX we know"
-    if release not in (None, RELEASES[target.name]):
-        return f"is for QNX {RELEASES[target.name]}, the host has QNX {release}"
-    return None
-
-
-def check_variant_and_compile(
-    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
+def _check_variant_and_compile(
+    toolchain: tc.Toolchain, sources: tc.Sources, watching: Watch, build: str
 ) -> bytes:
-    """Compile on the controller if `qcc -V` lists the variant. Raises BuildError with qcc's output."""
     qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
     try:
         done = run_tool(toolchain, (qcc, "-V"), watching)
@@ -106,12 +95,13 @@ def check_variant_and_compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class Job:
     """A host that needs an agent. Raises BuildError if it reports another release than the inventory."""
 
     host: Host
     facts: Facts
-    sources: Mapping[str, bytes]
+    sources: tc.Sources
+    builder: Builder
 
     def __post_init__(self) -> None:
         kernel, release = self.facts.kernel, self.host.os_release
@@ -127,43 +117,29 @@ class _Job:
         """The major version of the host's QNX; None if unknown."""
         return major_version(self.facts.kernel or self.host.os_release)
 
-    def find_agent(self, command: str) -> str | None:
-        """Return the name of the agent on the host that this compiler there built; None if there is none."""
-        toolchain = tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags)
+    def find_agent(self, toolchain: tc.Toolchain) -> str | None:
+        """Return the name of the agent on the host that this toolchain built; None if there is none."""
         return tc.find_agent_of_build(tc.build_id(self.sources, toolchain), self.facts.workdir_entries)
 
-    def no_agent_error(self, failed: Sequence[BuildError]) -> BuildError:
-        """Return an error that lists every place tried."""
-        version = self.facts.kernel or self.host.os_release
-        return BuildError(
-            f"{self.host.name}: no agent for {self.facts.target} (QNX {version or 'of unknown version'}). "
-            "Looked for:\n"
-            + "".join(f"  - {err}\n" for err in failed)
-            + f"Install an SDP for QNX {self.release or '7 or 8'} in one of these places, or name an SDP, a "
-            "build host or a prebuilt agent for this host in the inventory."
-        )
+    def find_agent_of_compiler(self, command: str) -> str | None:
+        """Return the name of the agent on the host that this compiler there built; None if there is none."""
+        return self.find_agent(tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags))
 
 
-def deploy(
-    connection: Connection,
-    host: Host,
-    facts: Facts,
-    sources: Mapping[str, bytes],
-    builder: Builder,
-    notify: Callable[[str], None],
-) -> Agent:
+def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
     """Put the agent onto a QNX host; notify of places that failed. Raises DeployError, BuildError."""
-    job = _Job(host, facts, sources)
-    failed: list[BuildError] = []
+    name, failed = job.host.name, list[BuildError]()
 
     def report_failures() -> None:
         for failure in failed:
             if not isinstance(failure, _AbsentError):
-                notify(f"{host.name}: {failure}\nThe agent came from the next place instead.")
+                notify(f"{name}: {failure}\nThe agent came from the next place instead.")
 
-    for place, _, put_agent in _plan_places(job, failed):
+    places = _plan_places(job, failed)
+    while True:
+        place, _, put_agent = next(places)
         try:
-            agent = put_agent(connection, builder)
+            agent = put_agent(connection)
         except BuildError as err:
             failed.append(err)
             continue
@@ -172,90 +148,87 @@ def deploy(
             raise
         report_failures()
         if job.release is None and place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
-            notify(f"{host.name}: the host does not report its QNX version; the agent was {agent.place}.")
+            notify(f"{name}: the host does not report its QNX version; the agent was {agent.place}.")
         return agent
-    raise job.no_agent_error(failed)
 
 
-def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
+def preview(job: Job) -> str:
     """Return the agent's file name on the host, or what `deploy` would do. Raises BuildError."""
-    job = _Job(host, facts, sources)
-    failed: list[BuildError] = []
-    for _, words, _ in _plan_places(job, failed):
-        return words
-    raise job.no_agent_error(failed)
+    return next(_plan_places(job, []))[1]
 
 
-_PutAgent = Callable[[Connection, Builder], Agent]
+_PutAgent = Callable[[Connection], Agent]
 
 
-def _plan_places(job: _Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
-    """Yield the plan of each place that is set up, in order; append to `failed` why another is not."""
+def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
+    """Yield the plan of each place that is set up, in order, and append to `failed` why another is not.
+
+    Behind the last, raise BuildError that lists what `failed` holds by then.
+    """
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)
         except BuildError as err:
             failed.append(err)
+    version = job.facts.kernel or job.host.os_release
+    raise BuildError(
+        f"{job.host.name}: no agent for {job.facts.target} (QNX {version or 'of unknown version'}). "
+        "Looked for:\n"
+        + "".join(f"  - {err}\n" for err in failed)
+        + f"Install an SDP for QNX {job.release or '7 or 8'} in one of these places, or name an SDP, a "
+        "build host or a prebuilt agent for this host in the inventory."
+    )
 
 
-def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, _PutAgent]:
+def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
     """Return the agent's file name there, or what this place would do, and how. Raises BuildError."""
-    host, facts, sources = job.host, job.facts, job.sources
+    host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc
         commands = [cc] if cc is not None else [compiler.command for compiler in facts.compilers]
         if not commands:
             raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
         words = f"would be built on the host with {commands[0]}, if that proves to work"
-        return job.find_agent(commands[0]) or words, lambda connection, builder: _build_with_working_compiler(
-            connection, job, commands, builder.cancellation
-        )
+        name = job.find_agent_of_compiler(commands[0])
+        return name or words, partial(_build_with_working_compiler, job, commands)
     if place is BuildPlace.PREBUILT:
         if host.toolchain.binary is None:
             raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
         words = f"would be the prebuilt {on_host.read_prebuilt(host, facts)[0]}"
-        return words, lambda connection, _: on_host.send_prebuilt(connection, host, facts)
+        return words, lambda connection: on_host.send_prebuilt(connection, host, facts)
     if place is BuildPlace.CONTROLLER:
-        sdp = find_sdp(host.toolchain.sdp, job.release)
-        toolchain = sdp.toolchain(facts.target, host.toolchain.cflags)
-        name = tc.find_agent_of_build(tc.build_id(sources, toolchain), facts.workdir_entries)
-        words = name or f"would be built with {toolchain.name} and sent"
-
-        def compile_agent(builder: Builder, build: str) -> bytes:
-            return check_variant_and_compile(toolchain, sources, build, builder.cancellation.close_on_cancel)
+        folders = find_sdp(host.toolchain.sdp, job.release)
+        toolchain = sdp_toolchain(*folders, facts.target, host.toolchain.cflags)
+        words = job.find_agent(toolchain) or f"would be built with {toolchain.name} and sent"
+        watching = builder.cancellation.close_on_cancel
+        compile_agent = partial(_check_variant_and_compile, toolchain, sources, watching)
     else:
         build_host = host.build_host
         if build_host is None:
             raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
         toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
         words = f"would be built with qcc on the build host {build_host.name} and sent"
+        compile_agent = partial(_compile_on_build_host, job, build_host, toolchain)
 
-        def compile_agent(builder: Builder, build: str) -> bytes:
-            connect = builder.connect
-            return compile_on_build_host(connect, build_host, toolchain, job.release, sources, build)
-
-    def build_and_send(connection: Connection, builder: Builder) -> Agent:
-        built = builder.build_once(toolchain, sources, partial(compile_agent, builder))
+    def build_and_send(connection: Connection) -> Agent:
+        built = builder.build_once(toolchain, sources, compile_agent)
         return on_host.send_built(connection, host, facts, built)
 
     return words, build_and_send
 
 
-def _build_with_working_compiler(
-    connection: Connection, job: _Job, commands: Sequence[str], cancellation: Cancellation
-) -> Agent:
+def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:
     """Build with the first compiler whose program runs: others may lack headers."""
-    working_command = next(filter(job.find_agent, commands), None)
+    working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
         settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"
         script = on_host.render_script("proof.sh", settings, {"proof.c": _PROOF}, tried)
         done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
         working_command = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
         if done.exit_code != 0 or working_command not in commands:
-            raise BuildError(
-                f"a compiler on the host: none of {', '.join(commands)} made a program that runs there: "
-                f"{last_lines(done.stderr)}"
-            )
+            tried = f"none of {', '.join(commands)} made a program that runs there"
+            raise BuildError(f"a compiler on the host: {tried}: {last_lines(done.stderr)}")
+    cancellation = job.builder.cancellation
     return on_host.build_on_host(connection, job.host, job.facts, job.sources, working_command, cancellation)
 
 
@@ -269,29 +242,26 @@ def build_host_toolchain(
     return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
 
 
-def compile_on_build_host(
-    connect: Connect,
-    build_host: Host,
-    toolchain: tc.Toolchain,
-    release: int | None,
-    sources: Mapping[str, bytes],
-    build: str,
-) -> bytes:
+def _compile_on_build_host(job: Job, build_host: Host, toolchain: tc.Toolchain, build: str) -> bytes:
     """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
-    mark, sdp = f"fleet-binary-{os.urandom(8).hex()}", build_host.toolchain.sdp
+    mark, sdp, release = f"fleet-binary-{os.urandom(8).hex()}", build_host.toolchain.sdp, job.release
     settings = {
         "SDP": sdp or "",
         "RELEASE": str(release or "7 or 8"),
         "HOST": HOST,
         "NAMES": " ".join(name for name, major in RELEASES.items() if release in (None, major)),
         "VARIANT": toolchain.command[1].removeprefix("-V"),
-        "COMPILE": shlex.join(toolchain.command_line(sources, "agent")),
+        "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),
         "MARK": mark,
     }
-    homes = f"set -- {' '.join(map(_quote_path, HOMES if sdp is None else [sdp]))}"
-    script = on_host.render_script("qnx.sh", settings, toolchain.files_to_compile(sources, build), homes)
+    homes = [  # a leading ~/ is the home directory there
+        f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)
+        for home in (HOMES if sdp is None else [sdp])
+    ]
+    files = toolchain.files_to_compile(job.sources, build)
+    script = on_host.render_script("qnx.sh", settings, files, f"set -- {' '.join(homes)}")
     try:
-        with connect(build_host) as connection:
+        with job.builder.connect(build_host) as connection:
             done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
     except FleetError as err:  # the target host is fine; `deploy` tries the next place
         raise BuildError(f"{toolchain.name}: {err}") from err
@@ -299,8 +269,3 @@ def compile_on_build_host(
     if done.exit_code != 0 or not found_mark:
         raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
     return binary
-
-
-def _quote_path(home: str) -> str:
-    """Quote a path for sh; a leading ~/ is the home directory there."""
-    return f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)

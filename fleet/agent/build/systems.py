@@ -5,29 +5,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-
-@dataclass(frozen=True, slots=True)
-class Cross:
-    """Compilers on a controller for one architecture: prefixes of gcc, best first; zig's `-target` etc."""
-
-    gcc: tuple[str, ...]
-    zig: tuple[str, ...]
+ZIG = ("python", "-m", "ziglang")
+"""The ziglang package in the controller's own Python; `on_controller` puts in that interpreter's path."""
+_Commands = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """One operating system.
 
-    cflags: for every compiler. cross: compilers on the controller, by architecture. loader: its only ELF
-    interpreter; None if that depends on the C library. static: whether static programs run. sdp: whether
-    `qnx` deploys, with a licensed compiler. atomic_rename: whether a file under its final name is
-    complete. agent_topology: whether only an agent can read the topology. libc_releases: the OS's major
-    version by the number of libc.so, where programs run on one version only.
+    cflags: for every compiler. cross: compilers' commands on the controller, best first, by architecture.
+    loader: its only ELF interpreter; None if that depends on the C library. static: whether static programs
+    run. sdp: whether `qnx` deploys, with a licensed compiler. atomic_rename: whether a file under its final
+    name is complete. agent_topology: whether only an agent can read the topology. libc_releases: the OS's
+    major version by the number of libc.so, where programs run on one version only.
     """
 
     title: str
     cflags: tuple[str, ...]
-    cross: Mapping[str, Cross] = field(default_factory=lambda: MappingProxyType({}))
+    cross: Mapping[str, _Commands] = field(default_factory=lambda: MappingProxyType({}))
     loader: str | None = None
     static: bool = True
     sdp: bool = False
@@ -36,9 +32,10 @@ class System:
     libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def _describe_cross_compiler(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> Cross:
-    gcc = (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
-    return Cross(gcc, (f"{zig or name}-linux-musl{abi}", *([f"-mcpu={cpu}"] if cpu else [])))
+def _list_compilers(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> _Commands:
+    gcc = ((f"{prefix}-gcc",) for prefix in (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more))
+    options = ("cc", "-target", f"{zig or name}-linux-musl{abi}", *([f"-mcpu={cpu}"] if cpu else []))
+    return (*gcc, ("zig", *options), (*ZIG, *options))
 
 
 SYSTEMS: Mapping[str, System] = {
@@ -46,20 +43,18 @@ SYSTEMS: Mapping[str, System] = {
         title="Linux",
         cflags=("-std=gnu11", "-O2", "-pthread"),
         cross={
-            "aarch64": _describe_cross_compiler("aarch64", "aarch64-unknown-linux-gnu"),
+            "aarch64": _list_compilers("aarch64", "aarch64-unknown-linux-gnu"),
             # zig's default is an older Arm, without ldrex
-            "armv7": _describe_cross_compiler(
-                "arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"
-            ),
-            "i386": _describe_cross_compiler("i686", zig="x86"),
+            "armv7": _list_compilers("arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"),
+            "i386": _list_compilers("i686", zig="x86"),
             # not every CPU has vectors
-            "loongarch64": _describe_cross_compiler(
+            "loongarch64": _list_compilers(
                 "loongarch64", "loongarch64-unknown-linux-gnu", cpu="generic_la64-lsx"
             ),
-            "ppc64le": _describe_cross_compiler("powerpc64le"),
-            "riscv64": _describe_cross_compiler("riscv64", "riscv64-unknown-linux-gnu"),
-            "s390x": _describe_cross_compiler("s390x"),
-            "x86_64": _describe_cross_compiler("x86_64"),
+            "ppc64le": _list_compilers("powerpc64le"),
+            "riscv64": _list_compilers("riscv64", "riscv64-unknown-linux-gnu"),
+            "s390x": _list_compilers("s390x"),
+            "x86_64": _list_compilers("x86_64"),
         },
     ),
     "qnx": System(

@@ -19,8 +19,8 @@ SMALL = ("cas", "readwrite", "clock")
 LOOPS = ("bench/", "burst/samples.", "burst/worker.")
 """Files that run while the time is taken, as do native/'s of an architecture."""
 ROOM_FLAG = "-O1"  # takes two thirds of the time of -O2
-ZIG = ("python", "-m", "ziglang")
-"""The ziglang package in the controller's own Python; `on_controller` puts in that interpreter's path."""
+Sources = Mapping[str, bytes]
+"""The agent's files, by path in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Toolchain:
     release: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def files_to_compile(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+    def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
         """Add the rooms, and a header with build ID and flags, as qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
@@ -42,12 +42,12 @@ class Toolchain:
         )
         return {**sources, BUILD_FACTS: header.encode(), **self.split_units(sources)[1]}
 
-    def command_line(self, sources: Mapping[str, bytes], output: str) -> tuple[str, ...]:
+    def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
         loops, rooms = self.split_units(sources)
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
-    def split_units(self, sources: Mapping[str, bytes]) -> tuple[list[str], dict[str, bytes]]:
+    def split_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
         """Return the C files with timed loops, and by name a file for each other room that includes all its.
 
         Compiling a room as one file, with ROOM_FLAG, takes a third of the time of its files one by one.
@@ -77,18 +77,15 @@ def controller_toolchains(
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
-    cross = SYSTEMS[target.os].cross.get(target.arch)
-    commands: list[tuple[str, ...]] = [("cc",), ("gcc",), ("clang",)] if target == controller else []
-    if cross is not None:
-        zig = ("cc", "-target", *cross.zig)
-        commands += [*((f"{prefix}-gcc",) for prefix in cross.gcc), ("zig", *zig), (*ZIG, *zig)]
+    native: list[tuple[str, ...]] = [("cc",), ("gcc",), ("clang",)] if target == controller else []
+    commands = (*native, *SYSTEMS[target.os].cross.get(target.arch, ()))
     toolchains = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
     if target == controller:
         toolchains.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
     return toolchains
 
 
-def select_sources(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] | None:
+def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
     """Return the files that a target is built from; None if the agent does not support the target."""
     own = (f"native/{target.os}", f"native/{target.arch}")
     if any(f"{name}.c" not in files for name in own):
@@ -98,7 +95,7 @@ def select_sources(target: Target, files: Mapping[str, bytes]) -> dict[str, byte
     return {name: text for name, text in files.items() if name not in others or name.startswith(prefixes)}
 
 
-def select_benchmarks(sources: Mapping[str, bytes], benchmarks: Collection[str] | None) -> dict[str, bytes]:
+def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
     """Return the small agent's sources if it has these benchmarks, otherwise all (also for None).
 
     So a host builds at most two agents, and the one for a default run in three quarters of the time.
@@ -106,23 +103,20 @@ def select_benchmarks(sources: Mapping[str, bytes], benchmarks: Collection[str] 
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
     names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
-    chosen = {
-        name: text
-        for name, text in sources.items()
-        if name in names or not (name.startswith("bench/") and name.endswith(".c"))
-    }
+    others = {name for name in sources if re.fullmatch(r"bench/.*\.c", name)} - names
+    chosen = {name: text for name, text in sources.items() if name not in others}
     words = " ".join(f"X({name})" for name in SMALL)
     return {**chosen, BENCHMARK_LIST: f"#define BENCHMARKS(X) {words}\n".encode()}
 
 
-def list_targets(files: Mapping[str, bytes]) -> list[str]:
+def list_targets(files: Sources) -> list[str]:
     """Return the names of what the agent can be built for, for error messages."""
     names = (name.removeprefix("native/") for name in files if name.startswith("native/"))
     stems = {name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c"}
     return sorted(stem for stem in stems if not any(stem.startswith(f"{other}_") for other in stems))
 
 
-def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
+def build_id(sources: Sources, toolchain: Toolchain) -> str:
     """Hash sources, target, release, compiler command and flags; return 16 hex digits."""
     words = (f"{toolchain.target}{toolchain.release}", *toolchain.command, *toolchain.cflags)
     return _build_id(tuple(sorted(sources.items())), words)

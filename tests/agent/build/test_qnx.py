@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from fleet.agent import deploy as deploying
-from fleet.agent.build import elf, qnx, source, systems
+from fleet.agent.build import elf, qnx, systems
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
 from fleet.errors import BuildError, DeployError, UnreachableError
-from fleet.model import ARCHES, Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
+from fleet.model import Agent, BuildPlace, Facts, Host, RequestedToolchain, Target, Via
 from fleet.remote.connection import Connection
 from tests import needs
 from tests.agent.build.test_elf import headers
+from tests.agent.test_deploy import Deployer, read_build_id, script
 from tests.hosts.qnx import sdp as standin
 from tests.shared import local_connection
 
@@ -31,25 +32,17 @@ def preview(host: Host, facts: Facts) -> deploying.Preview:
     return deploying.preview(host, facts, Builder())
 
 
-class Deployer:
-    """Deploys to a workdir of its own, with a cache of its own. `notes`: what was reported."""
+class QnxDeployer(Deployer):
+    """Deploys to what passes for a QNX host, with one builder."""
 
     def __init__(self, folder: Path) -> None:
-        self.workdir = folder / "work"
-        self.workdir.mkdir()
-        self.cache = folder / "cache"
-        self.notes: list[str] = []
+        super().__init__(folder)
         self.builder = Builder(self.cache)
 
-    def facts(self, *compilers: str, kernel: str | None = "8.0.0", arch: str = "x86_64") -> Facts:
-        return Facts(
-            os="qnx",
-            arch=arch,
-            kernel=kernel,
-            workdir=str(self.workdir),
-            workdir_entries=tuple(os.listdir(self.workdir)),  # noqa: PTH208 - names are what facts hold
-            compilers=tuple(Compiler(command, f"{command} 1.0") for command in compilers),
-        )
+    def facts(
+        self, *compilers: str, kernel: str | None = "8.0.0", arch: str = "x86_64", **_: object
+    ) -> Facts:
+        return replace(super().facts(*compilers, kernel=kernel), os="qnx", arch=arch)
 
     def __call__(self, host: Host, facts: Facts | None = None) -> Agent:
         with local_connection(host) as connection:
@@ -68,10 +61,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def deployer(tmp_path: Path, home: Path) -> Deployer:
+def deployer(tmp_path: Path, home: Path) -> QnxDeployer:
     needs.program("gcc", "gcc")
     assert home.is_dir()
-    return Deployer(tmp_path)
+    return QnxDeployer(tmp_path)
 
 
 def make_toolchain(**fields: str) -> RequestedToolchain:
@@ -79,23 +72,14 @@ def make_toolchain(**fields: str) -> RequestedToolchain:
 
 
 def build_id(agent: Agent) -> str:
-    done = subprocess.run(
-        [*LOADER["x86_64"], agent.path, "--build-id"], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
-
-
-def script(path: Path, text: str) -> str:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
+    return read_build_id(agent.path, *LOADER["x86_64"])
 
 
 # ---- an SDP on the controller -----------------------------------------------------------------------------
 
 
 @slow
-def test_an_sdp_in_the_inventory_builds_and_the_binary_is_for_qnx(deployer: Deployer, tmp_path: Path) -> None:
+def test_an_sdp_of_the_inventory_builds_a_binary_for_qnx(deployer: QnxDeployer, tmp_path: Path) -> None:
     platform = standin.install(tmp_path / "sdk")
     agent = deployer(replace(BOARD, toolchain=make_toolchain(sdp=str(platform))))
     assert agent.place == f"built with {platform / standin.QCC} (QNX 8)"
@@ -106,7 +90,7 @@ def test_an_sdp_in_the_inventory_builds_and_the_binary_is_for_qnx(deployer: Depl
 
 @slow
 def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
-    deployer: Deployer, home: Path, monkeypatch: pytest.MonkeyPatch
+    deployer: QnxDeployer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     counted = home / "compilations"
@@ -127,8 +111,8 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
 
 
 @slow
-def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
-    deployer: Deployer, home: Path
+def test_a_host_that_hides_its_version_gets_what_there_is_and_a_note(
+    deployer: QnxDeployer, home: Path
 ) -> None:
     standin.install(home / "qnx710", 7)
     agent = deployer(replace(BOARD, toolchain=make_toolchain()), deployer.facts(kernel=None))
@@ -139,7 +123,7 @@ def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
 
 @pytest.mark.parametrize(("release", "found"), [("8.0", "QNX 8"), ("8", "QNX 8"), ("7.1", "QNX 7")])
 def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
-    deployer: Deployer, home: Path, release: str, found: str
+    deployer: QnxDeployer, home: Path, release: str, found: str
 ) -> None:
     for folder, major in (("qnx710", 7), ("qnx800", 8)):
         standin.install(home / folder, major)
@@ -147,7 +131,7 @@ def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
     assert found in preview(host, deployer.facts(kernel=None)).description
 
 
-def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: Deployer) -> None:
+def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: QnxDeployer) -> None:
     for release in ("7.1", "8.1", "8.0.0.1"):
         host = replace(BOARD, os="qnx", os_release=release)
         with pytest.raises(BuildError, match=f"`os_release: {release}` in the inventory, but .* QNX 8.0.0"):
@@ -156,7 +140,7 @@ def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deploye
             preview(host, deployer.facts())
 
 
-def test_a_release_that_only_the_inventory_tells_is_named_where_nothing_builds(deployer: Deployer) -> None:
+def test_a_release_that_only_the_inventory_tells_is_named_where_nothing_builds(deployer: QnxDeployer) -> None:
     with pytest.raises(BuildError, match=r"\(QNX 7\.1\)(?s:.*)an SDP for QNX 7 "):
         deployer(replace(BOARD, os="qnx", os_release="7.1"), deployer.facts(kernel=None))
 
@@ -165,21 +149,22 @@ def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_th
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home = standin.install(home / "qnx710", 7)
-    assert qnx.find_sdp(None, 7).target == at_home / "target/qnx7"
-    assert qnx.find_sdp(None, None).release == 7
+    assert (
+        qnx.find_sdp(None, 7) == qnx.find_sdp(None, None) == (at_home / standin.HOST, at_home / "target/qnx7")
+    )
     with pytest.raises(BuildError, match=r"~/qnx710: is for QNX 7, the host has QNX 8"):
         qnx.find_sdp(None, 8)
     elsewhere = standin.install(tmp_path / "sdk", 8)
     for name, value in standin.environment(elsewhere).items():
         monkeypatch.setenv(name, value)
-    assert qnx.find_sdp(None, 8).host == elsewhere / standin.HOST
-    assert qnx.find_sdp(None, 7).host == at_home / standin.HOST
+    assert qnx.find_sdp(None, 8)[0] == elsewhere / standin.HOST
+    assert qnx.find_sdp(None, 7)[0] == at_home / standin.HOST
     with pytest.raises(BuildError, match=r"sdp: /no/such}`: not there"):
         qnx.find_sdp("/no/such", 8)
 
 
 def test_qcc_gets_the_environment_of_its_sdp_and_the_licence_variables(
-    home: Path, monkeypatch: pytest.MonkeyPatch, deployer: Deployer
+    home: Path, monkeypatch: pytest.MonkeyPatch, deployer: QnxDeployer
 ) -> None:
     platform = standin.install(home / "qnx800")
     qcc = platform / standin.QCC
@@ -199,7 +184,7 @@ def test_qcc_gets_the_environment_of_its_sdp_and_the_licence_variables(
 
 
 def test_a_missing_licence_is_told_in_its_own_words_and_only_tried_once(
-    deployer: Deployer, home: Path, monkeypatch: pytest.MonkeyPatch
+    deployer: QnxDeployer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.install(home / "qnx800")
     monkeypatch.setenv("QNX_STANDIN_NO_LICENSE", "1")
@@ -214,7 +199,7 @@ def test_a_missing_licence_is_told_in_its_own_words_and_only_tried_once(
         monkeypatch.delenv("QNX_STANDIN_NO_LICENSE", raising=False)
 
 
-def test_a_variant_the_sdp_has_not_is_found_out_before_compiling(deployer: Deployer, home: Path) -> None:
+def test_a_variant_the_sdp_has_not_is_found_out_before_compiling(deployer: QnxDeployer, home: Path) -> None:
     platform = standin.install(home / "qnx800")
     script(platform / standin.QCC, "[ $1 = -V ] && echo 12.2.0,gcc_ntoaarch64le && exit; exit 7")
     with pytest.raises(BuildError, match=r"`qcc -V` does not list gcc_ntox86_64: 12.2.0,gcc_ntoaarch64le"):
@@ -224,7 +209,7 @@ def test_a_variant_the_sdp_has_not_is_found_out_before_compiling(deployer: Deplo
 # ---- a compiler on the host -------------------------------------------------------------------------------
 
 
-def test_a_compiler_counts_only_if_its_program_runs(deployer: Deployer, tmp_path: Path) -> None:
+def test_a_compiler_counts_only_if_its_program_runs(deployer: QnxDeployer, tmp_path: Path) -> None:
     headless = script(tmp_path / "headless", "echo 'pthread.h: No such file' >&2; exit 1")
     foreign = script(tmp_path / "foreign", 'shift; echo "not for this machine" >"$1"; chmod +x "$1"; exit 0')
     host = replace(BOARD, build=BuildPlace.HOST)
@@ -235,7 +220,7 @@ def test_a_compiler_counts_only_if_its_program_runs(deployer: Deployer, tmp_path
 
 @slow
 def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_nothing(
-    deployer: Deployer, tmp_path: Path
+    deployer: QnxDeployer, tmp_path: Path
 ) -> None:
     platform = standin.install(tmp_path / "sdk")
     settings = {**standin.environment(platform), "QNX_STANDIN_INTERPRETER": LOADER["x86_64"][0]}
@@ -256,7 +241,7 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
 
 @slow
 def test_a_build_host_builds_where_the_controller_has_no_sdp(
-    deployer: Deployer, home: Path, tmp_path: Path
+    deployer: QnxDeployer, home: Path, tmp_path: Path
 ) -> None:
     there = tmp_path / "there"
     standin.install(there / "qnx800")
@@ -278,7 +263,7 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
     ],
 )
 def test_a_build_host_without_an_sdp_says_where_it_looked(
-    deployer: Deployer, tmp_path: Path, named: str | None, words: str
+    deployer: QnxDeployer, tmp_path: Path, named: str | None, words: str
 ) -> None:
     there = tmp_path / "there"
     standin.install(there / "qnx710", 7)
@@ -288,7 +273,7 @@ def test_a_build_host_without_an_sdp_says_where_it_looked(
         deployer(host)
 
 
-def test_a_build_host_that_cannot_be_reached_costs_only_its_way(deployer: Deployer) -> None:
+def test_a_build_host_that_cannot_be_reached_costs_only_its_way(deployer: QnxDeployer) -> None:
     def unreachable(host: Host) -> Connection:
         raise UnreachableError(f"{host.name}: nobody answers.")
 
@@ -302,7 +287,7 @@ def test_a_build_host_that_cannot_be_reached_costs_only_its_way(deployer: Deploy
 
 @slow
 def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
-    deployer: Deployer, home: Path, tmp_path: Path
+    deployer: QnxDeployer, home: Path, tmp_path: Path
 ) -> None:
     good = standin.install(tmp_path / "sdk")
     binary = Path(deployer(replace(BOARD, toolchain=make_toolchain(sdp=str(good)))).path)
@@ -332,7 +317,7 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
     ],
 )
 def test_a_prebuilt_agent_for_another_release_never_travels(
-    deployer: Deployer, tmp_path: Path, number: int, kernel: str | None, words: str | None
+    deployer: QnxDeployer, tmp_path: Path, number: int, kernel: str | None, words: str | None
 ) -> None:
     binary = tmp_path / "prebuilt"
     binary.write_bytes(headers(62, 64, "<", b"/usr/lib/ldqnx-64.so.2\0") + b"\0libc.so.%d\0" % number)
@@ -346,7 +331,9 @@ def test_a_prebuilt_agent_for_another_release_never_travels(
     assert list(deployer.workdir.iterdir()) == []
 
 
-def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_for(deployer: Deployer) -> None:
+def test_none_of_the_four_ways_is_one_message_that_says_where_we_looked(
+    deployer: QnxDeployer,
+) -> None:
     with pytest.raises(BuildError) as failure:
         deployer(BOARD)
     assert str(failure.value) == (
@@ -363,7 +350,7 @@ def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_fo
         preview(BOARD, deployer.facts())
 
 
-def test_check_previews_each_place(deployer: Deployer, home: Path) -> None:
+def test_check_previews_each_place(deployer: QnxDeployer, home: Path) -> None:
     facts = deployer.facts("clang")
     assert (
         preview(BOARD, facts).description == "would be built on the host with clang, if that proves to work"
@@ -374,9 +361,7 @@ def test_check_previews_each_place(deployer: Deployer, home: Path) -> None:
     assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts).description == expected
 
 
-def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
-    deployer: Deployer, tmp_path: Path
-) -> None:
+def test_only_what_is_for_qnx_travels_to_qnx_and_vice_versa(deployer: QnxDeployer, tmp_path: Path) -> None:
     (tmp_path / "m.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["gcc", "-o", "m", "m.c"], cwd=tmp_path, check=True)
     host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(tmp_path / "m")))
@@ -390,7 +375,7 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
     assert "it is for x86_64" in str(elf.why_unfit(there, Target("qnx", "aarch64"), None))
 
 
-def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
+def test_a_build_host_is_no_way_for_linux(deployer: QnxDeployer) -> None:
     facts = replace(deployer.facts("cc"), os="linux")
     for ask in (lambda host: deployer(host, facts), lambda host: preview(host, facts)):
         with pytest.raises(BuildError, match="is for QNX hosts"):
@@ -400,22 +385,12 @@ def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
 # ---- the pure parts ---------------------------------------------------------------------------------------
 
 
-def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
-    for arch in systems.VARIANTS:
-        assert arch in ARCHES
-        picked = tc.select_sources(Target("qnx", arch), source.read_sources())
-        assert picked is not None
-        native = {name for name in picked if name.startswith("native/") and name.endswith(".c")}
-        assert {"native/qnx.c", f"native/{arch}.c", "native/generic.c"} <= native
-        assert all(name.startswith(("native/qnx", f"native/{arch}", "native/generic")) for name in native)
-
-
 def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
     target = Target("qnx", "aarch64")
     for toolchain in (
         tc.host_toolchain("clang", target),
         qnx.build_host_toolchain(BUILDER, target, 8, ()),
-        qnx.Sdp(Path("/sdk/host"), Path("/sdk/target/qnx"), 8).toolchain(target),
+        qnx.sdp_toolchain(Path("/sdk/host"), Path("/sdk/target/qnx"), target),
     ):
         assert "-D_QNX_SOURCE" in toolchain.cflags
         assert not {"-pthread", "-lpthread", "-lrt", "-static"} & set(toolchain.cflags)

@@ -10,6 +10,7 @@ from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.build.source import read_sources
+from fleet.agent.build.systems import ZIG
 from fleet.model import Target
 from tests import needs
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
-def test_zig_builds_a_static_agent_that_runs(
+def test_zig_builds_a_static_agent_and_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
 ) -> None:
     needs.python_module("ziglang", "ziglang")
@@ -30,7 +31,7 @@ def test_zig_builds_a_static_agent_that_runs(
     assert files is not None
     notes: list[str] = []
     built = Builder(tmp_path / "cache").build(target, files, notify=notes.append)
-    assert built.toolchain.command[:3] == tc.ZIG
+    assert built.toolchain.command[:3] == ZIG
     assert notes == [f"compiling the agent for {target} with zig; the first time takes about a minute"]
     assert elf.read_elf(built.binary) == elf.Elf(arch, None, None)
     agent = tmp_path / "agent"
