@@ -35,7 +35,6 @@ class View(StrEnum):
 
 NAME = r"[a-z][a-z0-9_-]{0,46}"
 """The names of benchmarks, as `-b` takes them."""
-NAME_IN_WORDS = "a lower-case letter, then up to 46 letters, digits, - and _"
 _NEEDED = {
     View.LADDER: ("bytes", "threads"),
     View.BLOCKS: ("block_bytes", "sharing"),
@@ -50,9 +49,8 @@ _MOST_TEXTS, _LONGEST_TEXT = 64, 200
 
 def _check_texts(texts: Sequence[str]) -> None:
     """Raise ValueError unless a host's texts are few, short and printable, so that pages can show them."""
-    if len(texts) > _MOST_TEXTS or not all(
-        len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts
-    ):
+    are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
+    if len(texts) > _MOST_TEXTS or not all(are_shown):
         raise ValueError(f"a description has at most {_MOST_TEXTS} printable texts in a place")
 
 
@@ -209,9 +207,8 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         for description in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
     }
 )
-LOAD = Benchmark(
-    "load", "", "byte", 1, Shape.GROUP, View.TABLE, "GB/s of all other threads at full load", rate="GB/s"
-)
+_LOAD_HEADING = "GB/s of all other threads at full load"
+LOAD = Benchmark("load", "", "byte", 1, Shape.GROUP, View.TABLE, _LOAD_HEADING, rate="GB/s")
 """No agent measures it: comparisons derive it from what the threads beside ping of a benchmark move."""
 _KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOAD})
 _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
@@ -221,7 +218,8 @@ def check_names(names: Iterable[str]) -> None:
     """Raise ValueError for a name of a benchmark that `-b` would not accept."""
     for name in names:
         if not re.fullmatch(NAME, name):
-            raise ValueError(f"{name!r} is not a benchmark: a name is {NAME_IN_WORDS}")
+            words = "a lower-case letter, then up to 46 letters, digits, - and _"
+            raise ValueError(f"{name!r} is not a benchmark: a name is {words}")
 
 
 def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
@@ -232,9 +230,8 @@ def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
         for attribute in _MEANING:
             value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
             if value != usual:
-                raise ValueError(
-                    f"benchmark {name} has {attribute} {value}, which this version knows as {usual}"
-                )
+                words = f"{attribute} {value}, which this version knows as {usual}"
+                raise ValueError(f"benchmark {name} has {words}")
         types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
         for parameter in expected.parameters:
             is_needed = parameter.role and parameter.type != "node"

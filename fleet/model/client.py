@@ -66,9 +66,8 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         elif text is None:
             raise ValueError(f"{host.name}: nothing to put for {match[0]}; {_ADVICE[kind]}")
         elif text.startswith("-") and not match.start():
-            raise ValueError(
-                f"{host.name}: {match[0]} is {text!r}, which the program would take as an option"
-            )
+            why = "which the program would take as an option"
+            raise ValueError(f"{host.name}: {match[0]} is {text!r}, {why}")
         return text or ""
 
     filled = _TEMPLATE.sub(replace_template, word)

@@ -58,14 +58,12 @@ def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
 def split_variants(text: str) -> tuple[str, str]:
     """Split names to measure: "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises ValueError for settings."""
     names = parse_benchmark_names(text)
-    if setting := next((name for name in names if name.setting), None):
-        raise ValueError(
-            f"{setting.benchmark} is measured in all its settings; name {setting.benchmark} alone"
-        )
+    if name := next((name.benchmark for name in names if name.setting), None):
+        raise ValueError(f"{name} is measured in all its settings; name {name} alone")
     variants: dict[str, str] = {}
-    for name in names:
-        if name.variant and variants.setdefault(name.benchmark, name.variant) != name.variant:
-            raise ValueError(f"a run measures one variant of {name.benchmark}, or all: --variant all")
+    for benchmark, variant, _ in names:
+        if variant and variants.setdefault(benchmark, variant) != variant:
+            raise ValueError(f"a run measures one variant of {benchmark}, or all: --variant all")
     return ",".join(name.benchmark for name in names), ",".join(f"{b}={v}" for b, v in variants.items())
 
 

@@ -18,6 +18,13 @@ from fleet.plan.options import (
 from fleet.text import format_count
 
 _MOST_MESSAGES = 20
+_WITHOUT_PAIRS = (
+    "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs, such as clock"
+)
+_WITHOUT_PRECISION = (
+    "a time budget limits the rounds that a precision adds, and without a precision there are none; "
+    "add a precision such as 1%, or leave out the time budget"
+)
 Conflict = tuple[tuple[str, ...], str]
 """The names of options that exclude one another, perhaps by their defaults, and why."""
 
@@ -30,14 +37,10 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
         yield tuple(names), f"a burst has at most {BURST_SAMPLES} samples, warm-ups included"
     if options.time_budget_s is not None and not resolved.precision:
         cause = "precision" if options.precision is not None else _option_that_sets(options, "rounds")
-        yield (
-            ("time_budget_s", cause),
-            "a time budget limits the rounds that a precision adds, and without a precision there are none; "
-            "add a precision such as 1%, or leave out the time budget",
-        )
+        yield ("time_budget_s", cause), _WITHOUT_PRECISION
     if why := why_not_measured(resolved.variant, resolved.benchmarks):
         yield ("variant", "benchmarks"), why
-    if options.node is not None and options.nodes is not None:
+    if None not in (options.node, options.nodes):
         yield ("node", "nodes"), "both say where memory lies; keep one of them"
     if options.nodes is not None and not any(BENCHMARKS[name].node for name in resolved.benchmarks):
         yield ("nodes", "benchmarks"), "none of these can place its memory; add chase, bandwidth or cas"
@@ -52,10 +55,7 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
 
 def _find_cpu_conflicts(cpus: Sequence[int], resolved: EffectiveOptions) -> Iterator[Conflict]:
     if len(cpus) < 2 and all(needs_pairs([name]) for name in resolved.benchmarks):
-        yield (
-            ("cpus", "benchmarks"),
-            "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs, such as clock",
-        )
+        yield ("cpus", "benchmarks"), _WITHOUT_PAIRS
     if beyond := {cpu for pair in resolved.pairs.listed for cpu in pair} - set(cpus):
         yield ("pairs", "cpus"), f"CPU {format_cpus(beyond)} is in a pair and not among the CPUs"
 
@@ -73,15 +73,14 @@ def _option_that_sets(options: RequestedOptions, name: str) -> str:
 
 def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError that lists the conflicting options of the command line and of each host's entry."""
-    messages = [
-        *dict.fromkeys(
-            _conflict_message(host, requested, *conflict)
-            for host in hosts
-            for conflict in find_conflicts(override_options(options_from_entry(host), requested))
-        )
-    ]
-    if more := len(messages) - len(messages[:_MOST_MESSAGES]):
-        messages = [*messages[:_MOST_MESSAGES], f"and {format_count(more, 'more conflict')}"]
+    conflicts = (
+        _conflict_message(host, requested, *conflict)
+        for host in hosts
+        for conflict in find_conflicts(override_options(options_from_entry(host), requested))
+    )
+    messages = [*dict.fromkeys(conflicts)]
+    if more := messages[_MOST_MESSAGES:]:
+        messages[_MOST_MESSAGES:] = [f"and {format_count(len(more), 'more conflict')}"]
     if messages:
         raise UsageError("\n".join(messages))
 

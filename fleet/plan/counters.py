@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,41 +12,35 @@ from fleet.model import Facts
 from fleet.text import suggest_similar
 
 MAX_EVENTS = 16  # events at once (agent/machine/counters.h)
-_RAW = 4  # PERF_TYPE_RAW
+_RAW = "4:{:#x}"  # PERF_TYPE_RAW
 _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
-
-
-class Event(NamedTuple):
-    """An event as the kernel numbers it. kernel: also count what the kernel does for the thread."""
-
-    type: int
-    config: int
-    kernel: bool = False
 
 
 class _Family(NamedTuple):
     """CPUs with the same events. coherence: those that show where a line came from, if they fit."""
 
-    events: Mapping[str, Event]
+    events: Mapping[str, str]
     coherence: tuple[str, ...]
 
 
+# Events by name, each as the agent reads it: `TYPE:CONFIG`, with `:k` also in the kernel.
 _TABLE = json.loads(Path(__file__).with_name("counters.json").read_text())
 # What the kernel itself maps to each CPU, or counts without a CPU's help.
-_EVERYWHERE = {name: Event(**event) for name, event in _TABLE["everywhere"].items()}
-_GENERIC = tuple(_TABLE["generic"])
+_EVERYWHERE = {
+    name: f"{event['type']}:{event['config']:#x}{':k' * ('kernel' in event)}"
+    for name, event in _TABLE["everywhere"].items()
+}
 # By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part. None: any model.
 _FAMILIES = {
     (cpu["vendor"], int(cpu["family"], 0), cpu["model"] and int(cpu["model"], 0)): _Family(
-        {name: Event(_RAW, int(code, 16)) for name, code in family["events"].items()},
+        {name: _RAW.format(int(code, 16)) for name, code in family["events"].items()},
         tuple(family["coherence"]),
     )
     for family in _TABLE["families"]
     for cpu in family["cpus"]
 }
-NAMES = tuple(
-    dict.fromkeys([*_EVERYWHERE, *(name for family in _FAMILIES.values() for name in family.events)])
-)
+_EVENTS = _EVERYWHERE.keys(), *(family.events for family in _FAMILIES.values())
+NAMES = tuple(dict.fromkeys(chain(*_EVENTS)))
 _CHOICES = ("generic", "coherence", *NAMES)
 
 
@@ -65,26 +60,20 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
     """Return the events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
-    return tuple(
-        f"{name}={event.type}:{event.config:#x}{':k' * event.kernel}"
-        for name, event in _look_up(names, facts)
-        if event is not None
-    )
+    return tuple(f"{name}={code}" for name, code in _look_up(names, facts) if code)
 
 
 def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
     """Return a note about the events that are not known for the host's CPU; None if all are."""
-    unknown = [name for name, event in _look_up(names, facts) if event is None]
+    unknown = [name for name, code in _look_up(names, facts) if code is None]
     if not unknown:
         return None
     model = facts.cpu_model or "of an unknown model"
-    return (
-        f"Not counted: {', '.join(unknown)} (not known for this CPU, {model}: name other events, or raw "
-        "codes such as r04d2)."
-    )
+    why = f"not known for this CPU, {model}: name other events, or raw codes such as r04d2"
+    return f"Not counted: {', '.join(unknown)} ({why})."
 
 
-def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | None]]:
+def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, str | None]]:
     family = None
     with suppress(ValueError):
         numbers = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
@@ -93,10 +82,10 @@ def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | 
     events = {**_EVERYWHERE, **(family.events if family else {})}
     for name in _expand_groups(names, family):
         raw = _RAW_CODE.fullmatch(name)
-        yield name, Event(_RAW, int(raw[1], 16)) if raw else events.get(name)
+        yield name, _RAW.format(int(raw[1], 16)) if raw else events.get(name)
 
 
 def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
     """Replace groups by their events; a group that the CPU lacks stays as it is."""
-    groups = {"generic": _GENERIC, "coherence": family.coherence if family else ("coherence",)}
+    groups = {"generic": _TABLE["generic"], "coherence": family.coherence if family else ("coherence",)}
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 MAX_CPU = 65_535
 MAX_ARGUMENT_BYTES = 128 << 10  # of one argument of a program: MAX_ARG_STRLEN of Linux
 
-PairList = tuple[tuple[int, int], ...]
-
 
 def parse_cpu_numbers(text: str) -> tuple[int, ...]:
     """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats. Raises ValueError."""
@@ -36,7 +34,7 @@ def format_cpus(cpus: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
-def parse_pairs(text: str) -> PairList:
+def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
     """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises ValueError."""
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):

@@ -17,6 +17,7 @@ from fleet.text import quote, suggest_similar
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
 LONGEST_WAIT_S = 7 * 86_400  # for a host to meet its conditions
+_Parse = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +30,50 @@ class Kind:
 
     metavar: str
     allowed: str
-    read: Callable[[str], Any]
+    read: _Parse
     write: Callable[[Any], str] = str
     show: Callable[[Any], str] = str
     limits: tuple[float, float] | None = None
     lists: bool = False
 
 
+def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **more: Any) -> Kind:
+    """Return a kind whose texts `parse` turns into values, None for others. message: instead of `allowed`."""
+
+    def read(text: str) -> Any:
+        value = parse(text)
+        if value is None:
+            raise ValueError(f"must be {message or allowed}; not {quote(text)}")
+        return value
+
+    return Kind(metavar, allowed, read, **more)
+
+
 def make_integer_kind(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") -> Kind:
     """Return the kind of whole numbers from `low` to `high`."""
-    step = f", a multiple of {multiple_of}" if multiple_of > 1 else ""
+    allowed = f"{low} to {high}" + (f", a multiple of {multiple_of}" if multiple_of > 1 else "")
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int | None:
         number = int(text) if re.fullmatch(r"0|[1-9][0-9]{0,18}", text) else -1
-        if not low <= number <= high or number % multiple_of:
-            raise _value_error(f"a whole number from {low} to {high}{step}", text)
-        return number
+        return number if low <= number <= high and not number % multiple_of else None
 
-    return Kind(metavar, f"{low} to {high}{step}", read, limits=(low, high))
+    return _make_kind(metavar, allowed, parse, f"a whole number from {allowed}", limits=(low, high))
 
 
 def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kind:
     """Return the kind of durations in seconds, written 90, 90s, 500ms, 5m or 1h; ints if whole_seconds."""
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
+    which = "of whole seconds, such as 90, 90s" if whole_seconds else "such as 90, 90s, 500ms"
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float | None:
         match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(|ms|s|m|h)", text.strip())
         seconds = float(match[1]) * _UNITS_S[match[2]] if match else -1.0
         if not low_s <= seconds <= high_s or (whole_seconds and seconds % 1):
-            which = "of whole seconds, such as 90, 90s" if whole_seconds else "such as 90, 90s, 500ms"
-            raise _value_error(f"a duration {which}, 5m or 1h, from {allowed}", text)
+            return None
         return int(seconds) if whole_seconds else seconds
 
-    return Kind("DURATION", allowed, read, format_decimal, format_duration, (low_s, high_s))
+    ways: dict[str, Any] = {"write": format_decimal, "show": format_duration, "limits": (low_s, high_s)}
+    return _make_kind("DURATION", allowed, parse, f"a duration {which}, 5m or 1h, from {allowed}", **ways)
 
 
 def parse_age(text: str) -> Callable[[datetime], bool] | None:
@@ -80,37 +92,32 @@ def share(low: float, high: float) -> Kind:
     """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 may mean 1 %: refuse it."""
     allowed = f"{_format_percent(low)} to {_format_percent(high)}, or off"
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float | None:
         if text == "off":
             return 0.0
         match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*(%?)", text.strip())
         value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-        if not low <= value <= high or (match and not match[2] and value == 1):
-            raise _value_error(f"a share such as 1% or 0.01, from {allowed}", text)
-        return value
+        is_unclear = match and not match[2] and value == 1
+        return value if low <= value <= high and not is_unclear else None
 
     def write(value: float) -> str:
         return format_decimal(value) if value else "off"
 
-    return Kind("SHARE", allowed, read, write, _format_percent, (low, high))
+    message, limits = f"a share such as 1% or 0.01, from {allowed}", (low, high)
+    return _make_kind("SHARE", allowed, parse, message, write=write, show=_format_percent, limits=limits)
 
 
 def word_from(words: type[StrEnum]) -> Kind:
     """Return the kind of words of a closed set."""
     choices = tuple(map(str, words))
-
-    def read(text: str) -> StrEnum:
-        return words(require_choice(text, choices))
-
-    return Kind("WORD", _join_choices(choices), read)
+    return Kind("WORD", _join_choices(choices), lambda text: words(require_choice(text, choices)))
 
 
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
     """Return the text if it is one of `choices`. Raises ValueError."""
     if text not in choices:
-        raise ValueError(
-            f"must be {_join_choices(choices)}, not {quote(text)}{suggest_similar(text, choices)}"
-        )
+        similar = suggest_similar(text, choices)
+        raise ValueError(f"must be {_join_choices(choices)}, not {quote(text)}{similar}")
     return text
 
 
@@ -126,12 +133,11 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_cpus_or_kind(text: str) -> tuple[int, ...] | str:
-    """Parse "0-3,8", the name of a kind of core, or "cores"."""
-    is_word = text in KINDS or text == CORES
-    if text.isalpha() and not is_word:
-        raise _value_error(CPUS.allowed, text)
-    return text if is_word else parse_cpu_numbers(text)
+def _parse_cpus_or_kind(text: str) -> tuple[int, ...] | str | None:
+    """Parse "0-3,8", the name of a kind of core, or "cores"; None for another word."""
+    if text in KINDS or text == CORES:
+        return text
+    return None if text.isalpha() else parse_cpu_numbers(text)
 
 
 def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
@@ -139,21 +145,19 @@ def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
     return cpus if isinstance(cpus, str) else format_cpus(cpus)
 
 
-def _parse_pairs(text: str) -> PairChoice:
-    """Parse "half", "ordered", "per-relation:3" or a list such as "0-1,0-4"."""
+def _parse_pairs(text: str) -> PairChoice | None:
+    """Parse "half", "ordered", "per-relation:3" or a list such as "0-1,0-4"; None for another word."""
     word = text.strip()
-    return PairChoice(Pairs(word)) if word in (Pairs.HALF, Pairs.ORDERED) else _parse_some_pairs(text, PAIRS)
+    return PairChoice(Pairs(word)) if word in (Pairs.HALF, Pairs.ORDERED) else _parse_some_pairs(word)
 
 
-def _parse_some_pairs(text: str, kind: Kind) -> PairChoice:
+def _parse_some_pairs(text: str) -> PairChoice | None:
     word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
         if int(match[1]) == 0:
             raise ValueError("per-relation:0 would measure nothing; write per-relation:3, for instance")
         return PairChoice(Pairs.PER_RELATION, per_relation=int(match[1]))
-    if not word[:1].isdigit():
-        raise _value_error(kind.allowed, text)
-    return PairChoice(Pairs.LISTED, parse_pairs(word))
+    return PairChoice(Pairs.LISTED, parse_pairs(word)) if word[:1].isdigit() else None
 
 
 def _format_pairs_argument(choice: PairChoice) -> str:
@@ -180,12 +184,11 @@ def _list_reader(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]
     return lambda text: tuple(dict.fromkeys(read(word.strip()) for word in text.split(",")))
 
 
-def _parse_threads(text: str) -> tuple[str, ...]:
-    """Parse "1,llc,all", without repeats."""
+def _parse_threads(text: str) -> tuple[str, ...] | None:
+    """Parse "1,llc,all", without repeats; None for other words."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    if not all(re.fullmatch(r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}", word) for word in words):
-        raise _value_error(THREADS.allowed, text)
-    return words
+    is_allowed = re.compile(r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}").fullmatch
+    return words if all(map(is_allowed, words)) else None
 
 
 def integer_list(low: int, high: int) -> Kind:
@@ -201,31 +204,25 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
 def _make_text_kind(metavar: str, allowed: str, is_allowed: Callable[[str], object]) -> Kind:
     """Return the kind of lists that the agent reads as they are, blanks apart."""
 
-    def read(text: str) -> str:
-        if not is_allowed(plain := text.replace(" ", "")):
-            raise _value_error(allowed, text)
-        return plain
+    def parse(text: str) -> str | None:
+        plain = text.replace(" ", "")
+        return plain if is_allowed(plain) else None
 
-    return Kind(metavar, allowed, read, lists=True)
+    return _make_kind(metavar, allowed, parse, lists=True)
 
 
 def _make_pattern_kind(metavar: str, allowed: str, pattern: str) -> Kind:
-    def read(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise _value_error(allowed, text)
-        return text
-
-    return Kind(metavar, allowed, read)
+    return _make_kind(metavar, allowed, lambda text: text if re.fullmatch(pattern, text) else None)
 
 
 def all_or_list(item_kind: Kind, allowed: str) -> Kind:
     """Return the kind of either "all" or a list of numbers, without repeats."""
-    read_list = _list_reader(item_kind.read)
+    read = _list_reader(item_kind.read)
 
-    def read(text: str) -> str:
-        return "all" if text.strip() == "all" else _format_numbers(read_list(text))
+    def read_either(text: str) -> str:
+        return "all" if text.strip() == "all" else _format_numbers(read(text))
 
-    return Kind("LIST", allowed, read, lists=True)
+    return Kind("LIST", allowed, read_either, lists=True)
 
 
 def _are_sizes(text: str, is_allowed: Callable[[int], bool]) -> bool:
@@ -247,10 +244,6 @@ def _are_rates(text: str) -> bool:
     )
 
 
-def _parse_switch(text: str) -> bool:
-    return require_choice(text, ("on", "off")) == "on"
-
-
 def _format_switch(on: bool) -> str:
     return "on" if on else "off"
 
@@ -258,11 +251,12 @@ def _format_switch(on: bool) -> str:
 BENCHMARKS = _list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variant)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
-_ALL_PAIRS = f"half, ordered, {_SOME_PAIRS}"
-PAIRS = Kind("PAIRS", _ALL_PAIRS, _parse_pairs, _format_pairs_argument, _format_pair_choice, lists=True)
-FEW_PAIRS: Kind = replace(PAIRS, allowed=_SOME_PAIRS, read=lambda text: _parse_some_pairs(text, FEW_PAIRS))
+_WAYS: dict[str, Any] = {"write": _format_pairs_argument, "show": _format_pair_choice, "lists": True}
+PAIRS = _make_kind("PAIRS", f"half, ordered, {_SOME_PAIRS}", _parse_pairs, **_WAYS)
+FEW_PAIRS = _make_kind("PAIRS", _SOME_PAIRS, _parse_some_pairs, **_WAYS)
 _SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one CPU of each"
-CPUS = Kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, _format_numbers, format_cpus_or_kind, lists=True)
+_CPU_WAYS: dict[str, Any] = {"write": _format_numbers, "show": format_cpus_or_kind, "lists": True}
+CPUS = _make_kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, **_CPU_WAYS)
 CPU_NUMBERS = replace(CPUS, read=parse_cpu_numbers)
 SIZES = _make_text_kind(
     "SIZES",
@@ -270,22 +264,23 @@ SIZES = _make_text_kind(
     lambda text: text == "auto" or _are_sizes(text, lambda size: size % 4096 == 0 and size <= 1 << 40),
 )
 _SIDE = r"([1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6])"  # of a product: agent/bench/shapes.c
-SHAPE = _make_pattern_kind(
-    "MxNxK", "auto, or such as 256x256x256, at most 4096 each", f"auto|{_SIDE}x{_SIDE}x{_SIDE}"
-)
+_SIZE = "auto, or such as 256x256x256, at most 4096 each"
+SHAPE = _make_pattern_kind("MxNxK", _SIZE, f"auto|{_SIDE}x{_SIDE}x{_SIDE}")
 BLOCKS = _make_text_kind(
     "SIZES",
     "a list such as 64,256..64K, powers of two from 64 to 64K",
     lambda text: _are_sizes(text, lambda size: size.bit_count() == 1 and 64 <= size <= 64 << 10),
 )
 LOAD = _make_text_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates)
-THREADS = _list_kind("a list of smt, llc, cores, node, package, all and numbers", _parse_threads)
+_SOME_THREADS = "a list of smt, llc, cores, node, package, all and numbers"
+THREADS = _make_kind("LIST", _SOME_THREADS, _parse_threads, write=",".join, show=",".join, lists=True)
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
 COUNTERS = _list_kind(_EVENTS, counters.parse_events)
 _GOVERNORS = "a governor's name, such as performance"
 GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
 CONDITIONS = word_list(*Condition, empty="none")
-SWITCH = Kind("STATE", "on or off", _parse_switch, _format_switch, _format_switch)
+_SWITCH: dict[str, Any] = {"write": _format_switch, "show": _format_switch}
+SWITCH = Kind("STATE", "on or off", lambda text: require_choice(text, ("on", "off")) == "on", **_SWITCH)
 
 
 def format_decimal(value: float) -> str:
@@ -309,7 +304,3 @@ def _format_percent(value: float) -> str:
 
 def _join_choices(choices: tuple[str, ...]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}"
-
-
-def _value_error(allowed: str, text: str) -> ValueError:
-    return ValueError(f"must be {allowed}; not {quote(text)}")

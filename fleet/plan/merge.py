@@ -1,8 +1,10 @@
 """Merges the requested options into one plan per host, and chooses pairs by relation. Connects nowhere."""
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import combinations
 
 from fleet.errors import UsageError
 from fleet.late import random
@@ -78,24 +80,17 @@ def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation by the seed.
-
-    Raises ValueError if they are too many for the agent.
-    """
+    """Choose `count` pairs of each relation by the seed. Raises ValueError if too many for the agent."""
     topology = Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
-    samples: dict[str, list[tuple[int, int]]] = {}
-    seen: dict[str, int] = {}
-    cpus = sorted(among)
-    for index, ping in enumerate(cpus):
-        for pong in cpus[index + 1 :]:
-            name = topology.name_relation(ping, pong)
-            seen[name] = seen.get(name, 0) + 1
-            sample = samples.setdefault(name, [])
-            if len(sample) < count:
-                sample.append((ping, pong))
-            elif (place := int(chance.random() * seen[name])) < count:
-                sample[place] = (ping, pong)
+    samples, seen = defaultdict[str, list[tuple[int, int]]](list), Counter[str]()
+    for pair in combinations(sorted(among), 2):
+        name = topology.name_relation(*pair)
+        seen[name] += 1
+        if len(samples[name]) < count:
+            samples[name].append(pair)
+        elif (place := int(chance.random() * seen[name])) < count:
+            samples[name][place] = pair
     chosen = tuple(sorted(pair for sample in samples.values() for pair in sample))
     format_pairs(chosen)
     return PairChoice(Pairs.PER_RELATION, chosen, count)

@@ -46,17 +46,12 @@ class EffectiveOptions(model.RequestedOptions):
 
 DEFAULTS = EffectiveOptions()
 _BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)  # what a number of rounds brings with it
-_AS_OTHER_TOOLS = model.RequestedOptions(rounds=1, order=model.Order.SEQUENTIAL, line=model.LinePolicy.FIXED)
+_TOOL = model.RequestedOptions(rounds=1, order=model.Order.SEQUENTIAL, line=model.LinePolicy.FIXED)
 PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
-    model.Preset.CORE_LATENCY: replace(
-        _AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED
-    ),
-    model.Preset.CORE_TO_CORE_LATENCY: replace(
-        _AS_OTHER_TOOLS, samples=300, iterations=1000, warmup=1, pairs=_HALF
-    ),
-    model.Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
+    model.Preset.CORE_LATENCY: replace(_TOOL, samples=500, iterations=4000, warmup=0, pairs=_ORDERED),
+    model.Preset.CORE_TO_CORE_LATENCY: replace(_TOOL, samples=300, iterations=1000, warmup=1, pairs=_HALF),
+    model.Preset.C2CLAT: replace(_TOOL, samples=1000, iterations=100, warmup=0, pairs=_HALF),
 }
-
 
 _FLAGS = {
     "benchmarks": "benchmark",
@@ -110,77 +105,63 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
-def _list_benchmarks(option: str) -> str:
-    """List the benchmarks with a parameter that this option of the agent sets."""
-    benchmarks = model.BENCHMARKS.values()
-    return ", ".join(b.name for b in benchmarks if any(part.option == option for part in b.parameters))
+def _make_word_list(option: str) -> kinds.Kind:
+    """Return the kind of lists of the words that this option of the agent takes."""
+    parts = [part for benchmark in model.BENCHMARKS.values() for part in benchmark.parameters]
+    words = (word for part in parts if part.option == option for word in part.words)
+    return kinds.word_list(*dict.fromkeys(words))
 
 
-def _list_words(option: str) -> tuple[str, ...]:
-    """Return the words that this option of the agent takes, each once."""
-    parameters = [part for benchmark in model.BENCHMARKS.values() for part in benchmark.parameters]
-    return tuple(dict.fromkeys(word for part in parameters if part.option == option for word in part.words))
-
-
-_MANY_POINTS = ", ".join(name for name, benchmark in model.BENCHMARKS.items() if benchmark.many_points)
-_NODE = kinds.make_integer_kind(0, 1023)
+_MANY = ", ".join(name for name, benchmark in model.BENCHMARKS.items() if benchmark.many_points)
+_WITH = {  # the benchmarks with a parameter that this option of the agent sets
+    option: ", ".join(b.name for b in model.BENCHMARKS.values() if option in {p.option for p in b.parameters})
+    for option in ("blocks", "load", "nodes", "op", "share", "sizes", "state", "threads")
+}
+_integer, _seconds, _word = kinds.make_integer_kind, kinds.make_duration_kind, kinds.word_from
+_NODE = _integer(0, 1023)
 _NODES = kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")
-_BYTES_OF_4 = kinds.make_integer_kind(4, 1 << 20, multiple_of=4, metavar="BYTES")
-_BYTES_OF_8 = kinds.make_integer_kind(8, 1 << 20, multiple_of=8, metavar="BYTES")
-_DEADLINE = kinds.make_duration_kind(1, LONGEST_S, whole_seconds=True)
+_BYTES_OF_4 = _integer(4, 1 << 20, multiple_of=4, metavar="BYTES")
+_BYTES_OF_8 = _integer(8, 1 << 20, multiple_of=8, metavar="BYTES")
 _UNTIL_PRECISE = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
+_BUDGET = "Begin no burst after this, except of --rounds."
+_STRIDE = "chase, fetch: from one line to the next; bandwidth/tile: rows."
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure, or a variant: cas/c11.", letter="b"),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
-    Option("preset", kinds.word_from(model.Preset), "Sample as this tool does.", "none"),
-    Option("samples", kinds.make_integer_kind(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
-    Option(
-        *("iterations", kinds.make_integer_kind(1, 1_000_000_000), "Round trips in a sample."),
-        "chosen for each pair",
-    ),
-    Option("warmup", kinds.make_integer_kind(0, BURST_SAMPLES), "Warm-up samples in a burst."),
-    Option("rounds", kinds.make_integer_kind(1, 1_000_000), "Visits to every pair; alone, exactly so many."),
+    Option("preset", _word(model.Preset), "Sample as this tool does.", "none"),
+    Option("samples", _integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option("iterations", _integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
+    Option("warmup", _integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option("rounds", _integer(1, 1_000_000), "Visits to every pair; alone, exactly so many."),
     Option("precision", kinds.share(1e-6, 1.0), _UNTIL_PRECISE, "off with --rounds"),
-    Option(
-        *("time_budget_s", kinds.make_duration_kind(0.001, LONGEST_S)),
-        *("Begin no burst after this, except of --rounds.", f"{BUDGET_S:g}s, or what 20 rounds take"),
-    ),
-    Option(
-        *("spread_s", kinds.make_duration_kind(0, LONGEST_S), "Spread the minimum rounds over this."),
-        "0s with --rounds",
-    ),
+    Option("time_budget_s", _seconds(0.001, LONGEST_S), _BUDGET, f"{BUDGET_S:g}s, or what 20 rounds take"),
+    Option("spread_s", _seconds(0, LONGEST_S), "Spread the minimum rounds over this.", "0s with --rounds"),
     Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
-    Option("few_pairs", kinds.FEW_PAIRS, f"{_MANY_POINTS}: pairs.", "per-relation:8, or as --pairs"),
-    Option("order", kinds.word_from(model.Order), "Order of the pairs in a round."),
-    Option("line", kinds.word_from(model.LinePolicy), "Cache lines: new for every burst, or the same."),
-    Option("owner", kinds.word_from(model.Side), "The thread that touches lines first."),
+    Option("few_pairs", kinds.FEW_PAIRS, f"{_MANY}: pairs.", "per-relation:8, or as --pairs"),
+    Option("order", _word(model.Order), "Order of the pairs in a round."),
+    Option("line", _word(model.LinePolicy), "Cache lines: new for every burst, or the same."),
+    Option("owner", _word(model.Side), "The thread that touches lines first."),
     Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
-    Option(
-        *("nodes", _NODES, f"{_list_benchmarks('nodes')}: NUMA nodes of the memory, by turns."), "not by node"
-    ),
+    Option("nodes", _NODES, f"{_WITH['nodes']}: NUMA nodes of the memory, by turns.", "not by node"),
     Option(
         "separation_bytes", _BYTES_OF_4, "Bytes between the two lines of readwrite.", "in different pages"
     ),
-    Option("sizes", kinds.SIZES, f"{_list_benchmarks('sizes')}: memory of each thread.", "by the caches"),
+    Option("sizes", kinds.SIZES, f"{_WITH['sizes']}: memory of each thread.", "by the caches"),
+    Option("stride_bytes", _BYTES_OF_8, _STRIDE, "256; 64 for window and rising"),
     Option(
-        *("stride_bytes", _BYTES_OF_8, "chase, fetch: from one line to the next; bandwidth/tile: rows."),
-        "256; 64 for window and rising",
-    ),
-    Option(
-        *("pages", kinds.word_from(model.Pages), "Pages of the memory timed."),
+        *("pages", _word(model.Pages), "Pages of the memory timed."),
         "huge for chase, bandwidth, gemm if there are any",
     ),
     Option(
-        *("operations", kinds.word_list(*_list_words("op"))),
-        *(f"{_list_benchmarks('op')}: what is done; nt: past the caches.", "by benchmark"),
+        *("operations", _make_word_list("op"), f"{_WITH['op']}: what is done; nt: past the caches."),
+        "by benchmark",
     ),
     Option(
-        *("threads", kinds.THREADS, f"{_list_benchmarks('threads')}: threads at once, or on which CPUs."),
+        *("threads", kinds.THREADS, f"{_WITH['threads']}: threads at once, or on which CPUs."),
         "of contend, sharing 2,all; of loaded cores",
     ),
     Option(
-        *("load", kinds.LOAD, f"{_list_benchmarks('load')}: GB/s asked of each thread beside ping."),
-        "0,1,2,4,8,16,full",
+        *("load", kinds.LOAD, f"{_WITH['load']}: GB/s asked of each thread beside ping."), "0,1,2,4,8,16,full"
     ),
     Option(
         *(
@@ -191,29 +172,26 @@ OPTIONS = (
         "mix 67, nt 0",
     ),
     Option(
-        *("share", kinds.word_list(*_list_words("share"))),
-        *(f"{_list_benchmarks('share')}: own memory for each thread, or one.", "of contend all"),
+        *("share", _make_word_list("share"), f"{_WITH['share']}: own memory for each thread, or one."),
+        "of contend all",
     ),
     Option(
-        *("states", kinds.word_list(*_list_words("state"))),
-        *(
-            f"{_list_benchmarks('state')}: what was done to lines before.",
-            "all; third, taken need a third CPU",
-        ),
+        *("states", _make_word_list("state"), f"{_WITH['state']}: what was done to lines before."),
+        "all; third, taken need a third CPU",
     ),
-    Option("blocks", kinds.BLOCKS, f"{_list_benchmarks('blocks')}: bytes before the other thread's."),
+    Option("blocks", kinds.BLOCKS, f"{_WITH['blocks']}: bytes before the other thread's."),
     Option("message_lines", kinds.integer_list(1, 64), "message: lines written for each."),
     Option("shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
     Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
     Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),
     Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
     Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c"),
-    Option("seed", kinds.make_integer_kind(0, 2**63 - 1), "Seed of the shuffled order.", "drawn"),
+    Option("seed", _integer(0, 2**63 - 1), "Seed of the shuffled order.", "drawn"),
+    Option("priority", _integer(0, 98), "Realtime priority, 0: none.", "1 on Linux where allowed"),
     Option(
-        *("priority", kinds.make_integer_kind(0, 98), "Realtime priority, 0: none."),
-        "1 on Linux where allowed",
+        *("deadline_s", _seconds(1, LONGEST_S, whole_seconds=True), "Agents end themselves after this."),
+        "five times the forecast and 10m",
     ),
-    Option("deadline_s", _DEADLINE, "Agents end themselves after this.", "five times the forecast and 10m"),
 )
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
 
@@ -221,12 +199,8 @@ BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option
 @lru_cache(maxsize=64)  # asked several times for each host
 def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
     """Return the options that the agent will use: those requested, then a preset's, then its own defaults."""
-    options_with_preset = (
-        model.override_options(PRESETS[options.preset], options) if options.preset else options
-    )
-    return model.override_options(
-        DEFAULTS if options_with_preset.rounds is None else _BACK_TO_BACK, options_with_preset
-    )
+    requested = model.override_options(PRESETS[options.preset], options) if options.preset else options
+    return model.override_options(DEFAULTS if requested.rounds is None else _BACK_TO_BACK, requested)
 
 
 def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
@@ -239,8 +213,6 @@ def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
 
 def options_from_entry(host: model.Host) -> model.RequestedOptions:
     """Return the plan options of a host's inventory entry."""
-    if host.cpus is None and host.priority is None:
-        return host.plan
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 
@@ -256,9 +228,8 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")
         texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
     options = [(BY_NAME[name], text) for name, text in texts.items() if text is not None]
-    return model.RequestedOptions(
-        **{option.name: parse_option(option.flag, text, option.kind) for option, text in options}
-    )
+    values = {option.name: parse_option(option.flag, text, option.kind) for option, text in options}
+    return model.RequestedOptions(**values)
 
 
 def parse_keywords(**options: object) -> model.RequestedOptions:
@@ -294,10 +265,8 @@ def agent_arguments(plan: model.Plan) -> list[str]:
 
 def parse_choice(flag: str, text: str, choices: Iterable[str]) -> str:
     """Return the text if it is one of `choices`. Raises UsageError that lists them."""
-    word: str = parse_option(
-        flag, text, kinds.Kind("", "", lambda text: kinds.require_choice(text, tuple(choices)))
-    )
-    return word
+    kind = kinds.Kind("", "", lambda text: kinds.require_choice(text, tuple(choices)))
+    return str(parse_option(flag, text, kind))
 
 
 def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
@@ -312,8 +281,6 @@ def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
                 f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
                 "digits, dot, dash and _."
             )
-        if labels_by_key.setdefault(key, value) != value:
-            raise UsageError(
-                f"--label {pair}: {key}={labels_by_key[key]} was given before; keep one of them."
-            )
+        if (other := labels_by_key.setdefault(key, value)) != value:
+            raise UsageError(f"--label {pair}: {key}={other} was given before; keep one of them.")
     return MappingProxyType(labels_by_key)
