@@ -41,9 +41,9 @@ def decode(stdout: str) -> list[Record]:
     return [json.loads(line) for line in stdout.splitlines()]
 
 
-def measure(*args: str, prefix: Sequence[str] = (), binary: Path | None = None) -> list[Record]:
-    """Records of a run that must go well."""
-    done = run(*args, "--format", "jsonl", prefix=prefix, binary=binary)
+def measure(*args: str, **how: Any) -> list[Record]:
+    """Records of a run that must go well. how: as `run` takes it."""
+    done = run(*args, "--format", "jsonl", **how)
     assert done.returncode == 0, done.stderr
     return decode(done.stdout)
 

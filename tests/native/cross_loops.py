@@ -116,10 +116,7 @@ RISCV64: dict[str, _Loop] = {
     "riscv64_nt_ld": (*_words(f"{_NTL}\nsd <at>,{{o}}(<at>)"), *_LD_END),
     "riscv64_modify_ld": (*_words("ld a{i},{o}(<at>)", "add a{i},a{i},1", "sd a{i},{o}(<at>)"), *_LD_END),
     "riscv64_copy_ld": (*_words("ld a{i},{o}(<from>)", "sd a{i},{o}(<at>)"), *_LD_COPY_END),
-    "riscv64_ntcopy_ld": (
-        *_words("ld a{i},{o}(<from>)", f"{_NTL}\nsd a{{i}},{{o}}(<at>)"),
-        *_LD_COPY_END,
-    ),
+    "riscv64_ntcopy_ld": (*_words("ld a{i},{o}(<from>)", f"{_NTL}\nsd a{{i}},{{o}}(<at>)"), *_LD_COPY_END),
     "riscv64_zero_cbo": ("cbo.zero (<at>)", "add <at>,<at>,64", _RVV_END),
 }
 

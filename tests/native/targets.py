@@ -6,9 +6,10 @@ begin with stack_ are variables in memory. A branch to the label is written LOOP
 loop INNER and SECOND.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.native import contend_loops, cross_loops, gemm_loops, line_loops, stream_loops
+from tests.native.preload import TROUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,19 +37,14 @@ class Target:
     gcc_flags: tuple[str, ...] = ()
 
 
+X86_CMPXCHG = ("mov <from>,%eax", "lock cmpxchg <to>,(<line>)", "jne LOOP", "dec <n>", "jne LOOP")
 X86_64 = Target(
     name="linux-x86_64",
     gcc=("gcc", "gcc"),
     clang=("clang",),
     objdump=("objdump", "binutils"),
     loops={
-        "x86_64_cas_cmpxchg": (
-            "mov <from>,%eax",
-            "lock cmpxchg <to>,(<line>)",
-            "jne LOOP",
-            "dec <n>",
-            "jne LOOP",
-        ),
+        "x86_64_cas_cmpxchg": X86_CMPXCHG,
         "x86_64_cas_xchg": (
             "mov <to>,<seen>",
             "xchg <seen>,(<line>)",
@@ -148,13 +144,7 @@ I386 = Target(
     clang=None,
     objdump=("i686-linux-gnu-objdump", "binutils-i686-linux-gnu"),
     loops={
-        "i386_cas_cmpxchg": (
-            "mov <from>,%eax",
-            "lock cmpxchg <to>,(<line>)",
-            "jne LOOP",
-            "dec <n>",
-            "jne LOOP",
-        ),
+        "i386_cas_cmpxchg": X86_CMPXCHG,
         "i386_readwrite_mov": (
             "cmp <from>,(<watched>)",
             "jne LOOP",
@@ -305,12 +295,7 @@ S390X = Target(
     clang=None,
     objdump=("s390x-linux-gnu-objdump", "binutils-s390x-linux-gnu"),
     loops={
-        "s390x_cas_cs": (
-            "lr <expected>,<from>",
-            "cs <expected>,<to>,0(<line>)",
-            "jne LOOP",
-            "brct <n>,LOOP",
-        ),
+        "s390x_cas_cs": ("lr <expected>,<from>", "cs <expected>,<to>,0(<line>)", "jne LOOP", "brct <n>,LOOP"),
         "s390x_readwrite_st": (
             "c <from>,0(<watched>)",
             "jne LOOP",
@@ -375,6 +360,12 @@ LOONGARCH64 = Target(
     lacks=("amcas", "lasx", "lsx"),
     clocks=("rdtime",),
 )
+
+
+def troubled(name: str) -> Target:
+    """Return x86_64 with the loops of a file in trouble/."""
+    return replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
+
 
 TARGETS = (X86_64, AARCH64)
 CROSS = (I386, ARMV7, RISCV64, PPC64LE, S390X, LOONGARCH64)

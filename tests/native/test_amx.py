@@ -84,9 +84,7 @@ def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["bf16", "int8"])
-def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
-    products: Path, kind: str
-) -> None:
+def test_the_loop_of_the_peak_does_what_it_claims_and_waits_for_none(products: Path, kind: str) -> None:
     done = run_simulator(products, "peak", kind)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout) == 4  # a product takes 52 cycles, and one begins every 16
@@ -159,7 +157,7 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
         ("(ahead_amx_bf16, BF16, B_AHEAD)", '(ahead_amx_bf16, BF16, "")'),  # no B ahead
     ],
 )
-def test_one_wrong_byte_or_line_ahead_is_found(
+def test_a_wrong_byte_or_line_ahead_is_found(
     tmp_path: Path, simulator: list[str], good: str, bad: str
 ) -> None:
     binary = build_changed(tmp_path, simulator, good, bad)
@@ -241,18 +239,7 @@ def test_reads_by_tiles_take_the_rows_asked_for_or_refuse_them() -> None:
 
 @pytest.mark.slow
 def test_tiles_are_used_where_the_cpu_has_them_and_otherwise_refused_with_the_reason() -> None:
-    small = (
-        "--shape",
-        "720x768x64",
-        "--threads",
-        "1",
-        "--samples",
-        "1",
-        "--iterations",
-        "1",
-        "--sizes",
-        "64K",
-    )
+    small = ("--shape", "720x768x64", "--threads", "1", "-s", "1", "-i", "1", "--sizes", "64K")
     plan = measure("-b", "gemm", "-v", "all", "-r", "1", *small)[0]["plan"]
     has_tiles = "amx-bf16" in {choice["variant"] for choice in plan["benchmarks"]}
     done = run("-b", "gemm", "-v", "amx-bf16", "-r", "1", *small)

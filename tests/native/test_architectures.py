@@ -77,24 +77,11 @@ def group_by_variant(records: list[Record], benchmark: str) -> dict[str, set[str
 
 @pytest.mark.parametrize("flags", LEVELS)
 @each
-def test_its_loops_are_the_intended_instructions_at_every_level_and_hand_over(
-    target: Target, flags: str
-) -> None:
+def test_its_loops_are_the_intended_ones_at_every_level_and_hand_over(target: Target, flags: str) -> None:
     check_loops(target, static(target, flags))
     needs.cpus(2)
     records = measure(
-        *(
-            "-b",
-            "cas,readwrite",
-            "--variant",
-            "all",
-            "--rounds",
-            "1",
-            "--samples",
-            "2",
-            "--iterations",
-            "200",
-        ),
+        *("-b", "cas,readwrite", "--variant", "all", "-r", "1", "-s", "2", "-i", "200"),
         prefix=emulator(target),
         binary=static(target, flags),
     )

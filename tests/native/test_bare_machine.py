@@ -1,21 +1,19 @@
 """An architecture we know nothing of, and a clock too coarse for anything: slower, never wrong."""
 
-import dataclasses
-
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, measure, notes, run, wrong
+from tests.native.agent import QUICK, SMALL_ONES, bursts, measure, notes, wrong
 from tests.native.build import build
-from tests.native.preload import TROUBLE, preload
-from tests.native.targets import X86_64
+from tests.native.preload import preload
+from tests.native.targets import troubled
 
 
 @pytest.fixture(scope="module")
 def bare():
     """The agent built with a file of the test's own in the architecture's place."""
     needs.cpus(2)
-    return build(dataclasses.replace(X86_64, name="linux-bare", native=(str(TROUBLE / "bare.c"),)), "-O2")
+    return build(troubled("bare"), "-O2")
 
 
 def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
@@ -32,10 +30,7 @@ def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
 @pytest.mark.parametrize("step_us", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
     env = preload("coarse.c") | {"COARSE_NS": str(1000 * step_us)}
-    plan = ("-b", "cas", "-c", "0,1", "-r", "1", "-s", "1", "-w", "0", "--format", "jsonl")
-    done = run(*plan, binary=bare, env=env)
-    records = decode(done.stdout)
-    assert done.returncode == 0, done.stderr
+    records = measure("-b", "cas", "-c", "0,1", "-r", "1", "-s", "1", "-w", "0", binary=bare, env=env)
     assert records[0]["clock_quantum_ticks"] == 1000 * step_us
     assert notes(records)[0] == f"The clock moves in steps of {step_us} us, so a sample lasts {step_us} ms."
     (burst,) = bursts(records)
@@ -45,10 +40,7 @@ def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
 @pytest.mark.slow
 @pytest.mark.parametrize(("stated", "error_ppm"), [(1_000_000_000, 0), (900_000_000, 111_111)])
 def test_a_stated_rate_is_held_against_the_systems_clock(stated, error_ppm):
-    native = (str(TROUBLE / "counter.c"),)
-    binary = build(
-        dataclasses.replace(X86_64, name="linux-counter", native=native), native_flags=f"-DSTATED={stated}"
-    )
+    binary = build(troubled("counter"), native_flags=f"-DSTATED={stated}")
     records = measure("-b", "clock", *QUICK, binary=binary)
     assert records[0]["ticks_per_second"] == stated
     assert abs(records[0]["rate_error_ppm"] - error_ppm) < 1000

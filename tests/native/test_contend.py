@@ -1,24 +1,13 @@
 """`contend`: operations that several CPUs want; points, counts, and sums that must agree."""
 
-import dataclasses
 import re
 
 import pytest
 
 from tests.native import contend_loops, disassembly
-from tests.native.agent import (
-    Record,
-    bursts,
-    busy_neighbour,
-    failures,
-    measure,
-    points,
-    two_cpus,
-    wrong,
-)
+from tests.native.agent import Record, bursts, failures, measure, points, two_cpus, wrong
 from tests.native.build import build
-from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, X86_64, Target, troubled
 
 SHORT = ("-b", "contend", "--rounds", "2", "--samples", "2", "--seed", "7")
 EVERYWHERE = ("faa", "swap", "cas", "store")
@@ -80,21 +69,9 @@ def test_a_thread_that_counts_one_too_many_yields_a_reason_and_no_number() -> No
 
 
 def test_a_loop_that_leaves_an_addition_out_yields_a_reason_and_no_number() -> None:
-    target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
-    records = measure(*SHORT, "-v", "short", *two_cpus(), binary=build(target))
+    records = measure(*SHORT, "-v", "short", *two_cpus(), binary=build(troubled("short")))
     assert not bursts(records)
     assert {one["reason"] for one in wrong(records)} == WRONG_SUM
-
-
-@pytest.mark.long
-def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
-    """Alone an operation is cheap: what looks like a better number is none."""
-    _, cpus = two_cpus()
-    with busy_neighbour(int(cpus.split(",")[1])):
-        plan = ("--op", "faa", "--share", "one", "--priority", "0", "--iterations", "1000000")
-        records = measure(*SHORT, *plan, "-c", cpus)
-    assert not bursts(records)
-    assert all("other work held it" in one["reason"] for one in failures(records))
 
 
 def check_locks(target: Target) -> None:

@@ -13,11 +13,12 @@ from fleet.model import BENCHMARKS, Burst, Failed
 from tests import needs
 from tests.native.agent import Record, bursts, decode, notes, run, run_simulated
 
+SHORT = ("--rounds", "2", "--samples", "3", "--seed", "7")
 PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
 
 
 def key(record: Record) -> tuple[Any, ...]:
-    return tuple(record[name] for name in ("benchmark", "variant", "round", "ping", "pong"))
+    return tuple(record.get(name) for name in ("benchmark", "variant", "point", "round", "ping", "pong"))
 
 
 def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
@@ -31,13 +32,22 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
     return path
 
 
-@pytest.mark.parametrize("pairs", ["half", "ordered"])
-def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, pairs: str) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [
+        (*PLAN, "-b", "cas,clock", "--pairs", "half"),
+        (*PLAN, "-b", "cas,clock", "--pairs", "ordered"),
+        ("-b", "cas,bandwidth", "--op", "read", "--sizes", "16K,64K", "-i", "3", *SHORT),
+        ("-b", "fetch", *SHORT),
+        ("-b", "message", "--lines-per-message", "1,2", *SHORT),
+    ],
+    ids=" ".join,
+)
+def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, plan: tuple[str, ...]) -> None:
     needs.cpus(2)
-    plan = (*PLAN, "-b", "cas,clock", "--pairs", pairs)
     whole = bursts(run_simulated(*plan))
     for cut in random.Random(3).sample(range(1, len(whole)), 3):
-        file = done_file(tmp_path / "done", whole[:cut], ordered=pairs == "ordered")
+        file = done_file(tmp_path / "done", whole[:cut], ordered="ordered" in plan)
         hello, *rest = run_simulated(*plan, "--done", str(file))
         assert [key(record) for record in bursts(rest)] == [key(record) for record in whole[cut:]]
         assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(whole) - cut] * 2)
@@ -138,19 +148,8 @@ def test_what_killed_an_agent_is_given_up_with_what_is_like_it(
 ) -> None:
     if "64K" in left:
         left = left - {"64K"} | {f"{order}.64K.base" for order in ("random", "rising", "window")}
-    plan = (
-        "-b",
-        "chase,clock",
-        "--sizes",
-        "16K,64K",
-        "--pages",
-        "base",
-        "-c",
-        "0",
-        "-v",
-        "chase=c11",
-        *PLAN[2:],
-    )
+    chase = ("-b", "chase,clock", "--sizes", "16K,64K", "--pages", "base", "-c", "0", "-v", "chase=c11")
+    plan = (*chase, *PLAN[2:])
     file = tmp_path / "done"
     file.write_text(f"chase c11 {lost} 0 0 0 -{what}\nend\n")
     hello, *rest = run_simulated(*plan, "--done", str(file))

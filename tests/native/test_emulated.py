@@ -28,11 +28,7 @@ def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
         ["lse", "sve", "zva", "flush", "bf16", "i8mm", "lrcpc"] if HAS_LSE[cpu] else ["zva", "flush"]
     )
     variants = {burst["benchmark"]: burst["variant"] for burst in bursts(records)}
-    assert variants == {
-        "cas": "lse" if HAS_LSE[cpu] else "llsc",
-        "readwrite": "ldr",
-        "clock": "cntvct",
-    }
+    assert variants == {"cas": "lse" if HAS_LSE[cpu] else "llsc", "readwrite": "ldr", "clock": "cntvct"}
     assert not wrong(records)
 
 

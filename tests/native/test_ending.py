@@ -110,10 +110,7 @@ def test_it_needs_no_call_that_came_after_linux_3_10_but_where_a_filter_forbids_
 
 def test_a_stdout_closed_from_the_start_is_an_error_and_not_somebody_elses_pipe():
     done = subprocess.run(
-        ["sh", "-c", f"{build()} -b clock -f jsonl >&- <&-"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["sh", "-c", f"{build()} -b clock -f jsonl >&- <&-"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 6
     assert "cannot write to stdout" in done.stderr

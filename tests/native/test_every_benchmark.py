@@ -1,15 +1,22 @@
 """What all benchmarks with points have in common: how they end, what they need, and other architectures."""
 
-import dataclasses
-
 import pytest
 
 from tests import needs
-from tests.native.agent import bursts, check_a_signal_ends_it, failures, measure, points, run, two_cpus, wrong
+from tests.native.agent import (
+    bursts,
+    busy_neighbour,
+    check_a_signal_ends_it,
+    failures,
+    measure,
+    points,
+    run,
+    two_cpus,
+    wrong,
+)
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
-from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, Target, troubled
 
 LONG = {
     "chase": "--sizes 16M --samples 1000 --iterations 1000000000",
@@ -52,14 +59,30 @@ def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target
 @pytest.mark.parametrize("plan", ["fetch --state own", "interleave --blocks 1K"])
 def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number(plan: str) -> None:
     needs.cpus(2)
-    short = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
     how = ("-v", "short", "--rounds", "2", "--samples", "2", "--iterations", "3")
-    records = measure("-b", *plan.split(), *how, binary=build(short))
+    records = measure("-b", *plan.split(), *how, binary=build(troubled("short")))
     assert points(records)
     assert not bursts(records)
     assert {one["reason"] for one in failures(records)} == {
         "a loop did not go through the memory it was given"
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "contend --op faa --share one --rounds 2 --samples 2 --iterations 1000000",
+        "loaded --op read --load full --sizes 1M --rounds 1 --samples 2 --iterations 2000000",
+    ],
+)
+def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails(plan: str) -> None:
+    """Alone an operation is cheap, and an idle memory faster: what looks like a better number is none."""
+    _, cpus = two_cpus()
+    with busy_neighbour(int(cpus.split(",")[1])):
+        records = measure("-b", *plan.split(), "--priority", "0", "-c", cpus)
+    assert not bursts(records)
+    assert all("other work held it" in failure["reason"] for failure in failures(records))
 
 
 @pytest.mark.parametrize("name", ["contend", "fetch", "interleave", "loaded", "message", "sharing"])

@@ -1,26 +1,14 @@
 """`fetch`: lines by where they are and how they came there; points, records, and that states are real."""
 
-import dataclasses
 import os
-from pathlib import Path
 
 import pytest
 
 from tests import needs
-from tests.native.agent import (
-    Record,
-    bursts,
-    decode,
-    failures,
-    measure,
-    notes,
-    run,
-    run_simulated,
-    wrong,
-)
+from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, run_simulated, wrong
 from tests.native.build import build
-from tests.native.preload import TROUBLE, preload
-from tests.native.targets import X86_64, Target
+from tests.native.preload import preload
+from tests.native.targets import troubled
 
 SHORT = ("-b", "fetch", "--rounds", "2", "--samples", "3", "--seed", "7")
 PAGES = 32
@@ -152,37 +140,11 @@ def test_a_state_that_is_not_prepared_reads_as_the_readers_own(state: str) -> No
     assert unprepared < prepared / 1.5
 
 
-def special(name: str) -> Target:
-    return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
-
-
 @pytest.mark.long
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)
-    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short")))
+    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(troubled("short")))
     assert not wrong(records)
     assert {name.split(".")[0] for name in points(records)} == {"clean-walked", "both-walked"}
     assert not [text for text in notes(records) if "huge pages" in text]
-
-
-# ---- resuming and ending ----------------------------------------------------------------------------------
-
-
-def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
-    needs.cpus(2)
-    whole = bursts(run_simulated(*SHORT))
-    half = whole[: len(whole) // 2]
-    lines: dict[str, int] = {}
-    for burst in half:
-        low, high = sorted((burst["ping"], burst["pong"]))
-        words = ("fetch", burst["variant"], burst["point"], low, high, burst["iterations"])
-        line = " ".join(map(str, words))
-        lines[line] = lines.get(line, 0) + 1
-    file = tmp_path / "done"
-    file.write_text("".join(line + " 5000" * count + "\n" for line, count in lines.items()) + "end\n")
-    hello, *rest = run_simulated(*SHORT, "--done", str(file))
-    names = ("point", "round", "ping", "pong")
-    left = [[burst[name] for name in names] for burst in whole[len(half) :]]
-    assert [[burst[name] for name in names] for burst in bursts(rest)] == left
-    assert hello["done"] == len(half)

@@ -10,7 +10,7 @@ from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
 from tests import needs
-from tests.native.agent import decode, run
+from tests.native.agent import decode, measure, run
 from tests.native.preload import preload
 from tests.native.test_many_cpus import pretend_cpus
 
@@ -40,8 +40,7 @@ def test_bytes_are_those_that_are_mapped(args, tmp_path):
     told = tmp_path / "mapped"
     env = preload("mapped.c") | {"MAPPED_FILE": str(told)}
     args = (*args, *SHORT, "--rounds", "2")  # those of a round stay mapped, so that the next has others
-    done = run(*args, "--format", "jsonl", env=env)
-    assert done.returncode == 0, done.stderr
+    measure(*args, env=env)
     assert forecast(*args)["bytes"] == int(told.read_text())
 
 

@@ -21,8 +21,6 @@ def binary() -> Path:
 
 @pytest.mark.parametrize(("rate", "step"), [(1e9, 1), (2.6e9, 26), (1e8, 1), (25e6, 1), (19.2e6, 1)])
 @pytest.mark.parametrize("mhz", [600, 1500, 2999, 3111, 4321, 5700])
-def test_a_frequency_is_known_to_a_third_of_a_per_cent(
-    binary: Path, mhz: int, rate: float, step: int
-) -> None:
+def test_a_frequency_is_known_to_a_third_of_1_percent(binary: Path, mhz: int, rate: float, step: int) -> None:
     found = subprocess.run([binary, str(mhz), str(rate), str(step)], capture_output=True, check=True)
     assert int(found.stdout) == pytest.approx(mhz, rel=0.0034)

@@ -1,6 +1,5 @@
 """The benchmark gemm: its points, its shapes, and the exact check of every burst."""
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from tests.native.agent import Record, bursts, decode, failures, measure, notes,
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
 from tests.native.planted import neighbour_twice
-from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, Target, troubled
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
@@ -120,10 +118,6 @@ def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others
     assert [one["benchmark"] for one in told["benchmarks"]] == ["clock"]
 
 
-def faulty() -> Target:
-    return dataclasses.replace(X86_64, name="linux-faulty", native=(str(TROUBLE / "faulty.c"),))
-
-
 @pytest.mark.parametrize(
     ("variant", "reason"),
     [
@@ -134,7 +128,7 @@ def faulty() -> Target:
 )
 def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "8x8x5")
-    records = measure(*plan, binary=build(faulty()))
+    records = measure(*plan, binary=build(troubled("faulty")))
     assert {kind(burst) for burst in bursts(records)} == {"peak"}
     found = {
         record["point"].split(".8x8")[0]: re.fullmatch(reason, record["reason"])

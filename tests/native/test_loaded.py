@@ -8,17 +8,7 @@ import pytest
 
 from fleet.agent.forecast import read_forecast
 from tests import needs
-from tests.native.agent import (
-    Record,
-    bursts,
-    busy_neighbour,
-    failures,
-    measure,
-    points,
-    run,
-    two_cpus,
-    wrong,
-)
+from tests.native.agent import Record, bursts, failures, measure, points, run, two_cpus, wrong
 from tests.native.build import AGENT
 from tests.native.emulated import measure_emulated
 from tests.native.targets import AARCH64, S390X, Target
@@ -160,17 +150,6 @@ def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
     assert not wrong(records)
     seen = {burst["benchmark"] for burst in bursts(records) + failures(records)}
     assert seen == {"chase", "bandwidth", "loaded"}
-
-
-@pytest.mark.slow
-def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
-    """An idle memory is faster: what looks like a better number is none."""
-    _, cpus = two_cpus()
-    plan = ("--load", "full", "--priority", "0", "--iterations", "2000000")
-    with busy_neighbour(int(cpus.split(",")[1])):
-        records = measure(*SMALL, "--rounds", "1", "--op", "read", *plan, *two_cpus())
-    assert not bursts(records)
-    assert all("other work held it" in one["reason"] for one in failures(records))
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The benchmarks that work on memory, chase and bandwidth: their points, records, counts and ends."""
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from tests import needs
 from tests.native.agent import (
+    LONG,
     Record,
     bursts,
     decode,
@@ -15,14 +15,13 @@ from tests.native.agent import (
     measure,
     notes,
     run,
-    run_simulated,
     start_agent,
     wrong,
 )
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
-from tests.native.preload import TROUBLE, preload
-from tests.native.targets import AARCH64, X86_64, Target
+from tests.native.preload import preload
+from tests.native.targets import AARCH64, troubled
 
 SHORT = ("--rounds", "2", "--samples", "2", "--iterations", "3")
 SMALL = ("--sizes", "16K,64K", *SHORT)
@@ -62,7 +61,7 @@ def test_a_chase_goes_through_each_size_in_each_order(chase: list[Record]) -> No
 
 
 @pytest.mark.parametrize("name", ["chase", "bandwidth"])
-def test_every_point_is_visited_once_a_round_on_each_set_of_cpus(
+def test_each_point_is_visited_once_a_round_on_each_set_of_cpus(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     records = request.getfixturevalue(name)
@@ -180,24 +179,6 @@ def test_the_stride_asked_for_is_in_the_name() -> None:
 # ---- what is done already ---------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_at_the_points_that_are_left(tmp_path: Path) -> None:
-    needs.cpus(2)
-    plan = ("-b", "cas,bandwidth", "--op", "read", *SMALL, "--seed", "7")
-    whole = bursts(run_simulated(*plan))
-    lines: dict[tuple[str, ...], list[str]] = {}
-    for burst in whole[: len(whole) // 2]:
-        cpus = sorted((burst["ping"], burst["pong"]))
-        key = (burst["benchmark"], burst["variant"], burst.get("point", "-"), *map(str, cpus))
-        lines.setdefault((*key, str(burst["iterations"])), []).append("100")
-    file = tmp_path / "done"
-    file.write_text("".join(" ".join((*key, *outcomes)) + "\n" for key, outcomes in lines.items()) + "end\n")
-    hello, *rest = run_simulated(*plan, "--done", str(file))
-    names = ("benchmark", "point", "round", "ping", "pong")
-    left = [tuple(b.get(name) for name in names) for b in whole[len(whole) // 2 :]]
-    assert [tuple(b.get(name) for name in names) for b in bursts(rest)] == left
-    assert hello["done"] == len(whole) // 2
-
-
 @pytest.mark.parametrize("point", ["read.own.16K.huge.x9", "-", ""])
 def test_a_point_that_the_plan_lacks_is_refused(tmp_path: Path, point: str) -> None:
     file = tmp_path / "done"
@@ -207,8 +188,6 @@ def test_a_point_that_the_plan_lacks_is_refused(tmp_path: Path, point: str) -> N
 
 
 # ---- ending and trouble -----------------------------------------------------------------------------------
-
-LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")
 
 
 def test_the_deadline_ends_it() -> None:
@@ -222,20 +201,14 @@ def test_a_thread_of_a_group_that_never_arrives_costs_its_burst_and_not_the_run(
     first, second = sorted(os.sched_getaffinity(0))[:2]
     env = preload("affinity.c") | {"TROUBLE": "sleep", "TROUBLE_CPU": str(second), "TROUBLE_S": "3"}
     plan = ("-b", "bandwidth", "-c", f"{first},{second}", "--op", "read", "--sizes", "16K", "-i", "3")
-    done = run(*plan, "--rounds", "1", "--stuck-timeout", "0.3", "-f", "jsonl", env=env)
-    records = decode(done.stdout)
-    assert done.returncode == 0, done.stderr
+    records = measure(*plan, "--rounds", "1", "--stuck-timeout", "0.3", env=env)
     assert {record["reason"] for record in failures(records)} == {"no progress for 0.3 s"}
     assert [burst["cpus"] for burst in bursts(records)] == [[first]]
 
 
-def special(name: str) -> Target:
-    return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
-
-
 def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -> None:
     plan = ("-b", "chase,bandwidth", "--op", "copy", "-v", "short", *SMALL)
-    records = measure(*plan, binary=build(special("short")))
+    records = measure(*plan, binary=build(troubled("short")))
     assert not bursts(records)
     reasons = {
         (record["benchmark"], record["reason"].rstrip("0123456789 loads")) for record in failures(records)
@@ -247,7 +220,7 @@ def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -
 
 
 def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
-    binary = build(special("deadly"))
+    binary = build(troubled("deadly"))
     records = measure("-b", "bandwidth", "--op", "read", *SMALL, binary=binary)
     assert list(points(records)) == ["c11"]
     assert "bandwidth/deadly is left out: it died when it was tried." in notes(records)

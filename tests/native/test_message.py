@@ -1,26 +1,14 @@
 """`message`: one-way messages in both directions, their points, records and ends."""
 
-import dataclasses
 import os
-from pathlib import Path
 
 import pytest
 
 from tests import needs
-from tests.native.agent import (
-    Record,
-    bursts,
-    decode,
-    failures,
-    measure,
-    notes,
-    run,
-    run_simulated,
-    wrong,
-)
+from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, run_simulated, wrong
 from tests.native.build import build
-from tests.native.preload import TROUBLE, preload
-from tests.native.targets import X86_64
+from tests.native.preload import preload
+from tests.native.targets import troubled
 
 MESSAGES = 100
 SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
@@ -52,10 +40,7 @@ def test_the_points_are_the_lines_of_a_message(records: list[Record]) -> None:
 
 def test_the_side_that_sends_first_alternates_from_round_to_round() -> None:
     records = bursts(run_simulated(*SHORT))
-    assert {(burst["round"], burst["ping"] < burst["pong"]) for burst in records} == {
-        (0, True),
-        (1, False),
-    }
+    assert {(burst["round"], burst["ping"] < burst["pong"]) for burst in records} == {(0, True), (1, False)}
 
 
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
@@ -73,26 +58,10 @@ def test_the_matrix_is_the_mean_of_both_directions() -> None:
     assert "point x1: latency of a message in ns, mean of both directions" in text
 
 
-def test_a_run_continues_where_another_agent_stopped(tmp_path: Path) -> None:
-    plan = (*SHORT, "--lines-per-message", "1,2")
-    whole = bursts(run_simulated(*plan))
-    first, *_ = whole
-    low, high = sorted((first["ping"], first["pong"]))
-    file = tmp_path / "done"
-    file.write_text(f"message {first['variant']} {first['point']} {low} {high} 100 5000\nend\n")
-    hello, *rest = run_simulated(*plan, "--done", str(file))
-    names = ("point", "round", "ping", "pong")
-    assert [[b[name] for name in names] for b in bursts(rest)] == [
-        [b[name] for name in names] for b in whole[1:]
-    ]
-    assert hello["done"] == 1
-
-
 @pytest.mark.parametrize(("apart_ns", "clock"), [(0, "counter"), (10_000_000_000, "monotonic_raw")])
 def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, clock: str) -> None:
     needs.cpus(2)
-    native = (str(TROUBLE / "counter.c"),)
-    target = dataclasses.replace(X86_64, name="linux-counter", native=native)
+    target = troubled("counter")
     binary = build(target, native_flags=f"-DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
     records = measure(*SHORT, binary=binary)
     assert records[0]["clock"] == clock

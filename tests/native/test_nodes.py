@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.forecast import read_forecast
-from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
+from tests.native.agent import Record, bursts, decode, failures, measure, notes, points, run, two_cpus, wrong
 from tests.native.preload import preload
 from tests.seccomp import CALLS, refusing
 
@@ -33,9 +33,7 @@ def machine(
 
 
 def run_on_two_cpus(env: dict[str, str], *plan: str) -> list[Record]:
-    done = run(*PLAN, *two_cpus(), *plan, "-f", "jsonl", env=env)
-    assert done.returncode == 0, done.stderr
-    return decode(done.stdout)
+    return measure(*PLAN, *two_cpus(), *plan, env=env)
 
 
 def on_nodes(record: Record) -> set[int]:
@@ -165,7 +163,7 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
         assert [str(parameters[name]) for name in ("memory_node", "load_node") if name in parameters] == nodes
     astray = [one for one in failures(records) if 1 in on_nodes(one)]
     assert {one["reason"] for one in astray} <= {
-        *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2"),
+        *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2")
     } | {one["reason"] for one in failures(records) if "other work" in one["reason"]}
     assert not [one for one in bursts(records) if 1 in on_nodes(one)]
 
@@ -228,9 +226,7 @@ def test_pairs_meet_lines_on_each_node_also_on_nodes_without_cpus(tmp_path: Path
     cpus = {0: (0, 1)} if nodes == 1 else CPUS
     allowed = ",".join(map(str, range(nodes)))
     env = machine(tmp_path, cpus, dict.fromkeys(range(nodes), GIB), allowed)
-    done = run(*PAIRS, *two_cpus(), "--nodes", "all", "-f", "jsonl", env=env)
-    assert done.returncode == 0, done.stderr
-    records = decode(done.stdout)
+    records = measure(*PAIRS, *two_cpus(), "--nodes", "all", env=env)
     names = ("cas", "readwrite", "message", "fetch")
     assert {(name, node) for name, _, node in cells(records)} == {
         (name, node) for name in names for node in range(nodes)

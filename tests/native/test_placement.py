@@ -107,13 +107,8 @@ def test_the_physical_page_is_recorded_where_we_may_know_it():
     needs.root()
     told = bursts(measure("-b", "cas", *QUICK))
     assert all(burst["line_physical"] > 0 for burst in told)
-    drop = (
-        needs.program("setpriv", "util-linux"),
-        "--bounding-set",
-        "-sys_admin",
-        "--inh-caps",
-        "-sys_admin",
-    )
+    setpriv = needs.program("setpriv", "util-linux")
+    drop = (setpriv, "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
     untold = bursts(measure("-b", "cas", *QUICK, prefix=drop))
     assert {burst["line_physical"] for burst in untold} == {None}
 
@@ -158,16 +153,7 @@ def run_starved(*plan: str, percent: int = 0) -> list[Record]:
 
 def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running():
     needs.cpus(2)
-    plan = (
-        "--sizes",
-        "16K",
-        "--threads",
-        "1",
-        "--state",
-        "own,written",
-        "--blocks",
-        "4K",
-    )
+    plan = ("--sizes", "16K", "--threads", "1", "--state", "own,written", "--blocks", "4K")
     records = run_starved("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
     failed = failures(records)
     assert len(failed) == records[0]["bursts"]

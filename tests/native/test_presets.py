@@ -1,6 +1,5 @@
 """As other programs measure: their samples, and their estimators, exactly."""
 
-import dataclasses
 import re
 import statistics
 
@@ -10,8 +9,7 @@ from fleet.analysis.exchange import TOOLS, Grid
 from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build
-from tests.native.preload import TROUBLE
-from tests.native.targets import X86_64
+from tests.native.targets import troubled
 
 SCHEMES = {
     "core_latency": ("ordered", 500, 4000, 0, "median"),
@@ -24,7 +22,7 @@ SCHEMES = {
 def scripted():
     """An agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
     needs.cpus(2)
-    target = dataclasses.replace(X86_64, name="linux-counter", native=(str(TROUBLE / "counter.c"),))
+    target = troubled("counter")
     return build(target, native_flags="-DSCRIPTED -DSTATED=1000000000")
 
 

@@ -13,7 +13,7 @@ from fleet.agent.wire.machine import read_machine
 from tests import needs
 from tests.hosts.qnx import sdp
 from tests.native import qnx
-from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, decode, failures, notes, run
+from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, decode, failures, measure, notes, run
 from tests.native.build import AGENT
 from tests.native.preload import TROUBLE
 
@@ -28,10 +28,7 @@ LINUX_ONLY = (
 
 def records(arch: str, *args: str, release: int = 8, native: str = "", **env: str) -> list[Record]:
     """What the stand-in's agent says of a run that must go well."""
-    binary = qnx.agent(arch, release, native)
-    done = run(*args, "-f", "jsonl", prefix=qnx.loader(arch), binary=binary, env=env)
-    assert done.returncode == 0, done.stderr
-    return decode(done.stdout)
+    return measure(*args, prefix=qnx.loader(arch), binary=qnx.agent(arch, release, native), env=env)
 
 
 def machine(arch: str, **env: str) -> list[Record]:
@@ -399,16 +396,9 @@ def test_shellcheck_finds_nothing_in_the_stand_ins_qcc() -> None:
 @slow
 def test_make_builds_the_same_agent(tmp_path: Path) -> None:
     home, binary = qnx.platform(8), tmp_path / "fleet-agent"
-    make = [
-        needs.program("make", "make"),
-        "-C",
-        AGENT,
-        "TARGET=qnx-x86_64",
-        f"CC={home / sdp.QCC}",
-        "STRICT=1",
-    ]
+    options = (f"CC={home / sdp.QCC}", f"OUT={binary}", "STRICT=1", "BUILD_ID=made")
     done = subprocess.run(
-        [*make, f"OUT={binary}", "BUILD_ID=made"],
+        [needs.program("make", "make"), "-C", AGENT, "TARGET=qnx-x86_64", *options],
         env={**os.environ, **sdp.environment(home)},
         capture_output=True,
         text=True,

@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.native.agent import (
-    bursts,
-    failures,
-    measure,
-    points,
-    two_cpus,
-    wrong,
-)
+from tests.native.agent import bursts, failures, measure, points, two_cpus, wrong
 
 SHORT = ("-b", "sharing", "--rounds", "2", "--samples", "2", "--seed", "7")
 

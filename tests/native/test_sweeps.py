@@ -1,6 +1,5 @@
 """Every loop through memory, of every architecture, leaves there what its operation should, and no more."""
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from fleet.model import BENCHMARKS
 from tests.native.build import build
 from tests.native.emulated import emulator
 from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, RISCV64, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, RISCV64, X86_64, Target, troubled
 
 PROGRAM = str(TROUBLE / "sweeps.c")
 CPUS = (
@@ -23,11 +22,7 @@ CPUS = (
 def sweeps(binary: Path, *prefix: str) -> dict[tuple[str, str], str]:
     """What each loop did, by variant and operation."""
     done = subprocess.run(
-        [*prefix, str(binary)],
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
+        [*prefix, str(binary)], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
     )
     lines = (line.split(" ", 2) for line in done.stdout.splitlines())
     return {(variant, operation): words for variant, operation, words in lines}
@@ -51,7 +46,7 @@ def test_every_loop_of_other_machines_does_what_its_operation_says(target: Targe
 
 @pytest.mark.long
 def test_loops_that_do_something_else_are_noticed() -> None:
-    untidy = dataclasses.replace(X86_64, name="linux-untidy", native=(str(TROUBLE / "untidy.c"),))
+    untidy = troubled("untidy")
     found = sweeps(build(untidy, "-O1", program=PROGRAM))
     assert {operation: words for (variant, operation), words in found.items() if variant == "untidy"} == {
         "read": "did not read all",

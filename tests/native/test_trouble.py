@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.native.agent import (
     bursts,
     decode,
     failures,
+    measure,
     run,
     start_agent,
     threads,
@@ -24,26 +24,14 @@ from tests.native.agent import (
     wait_until_it_spins,
     wrong,
 )
-
-TROUBLE = Path(__file__).parent / "trouble"
-
-
-def compile_trouble(name: str, output: Path, *flags: str) -> Path:
-    command = [needs.program("gcc", "gcc"), "-O1", *flags, "-o", str(output), str(TROUBLE / name)]
-    subprocess.run(command, check=True)
-    return output
-
-
-@pytest.fixture(scope="module")
-def preload(tmp_path_factory):
-    return compile_trouble(
-        "affinity.c", tmp_path_factory.mktemp("trouble") / "affinity.so", "-shared", "-fPIC"
-    )
+from tests.native.preload import TROUBLE, preload
 
 
 @pytest.fixture(scope="module")
 def halt(tmp_path_factory):
-    return compile_trouble("halt.c", tmp_path_factory.mktemp("trouble") / "halt")
+    program = tmp_path_factory.mktemp("trouble") / "halt"
+    subprocess.run([needs.program("gcc", "gcc"), "-O1", "-o", program, TROUBLE / "halt.c"], check=True)
+    return program
 
 
 def next_record(process, *kinds):
@@ -52,23 +40,16 @@ def next_record(process, *kinds):
     return record
 
 
-def run_in_trouble(preload, trouble, cpu, *args, seconds=0):
-    env = {
-        "LD_PRELOAD": str(preload),
-        "TROUBLE": trouble,
-        "TROUBLE_CPU": str(cpu),
-        "TROUBLE_S": str(seconds),
-    }
-    done = run(*args, "--format", "jsonl", env=env)
-    assert done.returncode == 0, done.stderr
-    return decode(done.stdout)
+def run_in_trouble(trouble, cpu, *args, seconds=0):
+    how = {"TROUBLE": trouble, "TROUBLE_CPU": str(cpu), "TROUBLE_S": str(seconds)}
+    return measure(*args, env=preload("affinity.c") | how)
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("refuse", "Invalid argument"), ("lie", "found on CPU ")])
-def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, trouble, reason):
+def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(trouble, reason):
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
-    records = run_in_trouble(preload, trouble, cpu, "-b", SMALL_ONES, *QUICK)
+    records = run_in_trouble(trouble, cpu, "-b", SMALL_ONES, *QUICK)
     failed = failures(records)
     there = [record for record in failed if cpu in (record["ping"], record["pong"])]
     assert there
@@ -81,20 +62,20 @@ def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, tr
     assert records[-1]["failed"] == len(failed)
 
 
-def test_a_kernel_with_far_more_than_1024_cpus_is_understood(preload):
+def test_a_kernel_with_far_more_than_1024_cpus_is_understood():
     needs.cpus(2)
-    records = run_in_trouble(preload, "wide", -1, "-b", SMALL_ONES, *QUICK)
+    records = run_in_trouble("wide", -1, "-b", SMALL_ONES, *QUICK)
     assert records[0]["cpus"] == sorted(os.sched_getaffinity(0))
     assert bursts(records)
     assert not wrong(records)
 
 
 @pytest.mark.slow
-def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
+def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run():
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
     records = run_in_trouble(
-        preload, "sleep", second, "-b", "cas,clock", "-c", f"{first},{second}", "-r", "1",
+        "sleep", second, "-b", "cas,clock", "-c", f"{first},{second}", "-r", "1",
         "--stuck-timeout", "0.3", seconds=3,
     )  # fmt: skip
     assert {record["reason"] for record in failures(records)} == {"no progress for 0.3 s"}
@@ -118,9 +99,7 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
         pytest.param("readwrite", "c11", 1, marks=pytest.mark.slow),
     ],
 )
-def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(
-    halt, benchmark, variant, samples
-):
+def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(halt, benchmark, variant, samples):
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
     length = ("--samples", str(samples), "--iterations", "300000")
@@ -233,8 +212,5 @@ def test_a_thread_of_higher_priority_on_a_cpu_costs_its_bursts_and_not_the_run()
         with subprocess.Popen(hog) as hogging:
             failed = next_record(process, "failed")
             hogging.kill()
-        assert failed["reason"] in (
-            "no progress for 0.3 s",
-            "a thread given up earlier ran meanwhile",
-        )
+        assert failed["reason"] in ("no progress for 0.3 s", "a thread given up earlier ran meanwhile")
         assert next_record(process, "burst")  # and the run goes on

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import LONG, QUICK, decode, notes, run, start_agent, wait_for_worker
+from tests.native.agent import LONG, QUICK, measure, notes, run, start_agent, wait_for_worker
 from tests.native.preload import preload
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
@@ -49,9 +49,7 @@ def wait_until_restored(machine):
 
 
 def test_settings_are_put_back_at_the_end_and_a_note_says_what_was_changed(machine):
-    done = run(*CHANGE, *QUICK, "-f", "jsonl", env=env(machine))
-    assert done.returncode == 0, done.stderr
-    records = decode(done.stdout)
+    records = measure(*CHANGE, *QUICK, env=env(machine))
     assert state(machine) == BEFORE
     assert (records[0]["plan"]["governor"], records[0]["plan"]["boost"]) == ("performance", "off")
     cpus = f"{CPUS[0]}-{CPUS[1]}" if CPUS[1] == CPUS[0] + 1 else f"{CPUS[0]},{CPUS[1]}"
