@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests import needs
-from tests.hosts.odd import cpuset
 from tests.native.agent import (
     QUICK,
     SMALL_ONES,
@@ -32,6 +33,25 @@ def halt(tmp_path_factory):
     program = tmp_path_factory.mktemp("trouble") / "halt"
     subprocess.run([needs.program("gcc", "gcc"), "-O1", "-o", program, TROUBLE / "halt.c"], check=True)
     return program
+
+
+@contextmanager
+def cpuset(name, cpus):
+    """Make a control group whose members can use `cpus` only; skip where none can be made."""
+    needs.root()
+    parent = Path("/sys/fs/cgroup/cpuset")
+    if not (parent / "cpuset.cpus").is_file():
+        pytest.skip("no cpuset control groups (version 1) that could be written here")
+    group = parent / name
+    group.mkdir()
+    try:
+        (group / "cpuset.mems").write_text((parent / "cpuset.mems").read_text())
+        (group / "cpuset.cpus").write_text(cpus)
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
 
 
 def next_record(process, *kinds):
