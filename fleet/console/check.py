@@ -46,10 +46,8 @@ def _render_host(check: CheckedHost, *, findings: bool) -> str:
 
 
 def _describe_machine(facts: Facts) -> str:
-    return (
-        f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable, "
-        f"kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
-    )
+    cpus = f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable"
+    return f"{cpus}, kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
 
 
 def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
@@ -79,10 +77,8 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
         for lines, names in kinds[:MESSAGES_SHOWN]
     ]
     if rest := kinds[MESSAGES_SHOWN:]:
-        others, hosts = len(rest), sum(len(names) for _, names in rest)
-        texts.append(
-            f"{format_count(others, 'other kind')} of machine, {format_count(hosts, 'host')}: see --json."
-        )
+        hosts = format_count(sum(len(names) for _, names in rest), "host")
+        texts.append(f"{format_count(len(rest), 'other kind')} of machine, {hosts}: see --json.")
     return texts
 
 
@@ -92,10 +88,7 @@ def _render_finding(finding: Finding, hosts: str = "") -> str:
 
 
 def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render each kind of finding with its hosts: the worst, then the most frequent first.
-
-    If hosts differ in a number, the first host's text is shown.
-    """
+    """Render kinds of findings with their hosts, in the words of the first; worst, most frequent first."""
     findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
     for check in checks:
         for finding in check.findings:

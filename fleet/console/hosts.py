@@ -15,10 +15,7 @@ def render_hosts(
     smt: Mapping[str, str] | None = None,
     width: int | None = None,
 ) -> str:
-    """Render a row per host.
-
-    last_runs: start of the last run, by host ID. smt: from `read_smt`. width: of the terminal.
-    """
+    """Render a row per host. last_runs: start of the last, by host ID. smt: from `read_smt`."""
     rows = []
     for host in hosts:
         start = (last_runs or {}).get(host.host_id)

@@ -17,13 +17,7 @@ from fleet.session.events import State
 from fleet.session.live_medians import LiveMedians
 from fleet.text import NAME_LENGTH, shorten_name
 
-_COLOURS = {
-    State.COMPLETE: "green",
-    State.PARTIAL: "yellow",
-    State.FAILED: "red",
-    State.NOT_READY: "yellow",
-    State.INTERRUPTED: "yellow",
-}
+_COLOURS = {State.COMPLETE: "green", State.FAILED: "red"}  # of others: yellow
 _LINES_BESIDE_TABLE = 3
 _MAPS_A_SECOND = 1  # one of 128 CPUs takes a twentieth of a second
 
@@ -45,10 +39,8 @@ class LiveTable:
 
     def live(self) -> Live:
         """Return the context in which the table is on the terminal."""
-        pace = _MAPS_A_SECOND if self._as_map else 4
-        return Live(
-            get_renderable=self.render, console=self._console, refresh_per_second=pace, transient=True
-        )
+        hz = _MAPS_A_SECOND if self._as_map else 4
+        return Live(get_renderable=self.render, console=self._console, refresh_per_second=hz, transient=True)
 
     def render(self) -> Table | Group:
         """Draw the present state; called by the thread that refreshes the table."""
@@ -107,8 +99,9 @@ class LiveTable:
     def _format_state(self, row: Row) -> tuple[Text | str, ...]:
         if row.outcome is not None:
             state = row.outcome.state
-            word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
-            return Text(word, style=_COLOURS[state]), row.bursts, f"in {row.outcome.seconds:.1f} s"
+            word = Text(f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})")
+            word.stylize(_COLOURS.get(state, "yellow"))
+            return word, row.bursts, f"in {row.outcome.seconds:.1f} s"
         left = row.estimate_left(self._rows.clock())[1] if row.stage == "measure" else ""
         stage = f"{row.stage}: {row.detail}" if row.detail else row.stage
         return Text(stage, style="dim" if row.stage == WAITING else ""), row.bursts, left

@@ -25,10 +25,7 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """Show a session's events in this context: in a live table, or in lines for pipes, CI and --verbose.
-
-    as_map: add heat maps to the table.
-    """
+    """Show a session's events in this context: in a live table, or in lines for pipes, CI and --verbose."""
     is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
@@ -105,12 +102,10 @@ class Lines(_LineWriter):
             case events.StageEntered(host, stage, detail):
                 if stage != stage_before or not detail:
                     self._write(host, f"{stage}: {detail}" if detail else stage)
-            case events.CommandEnded():
-                pass  # its output is in the log
             case events.BurstsReceived():
                 self._count_bursts(event)
-            case events.DurationEstimated():
-                pass  # the agent's own estimate arrives as a note once it has examined the CPUs
+            case events.CommandEnded() | events.DurationEstimated():
+                pass  # its output is in the log; the agent's own estimate arrives as a note
             case events.NoteAdded(host, text):
                 if self._with_notes:
                     self._write(host, strip_host_name(host, text))
@@ -141,7 +136,7 @@ class Tallies(_LineWriter):
         super().__init__(hosts, clock)
         self._counting = threading.Lock()
         self._steps = 0
-        self._name_blocks = 0
+        self._failures = 0
 
     def __call__(self, event: events.Event) -> None:
         """Count the event's host."""
@@ -151,14 +146,13 @@ class Tallies(_LineWriter):
                 self._finish(event.outcome)
 
     def _finish(self, outcome: Outcome) -> None:
-        failed = outcome.state is not State.COMPLETE
-        self._name_blocks += failed
-        if failed and self._name_blocks <= FAILURES_NAMED:
-            self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
+        if outcome.state is not State.COMPLETE:
+            self._failures += 1
+            if self._failures <= FAILURES_NAMED:
+                self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
         with self.rows.guard:
             rows = self.rows.by_name.values()
-            steps = TALLIES * sum(row.state is not None for row in rows) // len(rows)
-            counts = tally(rows)
+            steps, counts = TALLIES * sum(row.state is not None for row in rows) // len(rows), tally(rows)
         if steps > self._steps:
             self.write(counts)
         self._steps = steps

@@ -48,13 +48,12 @@ class Row:
 
     def outcome_if_left(self) -> Outcome:
         """Return the outcome of the host if the program ended now."""
-        name, stage = self.host.name, self.stage
-        left = f"{name}: left in stage {stage}; `fleet resume` finishes what it has begun."
+        left = f"left in stage {self.stage}; `fleet resume` finishes what it has begun."
         return self.outcome or Outcome(
             self.host,
             State.INTERRUPTED,
-            stage=stage,
-            message=f"{name}: not begun." if stage == WAITING else left,
+            stage=self.stage,
+            message=f"{self.host.name}: {'not begun.' if self.stage == WAITING else left}",
             exit_code=EXIT_INTERRUPTED,
             bursts=self.done,
             notes=tuple(self.notes),
@@ -63,15 +62,13 @@ class Row:
     def estimate_left(self, now: float) -> tuple[float, str]:
         """Estimate how long measuring goes on, in seconds and in words: by its pace, then by its limit."""
         elapsed_s = now - self.entered
+        longest_s = max(self.expected.most_s - elapsed_s, 0) if self.expected is not None else 0.0
         if self.expected is not None and self.done >= self.total > 0:
-            seconds = max(self.expected.most_s - elapsed_s, 0)
-            return seconds, f"at most {seconds:.0f} s"
+            return longest_s, f"at most {longest_s:.0f} s"
         if self.done:
             seconds = elapsed_s * (self.total - self.done) / self.done
             return seconds, f"{seconds:.0f} s"
-        if self.expected is not None:
-            return max(self.expected.most_s - elapsed_s, 0), f"about {self.expected}"
-        return 0.0, ""
+        return longest_s, "" if self.expected is None else f"about {self.expected}"
 
     def format_medians(self, separator: str = "; ") -> str:
         """Write the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; lines are aligned."""
@@ -109,10 +106,6 @@ class Rows:
                 case events.NoteAdded(_, text):
                     row.notes.append(text)
 
-    def describe_hosts(self) -> str:
-        """Count the hosts by what they do, and estimate the time left; the caller holds the guard."""
-        return f"{tally(self.by_name.values())}{self._describe_time_left()}"
-
     def describe_session(self) -> str:
         """Describe the hosts and bursts in a line; if one host is left, that host alone."""
         with self.guard:
@@ -128,8 +121,8 @@ class Rows:
             parts = (row.stage, bursts, f"{left} left" if left else "", row.format_medians())
             return f"{name}: {', '.join(part for part in parts if part)}"
 
-    def _describe_time_left(self) -> str:
-        """Estimate from the hosts that measure, or from the pace of those that are done."""
+    def describe_hosts(self) -> str:
+        """Count the hosts by what they do, and estimate the time left; the caller holds the guard."""
         rows, now = self.by_name.values(), self.clock()
         left = [row for row in rows if row.state is None]
         if left and all(row.stage == "measure" for row in left):
@@ -137,8 +130,8 @@ class Rows:
         elif left and len(left) < len(rows):
             left_s = (now - self._started) * len(left) / (len(rows) - len(left))
         else:
-            return ""
-        return f"; about {format_seconds(left_s)} left"
+            return tally(rows)
+        return f"{tally(rows)}; about {format_seconds(left_s)} left"
 
 
 def tally(rows: Collection[Row]) -> str:

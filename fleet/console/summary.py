@@ -26,10 +26,7 @@ MOST_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Options to repeat in commands to paste, such as "-r lab/results", and the folder of logs; "" for none.
-
-    resumes: whether `fleet resume` can continue what is missing.
-    """
+    """Options to repeat, such as "-r lab/results", the folder of logs, and whether `fleet resume` helps."""
 
     results: str = ""
     inventory: str = ""
@@ -76,12 +73,9 @@ def render_medians(
         root, canvas, many = Listing(store.place), Canvas(width, colour), len(stored) > MANY
         runs = [run for run in root.runs if run.run_id in stored]
         hosts = set() if many else {run.host_id for run in runs}
-        earlier = [
-            run
-            for group in group_by_host([run for run in root.runs if run.host_id in hosts]).values()
-            for run in keep_comparable(group)[-MOST_EARLIER_RUNS:]
-            if run.run_id not in stored
-        ]
+        groups = group_by_host([run for run in root.runs if run.host_id in hosts]).values()
+        last = (run for group in groups for run in keep_comparable(group)[-MOST_EARLIER_RUNS:])
+        earlier = [run for run in last if run.run_id not in stored]
         parts = [render_overview(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:
             parts += [render_maps(root, run.run_id, canvas) for run in runs]
@@ -115,10 +109,9 @@ def _count_endings(outcomes: Sequence[Outcome]) -> str:
         outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
     rows = []
     for ending, group in sorted(outcomes_by_ending.items(), key=lambda item: -len(item[1])):
-        seconds, bursts = [o.seconds for o in group], sum(o.bursts for o in group)
-        time = f"{median(seconds):.1f} s, {max(seconds):.1f} s"
-        names = join_names((o.host.name for o in group), 60)
-        rows.append((f"{len(group):,}", *ending, f"{bursts:,}", time, names))
+        seconds = [o.seconds for o in group]
+        numbers = f"{sum(o.bursts for o in group):,}", f"{median(seconds):.1f} s, {max(seconds):.1f} s"
+        rows.append((f"{len(group):,}", *ending, *numbers, join_names((o.host.name for o in group), 60)))
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
@@ -134,8 +127,8 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
             message = f"{join_names(names)}\n  the first: {message}"
         texts.append(f"{stage}: {message}")
     if rest := groups[MESSAGES_SHOWN:]:
-        others, hosts = len(rest), sum(len(names) for _, names in rest)
-        texts.append(f"{format_count(others, 'other failure')} on {format_count(hosts, 'host')}: see --json.")
+        hosts = format_count(sum(len(names) for _, names in rest), "host")
+        texts.append(f"{format_count(len(rest), 'other failure')} on {hosts}: see --json.")
     return texts
 
 
@@ -154,11 +147,8 @@ def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def shorten_message(text: str) -> str:
     """Leave out the middle of a message longer than MESSAGE_LIMIT."""
-    hidden = len(text) - MESSAGE_LIMIT
-    if hidden <= 0:
-        return text
-    half = MESSAGE_LIMIT // 2
-    return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
+    hidden, half = len(text) - MESSAGE_LIMIT, MESSAGE_LIMIT // 2
+    return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}" if hidden > 0 else text
 
 
 def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
@@ -174,13 +164,8 @@ def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
     """Return the keys that the JSON of all commands has for a host."""
-    return {
-        "host": outcome.host.name,
-        "state": outcome.state,
-        "stage": outcome.stage,
-        "exit_code": outcome.exit_code,
-        "message": outcome.message,
-    }
+    names = ("state", "stage", "exit_code", "message")
+    return {"host": outcome.host.name, **{name: getattr(outcome, name) for name in names}}
 
 
 def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> str:
@@ -217,11 +202,10 @@ def render_remaining(remaining: Remaining) -> str:
 
 def render_remaining_json(remaining: Remaining) -> str:
     """Render a JSON list of {host, run, session}; run is null for a host that was not begun."""
-    runs = [(run.host.name, run.run_id) for run in remaining.runs]
-    rows: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
-    return as_document(
-        "resume", [{"host": name, "run": run, "session": remaining.session_id} for name, run in rows]
-    )
+    rows: list[tuple[str, str | None]] = [(run.host.name, run.run_id) for run in remaining.runs]
+    rows += [(name, None) for name in remaining.hosts]
+    session = {"session": remaining.session_id}
+    return as_document("resume", [{"host": name, "run": run, **session} for name, run in rows])
 
 
 def describe_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:
