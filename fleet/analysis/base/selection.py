@@ -8,7 +8,7 @@ excludes.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from operator import attrgetter
 
 from fleet.errors import DamagedFileError, UsageError
@@ -28,10 +28,7 @@ _NEWEST_SHOWN = 5
 
 
 def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """Select the runs that match any text and no `!text`, in their order; no text: all.
-
-    Raises UsageError if no run is left.
-    """
+    """Select the runs that match any text and no `!text`, in their order; UsageError if none is left."""
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = _match_any(listed, included or [ALL], place)
@@ -43,10 +40,7 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
 
 
 def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool) -> str:
-    """Say whether a core runs several threads, the answer before the first comma.
-
-    smt, control, hypervisor: facts of a run. has_siblings: whether its topology has CPUs that share a core.
-    """
+    """Say whether a core runs several threads, by facts of a run; the answer before the first comma."""
     if smt or has_siblings:
         return "on"
     if control in ("off", "forceoff"):
@@ -102,7 +96,7 @@ def _match_any(
 ) -> set[str]:
     """Return the ids of the runs that any of the texts means, without those that cannot be read.
 
-    These have been named by a StoreWarning. Raises DamagedFileError unless there are other runs, or others.
+    Raises DamagedFileError unless there are other runs, or others. A StoreWarning has named each.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -145,10 +139,7 @@ class MissingHost:
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """Return the hosts without a run of the session that was to measure them, by name, as it last was.
-
-    since: the ID of the first session that counts.
-    """
+    """Return the hosts that sessions from `since` on did not measure, by name, as they last were."""
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
@@ -173,16 +164,12 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise UsageError(
-            f"{text!r} is the beginning of {len(begun)} runs: {_list_newest(begun)}. Type more of it, or "
-            f"'{text}*'."
-        )
+        runs_text = f"{len(begun)} runs: {_list_newest(begun)}"
+        raise UsageError(f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'.")
     for host in list_missing_hosts(listed, place):
         if host.name == text:
-            raise UsageError(
-                f"{text}: not measured. At {host.time_utc or host.session_id}: {host.why or 'interrupted.'} "
-                "`fleet resume` tries again."
-            )
+            why = f"At {host.time_utc or host.session_id}: {host.why or 'interrupted.'}"
+            raise UsageError(f"{text}: not measured. {why} `fleet resume` tries again.")
     if not listed:
         raise UsageError(_describe_empty_root(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
@@ -190,20 +177,16 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
         if text == host_id or run_id.startswith(text):
             listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
     hosts = sorted({run.host_name for run in listed})
-    raise UsageError(
-        f"no run and no host {text!r} in {place}{suggest_similar(text, hosts)} Hosts: "
-        f"{_list_newest(hosts)}. `fleet runs` lists all."
-    )
+    choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
+    raise UsageError(f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all.")
 
 
 def _describe_empty_root(place: Place) -> str:
     if Listing(place).all_runs:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     if place.files(SUMMARIES):
-        return (
-            f"{place}: holds summaries, but no runs. `fleet runs --summaries` lists them; `fleet show "
-            "summary:NAME` shows one."
-        )
+        how = "`fleet runs --summaries` lists them; `fleet show summary:NAME` shows one."
+        return f"{place}: holds summaries, but no runs. {how}"
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
@@ -252,11 +235,8 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
         globs = expand_range(pattern)
     except ValueError as err:
         raise UsageError(f"the selection {pattern!r}: {err}") from err
-    return [
-        run
-        for run in listed
-        if any(fnmatchcase(name, glob) for name in (run.host_name, run.host_id) for glob in globs)
-    ]
+    matches = re.compile("|".join(map(translate, globs))).match
+    return [run for run in listed if matches(run.host_name) or matches(run.host_id)]
 
 
 def _match_label(listed: Sequence[RunSummary], text: str, host: str, label: str) -> set[str]:

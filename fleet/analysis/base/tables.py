@@ -13,20 +13,13 @@ Ints = npt.NDArray[np.int64]
 
 
 def to_pandas(table: Any) -> pd.DataFrame:
-    """Convert an Arrow table as pyarrow does by default.
-
-    Numbers with nulls become floats, NaN for each null. Dictionaries become categories, other text is what
-    this pandas holds text in, and lists become arrays, None for each null.
-    """
+    """Convert an Arrow table: null numbers to NaN, dictionaries to categories, lists to arrays or None."""
     rows: pd.DataFrame = table.to_pandas()
     return rows
 
 
 def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make the columns that are categories text again: Python's own, which groups and masks take fastest.
-
-    None where it is missing.
-    """
+    """Make categories Python's own text again, which groups and masks take fastest; None where missing."""
     texts = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):

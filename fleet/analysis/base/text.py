@@ -125,13 +125,11 @@ def format_pair(row: Mapping[str, Any]) -> str:
 
 def explain_relations(relations: Iterable[str]) -> str:
     """Render the legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
-    named = [
-        re.split("[ -]", name) for name in sorted({*relations}, key=relation_sort_key) if is_relation(name)
-    ]
+    ordered = sorted(filter(is_relation, {*relations}), key=relation_sort_key)
+    named = [re.split("[ -]", name) for name in ordered]
     kinds = sorted({kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index)
-    return "; ".join(
-        f"{word}: {SHARED[word]}" for word in dict.fromkeys([*(words[0] for words in named), *kinds])
-    )
+    words = dict.fromkeys([*(name for name, *_ in named), *kinds])
+    return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
 def is_rate(benchmark: Benchmark) -> bool:
@@ -225,17 +223,15 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
     """Format rows as CSV, no number rounded, arrays as JSON; escape control characters, quote formulas."""
     import pandas as pd  # noqa: PLC0415
 
-    columns = {}
-    for name, column in rows.items():
+    def write(column: "pd.Series[Any]") -> "pd.Series[Any]":
         if isinstance(column.dtype, pd.CategoricalDtype):
-            column = column.astype(object)  # noqa: PLW2901
+            column = column.astype(object)
         if pd.api.types.infer_dtype(column, skipna=True) == "string":
             texts = column.dropna().unique()
-            column = column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})  # noqa: PLW2901
-        elif column.dtype == object:
-            column = column.map(_format_cell, na_action="ignore")  # noqa: PLW2901
-        columns[name] = column
-    table = pd.DataFrame(columns, index=rows.index)
+            return column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})
+        return column.map(_format_cell, na_action="ignore") if column.dtype == object else column
+
+    table = pd.DataFrame({name: write(column) for name, column in rows.items()}, index=rows.index)
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))
 
 

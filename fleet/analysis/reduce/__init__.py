@@ -25,14 +25,9 @@ if TYPE_CHECKING:
         select_overview_rows,
     )
     from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, check_run, select_breaches
-    from fleet.analysis.reduce.flags import (
-        MEANINGS,
-        PAIR_FLAGS,
-        add_pair_flags,
-        compare_with_nearest,
-    )
+    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compare_with_nearest
     from fleet.analysis.reduce.heatmap import SHADES
-    from fleet.analysis.reduce.interval import LEAST_RUNS, count_effective, half_width_between_runs, student_t
+    from fleet.analysis.reduce.interval import count_effective, half_width_between_runs, student_t
     from fleet.analysis.reduce.ladders import (
         find_plateaus,
         format_size,
@@ -51,13 +46,7 @@ if TYPE_CHECKING:
         read_runs,
         samples_long,
     )
-    from fleet.analysis.reduce.matrices import (
-        choose_number_column,
-        matrix,
-        pair_medians,
-        reduce_by_relation,
-        relations,
-    )
+    from fleet.analysis.reduce.matrices import choose_number_column, matrix, pair_medians, relations
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
         as_float64,

@@ -1,8 +1,7 @@
 """Reduce the bursts of pairs: main level, interval, bursts at another level, drift and asymmetry.
 
-The burst is the unit of replication: samples of one burst resemble each other (docs/statistics.md). Bursts
-lie row after row, a row per pair and benchmark, in order of time. The agent finds the main level in the same
-way (agent/base/level.c).
+Bursts, the units of replication (docs/statistics.md), lie row after row, a row per pair and benchmark, in
+order of time. The agent finds the main level in the same way (agent/base/level.c).
 """
 
 import numpy as np
@@ -78,18 +77,14 @@ def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> 
     main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
     median, mean, half, other, moved = np.full((5, len(counts)), np.nan)
     for which, rows in group_rows_by_length(medians[main], main_counts):
-        median[which], mean[which], half[which] = (
-            np.median(rows, axis=1),
-            rows.mean(axis=1),
-            estimate_halves(rows),
-        )
+        median[which], mean[which] = np.median(rows, axis=1), rows.mean(axis=1)
+        half[which] = estimate_halves(rows)
     share = 1 - main_counts / counts
     for which, rows in group_rows_by_length(medians[~main], counts - main_counts):
         if rows.size:
             other[which] = np.where(share[which] > FEW, np.median(rows, axis=1), np.nan)
-    for (which, rows), (_, moments) in zip(
-        group_rows_by_length(medians, counts), group_rows_by_length(times, counts), strict=True
-    ):
+    lengths = zip(group_rows_by_length(medians, counts), group_rows_by_length(times, counts), strict=True)
+    for (which, rows), (_, moments) in lengths:
         moved[which] = np.where(share[which] > FEW, np.nan, find_drift(rows, moments))
     spread = np.divide(half, mean, out=np.full(len(counts), np.nan), where=mean > 0)
     ends = {"low_ns": np.minimum(mean - half, median), "high_ns": np.maximum(mean + half, median)}
@@ -127,11 +122,10 @@ def find_drift(bursts: Floats, times: Floats) -> Floats:
     change = np.full(len(values), np.nan)
     for row in np.flatnonzero((np.abs(signs) - 1) / deviation > DRIFT_Z):
         apart = moments[row, late] - moments[row, early]
-        if not (apart > 0).any():
-            continue
-        slopes = (values[row, late] - values[row, early])[apart > 0] / apart[apart > 0]
-        share = np.median(slopes) * (moments[row, -1] - moments[row, 0]) / np.median(values[row])
-        change[row] = share if abs(share) > DRIFT_CHANGE else np.nan
+        if (apart > 0).any():
+            slopes = (values[row, late] - values[row, early])[apart > 0] / apart[apart > 0]
+            share = np.median(slopes) * (moments[row, -1] - moments[row, 0]) / np.median(values[row])
+            change[row] = share if abs(share) > DRIFT_CHANGE else np.nan
     return change
 
 

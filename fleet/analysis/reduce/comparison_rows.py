@@ -1,9 +1,8 @@
 """Make the rows of comparisons, histories and overviews: per run and cell, in the columns of `pairs`.
 
-Pairs of CPUs keep their relation. A plateau's relation is its level and setting: "L2 read", "mem copy x64".
-The relation of any other point is followed by its name, shortened for loads under load: "package
-written.chase.128K", "package read full". The rate of the other CPUs at full load is a number of its own, of a
-benchmark `load`.
+Pairs of CPUs keep their relation; of a plateau it is level and setting: "L2 read", "mem copy x64"; any other
+point follows its own: "package written.chase.128K", shortened for loads under load: "package read full". The
+rate of the other CPUs at full load is a number of its own, of a benchmark `load`.
 """
 
 import math
@@ -49,20 +48,17 @@ def build_comparison_rows(
 ) -> pd.DataFrame:
     """Build the rows to compare: the pairs of pair benchmarks, the plateaus of ladders.
 
-    pairs: from `as_float64`. cpus: of the same runs. point: take only its rows. Raises UsageError if no row
-    has it.
+    pairs: from `as_float64`. cpus: of the same runs. point: take only its rows; UsageError if there are none.
     """
-    views = map_views(pairs["benchmark"], descriptions)
     if point is not None:
         return _select_point(pairs, point, descriptions)
-    placed = ladders.is_node_placed(pairs, descriptions)
-    others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
+    views, placed = map_views(pairs["benchmark"], descriptions), ladders.is_node_placed(pairs, descriptions)
+    others = pairs[~views.isin([*_OF_PAIRS, View.LADDER]) & ~placed]
     others = pd.concat([others, ladders.select_homes(pairs, descriptions)])
     names = [name for name in others["benchmark"].unique() if descriptions[str(name)].other_unit == "byte"]
     loads = others["benchmark"].isin(names)
     under_load, others = others[loads], others[~loads]
-    # Of a benchmark that nobody described there may be no point.
-    points = others["point"].astype(object).fillna("")
+    points = others["point"].astype(object).fillna("")  # a benchmark that nobody described may have none
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     parts = [drop_points(pairs, descriptions), others.assign(relation=at_point)]
     if len(under_load):
@@ -75,26 +71,18 @@ def build_comparison_rows(
         parts += [of_node, _make_load_rows(of_node)]
     if (views == View.LADDER).any():
         levels = ladders.find_plateaus(pairs, cpus, descriptions)
-        of_level = (
-            levels["level"] + " " + levels["setting"] + _format_threads(levels) + _format_core_kinds(levels)
-        )
-        parts.append(levels.assign(relation=of_level))
+        of_level = levels["level"] + " " + levels["setting"] + _format_threads(levels)
+        parts.append(levels.assign(relation=of_level + _format_core_kinds(levels)))
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
 
 def _name_loads(rows: pd.DataFrame) -> list[str]:
-    """Name the load of each row behind its relation; size and threads, which vary by machine, if needed.
-
-    The size is named where a run has several; the threads where a run has several or a row has a rate.
-    """
-    several = {
-        key[0]: [part[name].nunique() > 1 for name in ("bytes", "threads")]
-        for key, part in rows.groupby(_KIND, sort=False, observed=True)
-    }
+    """Name each row's load behind its relation, with size and threads if a run has several."""
+    several = rows.groupby(_KIND, observed=True)[["bytes", "threads"]].transform("nunique") > 1
     names = []
-    for row in to_records(rows):
-        size, (sizes, threads) = int(row["bytes"] or 0), several[row["run_id"]]
+    for row, sizes, threads in zip(to_records(rows), several["bytes"], several["threads"], strict=True):
+        size = int(row["bytes"] or 0)
         name = f"{row['relation']} {ladders.name_setting(str(row['point']), size)}"
         name += f" {ladders.format_size(size)}" * sizes
         names.append(name + f" x{row['threads'] or 0:.0f}" if threads or row["load_mbps"] else name)
@@ -134,29 +122,24 @@ ALL = Only()
 
 
 def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
-    kinds = {run_id: find_core_kinds(rows) for run_id, rows in cpus.groupby("run_id", sort=False)}
-    kinds_present = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
-    if text == CORES:
-        names = ["cpu", "package", "core"]
-        cpus_by_run = {
-            run: {*take_one_of_each_core(tuple(row.values()) for row in to_records(rows[names]))}
-            for run, rows in cpus.groupby("run_id", sort=False)
-        }
-    elif text[:1].isdigit():
-        try:
-            numbers = {*parse_cpu_numbers(text)}
-        except ValueError as err:
-            raise UsageError(f"--cpus {text}: {err}") from err
-        cpus_by_run = dict.fromkeys(kinds, numbers)
-    else:
-        cpus_by_run = {
-            run: {cpu for cpu, kind in of_run.items() if kind == text} for run, of_run in kinds.items()
-        }
+    try:
+        numbers = {*parse_cpu_numbers(text)} if text[:1].isdigit() else set()
+    except ValueError as err:
+        raise UsageError(f"--cpus {text}: {err}") from err
+    cpus_by_run, kinds_present = dict[object, set[int]](), set[str]()
+    for run, rows in cpus.groupby("run_id", sort=False):
+        kinds = find_core_kinds(rows)
+        kinds_present |= {*kinds.values()}
+        if text == CORES:
+            cores = to_records(rows[["cpu", "package", "core"]])
+            cpus_by_run[run] = {*take_one_of_each_core(tuple(row.values()) for row in cores)}
+        else:
+            cpus_by_run[run] = numbers or {cpu for cpu, kind in kinds.items() if kind == text}
     ends = zip(*(pairs[name] for name in ("run_id", "ping_cpu", "pong_cpu")), strict=True)
     selected = pairs[[{ping, pong} <= cpus_by_run.get(run, set()) for run, ping, pong in ends]]
     if selected.empty:
-        there_text = f"kinds of cores there: {', '.join(kinds_present) or 'one'}"
-        raise UsageError(f"--cpus {text}: nothing was measured on such CPUs alone; {there_text}.")
+        kinds_text = f"kinds of cores there: {', '.join(sorted(kinds_present)) or 'one'}"
+        raise UsageError(f"--cpus {text}: nothing was measured on such CPUs alone; {kinds_text}.")
     return selected
 
 
@@ -174,27 +157,19 @@ def select_overview_rows(
     single = drop_points(pairs, descriptions)
     places = {name: f"{relation_sort_key(name)}" for name in single["relation"].unique()}
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
-    views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
-    if {*views.values()} - {*_OF_PAIRS}:
-        placed = ladders.select_node_cells(pairs, cpus, descriptions)
-        parts += [
-            select_key_nodes(group, descriptions)
-            for _, group in placed.groupby(_KIND, sort=False, observed=True)
-        ]
+    if not map_views(pairs["benchmark"], descriptions).isin(_OF_PAIRS).all():
+        cells = ladders.select_node_cells(pairs, cpus, descriptions)
+        groups = cells.groupby(_KIND, sort=False, observed=True)
+        parts += [select_key_nodes(group, descriptions) for _, group in groups]
         pairs = pairs[~ladders.is_node_placed(pairs, descriptions)]
         parts.append(_select_key_levels(ladders.find_plateaus(pairs, cpus, descriptions), descriptions))
-        for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
-            if views[name] is View.PRODUCTS:
-                parts += [
-                    _select_peaks(group, descriptions)
-                    for _, group in rows.groupby("run_id", sort=False, observed=True)
-                ]
-            elif views[name] in (View.TABLE, View.BLOCKS):
-                chosen = [
-                    _select_key_points(group, descriptions)
-                    for _, group in rows.groupby("run_id", sort=False, observed=True)
-                ]
-                parts += [*chosen, *map(_make_load_rows, chosen)]
+        for (_, name, _), group in pairs.groupby(_KIND, sort=False, observed=True):
+            description = descriptions[str(name)]
+            if description.view is View.PRODUCTS:
+                parts.append(_select_peaks(group, description))
+            elif description.view in (View.TABLE, View.BLOCKS):
+                chosen = _select_key_points(group, description)
+                parts += [chosen, _make_load_rows(chosen)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
@@ -207,11 +182,8 @@ def select_key_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 
 def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    settings = [
-        setting
-        for _, part in rows.groupby("benchmark")
-        for setting in ladders.sort_settings(part, descriptions)
-    ]
+    parts = (part for _, part in rows.groupby("benchmark"))
+    settings = [setting for part in parts for setting in ladders.sort_settings(part, descriptions)]
     near = sorted(rows["relation"].unique(), key=relation_sort_key)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
         rows = rows.assign(at=rows[name].map({value: position for position, value in enumerate(order)}))
@@ -223,40 +195,23 @@ def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     )
 
 
-def _select_peaks(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    description = descriptions[str(rows["benchmark"].iloc[0])]
-    rows = _select_first(
-        _select_first(rows, description.parameters_with_role("row")[:1]),
-        description.parameters_with_role("table"),
-    )
+def _select_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
+    rows = _select_first(rows, description.parameters_with_role("row")[:1])
+    rows = _select_first(rows, description.parameters_with_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=relation_sort_key)]
-    names = sorted(rows["variant"].unique())
-    return rows.assign(
-        about=rows["operation"] + _format_threads(rows),
-        place=rows["variant"].map({name: f"{position:03}" for position, name in enumerate(names)}),
-        relation=rows["variant"],
-        variant="",
-    )
+    about = rows["operation"] + _format_threads(rows)
+    return rows.assign(about=about, place="", relation=rows["variant"], variant="")
 
 
-def split_parameters(
-    benchmark: Benchmark, rows: pd.DataFrame
-) -> tuple[list[Parameter], list[Parameter], list[Parameter]]:
-    """Return the parameters of tables, rows and columns that have a value in these rows."""
-    tables, row, columns = (
-        [
-            parameter
-            for parameter in benchmark.parameters_with_role(role)
-            if parameter.name in rows and rows[parameter.name].notna().any()
-        ]
-        for role in ("table", "row", "column")
-    )
-    return tables, row, columns
+def split_parameters(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
+    """Return the parameters of tables, those of rows and those of columns that have a value in these rows."""
+    names = {name for name, column in rows.items() if column.notna().any()}
+    roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
+    return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]
 
 
-def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+def _select_key_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
     """Select the points that stand for one run, benchmark and variant."""
-    description = descriptions[str(rows["benchmark"].iloc[0])]
     tables, row, columns = split_parameters(description, rows)
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
@@ -271,14 +226,11 @@ def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     else:
         rows = _select_first(rows, columns, last=description.view is View.BLOCKS)
         words += [str(rows[parameter.name].iloc[0]) for parameter in columns if parameter.type == "word"]
-    values = {value: row[0].sort_key(value) for value in rows[row[0].name].unique()}
-    labels = {
-        value: ladders.format_size(int(value)) if row[0].type == "bytes" else str(value) for value in values
-    }
+    values, is_size = rows[row[0].name], row[0].type == "bytes"
     return rows.assign(
         about=", ".join(filter(None, (" ".join(words), near))),
-        place=rows[row[0].name].map(lambda value: f"{int(values[value]):020}"),
-        relation=rows[row[0].name].map(labels),
+        place=values.map(lambda value: f"{int(row[0].sort_key(value)):020}"),
+        relation=values.map(lambda value: ladders.format_size(int(value)) if is_size else str(value)),
     )
 
 
@@ -306,9 +258,8 @@ def load_overview_history(
 ) -> pd.DataFrame:
     """Load a row per run and cell of an overview, in the columns of `reduce.pairs.history`, sorted."""
     pairs, cpus = _load_pairs_and_cpus(root, runs, descriptions, cpus=only.cpus is not None)
-    return sort_overview(
-        reduce_by_run(runs, select_overview_rows(only.of(pairs, cpus), cpus, descriptions), OVERVIEW)
-    )
+    rows = select_overview_rows(only.of(pairs, cpus), cpus, descriptions)
+    return sort_overview(reduce_by_run(runs, rows, OVERVIEW))
 
 
 def load_numbers(
@@ -335,10 +286,8 @@ def _have_points(runs: Sequence[RunSummary], descriptions: Descriptions) -> bool
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
     """Sort the rows of an overview: benchmarks in the order of their descriptions, columns by place."""
     places = {name: position for position, name in enumerate(BENCHMARKS)}
-    position = rows["benchmark"].map(places).fillna(len(places))
-    return (
-        rows.assign(at=position).sort_values(["at", *OVERVIEW[:3], "place"], kind="stable").drop(columns="at")
-    )
+    ordered = rows.assign(at=rows["benchmark"].map(places).fillna(len(places)))
+    return ordered.sort_values(["at", *OVERVIEW[:3], "place"], kind="stable").drop(columns="at")
 
 
 def load_history(
@@ -357,13 +306,11 @@ def load_history(
     """
     stored = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not stored:
-        raise UsageError(
-            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
-        )
+        where = "`fleet runs` lists all; --results names another root."
+        raise UsageError(f"{root}: no such run is stored here. {where}")
     pairs, cpus = _load_pairs_and_cpus(root, stored, descriptions)
-    rows = build_comparison_rows(
-        select_benchmark(pairs, benchmark), cpus, level_or_point if point else None, descriptions
-    )
+    pairs = select_benchmark(pairs, benchmark)
+    rows = build_comparison_rows(pairs, cpus, level_or_point if point else None, descriptions)
     if not point:
         names = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         matching = {name for name in names if level_or_point in (name, name.partition(" ")[0])}

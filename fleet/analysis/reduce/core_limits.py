@@ -13,13 +13,10 @@ vectors, V1 and V2 (0xd40, 0xd4f) 4; others are allowed 6, which Arm announced f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(NamedTuple):
     """The most bytes that a core loads and stores in a cycle."""
 
     load: int
@@ -27,13 +24,12 @@ class Ports:
 
     def bytes_per_cycle(self, operation: str) -> int | None:
         """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
-        both = 2 * min(self.load, self.store)  # each byte is loaded and stored, and counts twice
         limits = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
+        both = 2 * min(self)  # each byte is loaded and stored, and counts twice
         return (limits | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(operation)
 
 
-@dataclass(frozen=True, slots=True)
-class Core:
+class Core(NamedTuple):
     """The limits of a core in a cycle, by variant: ports for `bandwidth`, operations for `gemm`."""
 
     ports: Mapping[str, Ports]
@@ -41,16 +37,13 @@ class Core:
 
 
 def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
-    """Make a core whose units multiply and add `fma_bytes` of fp32 in a cycle, with AVX-512 if it has that.
-
-    With AVX2, they do 64 bytes together at most.
-    """
+    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, with AVX2 64 bytes at most."""
     ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
     ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
     operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
-    return Core(MappingProxyType(ports), MappingProxyType(operations | _count_arm_units(6)))
+    return Core(ports, operations | _count_arm_units(6))
 
 
 def _count_arm_units(pipelines: int) -> dict[str, int]:
@@ -82,9 +75,8 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 def find_core(run: Mapping[str, Any]) -> Core:
     """Find the core of the CPU in this row of `runs`."""
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
-    vendor = next(candidate for candidate in _WIDEST if candidate in name)
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
-    for of, its_family, models, core in _MODELS:
-        if of in name and str(its_family) == family and model in map(str, models):
+    for vendor, its_family, models, core in _MODELS:
+        if vendor in name and str(its_family) == family and model in map(str, models):
             return core
-    return _WIDEST[vendor]
+    return next(core for vendor, core in _WIDEST.items() if vendor in name)

@@ -1,7 +1,7 @@
 """Check that the numbers of one run fit together: a table of checks, each with what makes a breach.
 
-A breach means that one of two numbers is not what its name says, or that the machine is not what it reports.
-A difference within known intervals is not a breach. docs/flags.md names the usual causes.
+A breach means that a number is not what its name says, or the machine not what it reports (docs/flags.md). A
+difference within known intervals is not a breach.
 """
 
 import math
@@ -15,14 +15,8 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import is_none, to_records
+from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.core_limits import find_core
-from fleet.analysis.reduce.ladders import (
-    MEMORY,
-    find_plateaus,
-    is_local,
-    select_ladder_steps,
-    select_node_cells,
-)
 from fleet.analysis.reduce.load import drop_points
 from fleet.model import SHIPPED, Descriptions, View
 
@@ -65,6 +59,10 @@ class Numbers:
             rows = rows[rows[name] == value]
         return rows
 
+    def select_level(self, benchmark: str, level: str) -> pd.DataFrame:
+        """Select a level of a benchmark's ladders."""
+        return self.levels[(self.levels["benchmark"] == benchmark) & (self.levels["level"] == level)]
+
 
 Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
@@ -82,21 +80,15 @@ def check_run(
 ) -> pd.DataFrame:
     """Make every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`.
 
-    run: its row of `runs`. pairs, cpus: its rows of these tables, pairs from `as_float64`. value: how far off
-    a breach is, as a factor above 1.
+    run, pairs, cpus: its rows of the tables, pairs from `as_float64`. value: how far off, a factor above 1.
     """
     if not can_compare(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
-    numbers = Numbers(
-        run,
-        pairs,
-        select_ladder_steps(pairs, descriptions),
-        find_plateaus(pairs, cpus, descriptions),
-        select_node_cells(pairs, cpus, descriptions),
-    )
-    comparisons = [
-        (check, *comparison) for check, (_, compare) in CHECKS.items() for comparison in compare(numbers)
-    ]
+    steps = ladders.select_ladder_steps(pairs, descriptions)
+    levels = ladders.find_plateaus(pairs, cpus, descriptions)
+    nodes = ladders.select_node_cells(pairs, cpus, descriptions)
+    numbers = Numbers(run, pairs, steps, levels, nodes)
+    comparisons = [(check, *row) for check, (_, compare) in CHECKS.items() for row in compare(numbers)]
     return pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
 
 
@@ -106,13 +98,11 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_cycles(numbers: Numbers) -> Found:
-    rows = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == "L1")]
+    rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
-        off = abs(cycles / max(round(cycles), 1) - 1)
-        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(
-            WHOLE_CYCLES, _read_spread(row)
-        )
+        off, allowed = abs(cycles / max(round(cycles), 1) - 1), max(WHOLE_CYCLES, _read_spread(row))
+        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= allowed
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
@@ -122,21 +112,19 @@ def _check_order(numbers: Numbers) -> Found:
     for key, ladder in rows.groupby(keys, sort=False):
         for near, far in pairwise(to_records(ladder.sort_values("least_bytes", kind="stable"))):
             fall = near["median_ns"] / far["median_ns"]
-            limit = (1 + FALL) * (1 + _read_spread(near) + _read_spread(far))
             ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
-            yield fall, f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}", fall > limit
+            says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
+            yield fall, says, fall > _allow_fall(near, far)
 
 
 def _check_ports(numbers: Numbers) -> Found:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
         ports = find_core(numbers.run).ports.get(row["variant"])
-        a_cycle = ports.bytes_per_cycle(row["operation"]) if ports else None
-        if a_cycle is None:
-            continue
-        rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
-        over = rate > OVER * limit * (1 + _read_spread(row))
-        yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
+        if a_cycle := ports and ports.bytes_per_cycle(row["operation"]):
+            rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
+            over = rate > OVER * limit * (1 + _read_spread(row))
+            yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
 def _check_groups(numbers: Numbers) -> Found:
@@ -153,21 +141,19 @@ def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
         for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
             best = to_records(alone.sort_values("median_ns"))[0]
             over = best["median_ns"] / row["threads"] / row["median_ns"]
-            rate, alone_rate = 1 / row["median_ns"], 1 / best["median_ns"]
-            says = f"{rate:.0f} {unit} by {int(row['threads'])} CPUs, {alone_rate:.0f} by one"
-            says = f"{_format_key(key)}: {says}"
-            yield over, says, over > (1 + FALL) * (1 + _read_spread(row) + _read_spread(best))
+            rates = f"{1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs"
+            says = f"{_format_key(key)}: {rates}, {1 / best['median_ns']:.0f} by one"
+            yield over, says, over > _allow_fall(row, best)
 
 
 def _check_shared(numbers: Numbers) -> Found:
-    rows = numbers.levels[(numbers.levels["level"] == MEMORY) & (numbers.levels["threads"] > 1)]
+    rows = numbers.levels[(numbers.levels["level"] == ladders.MEMORY) & (numbers.levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
         own, others = (part[part["setting"] == name] for name in ("read", "read one"))
         if len(own) and len(others):
             slower = float(others["median_ns"].median() / own["median_ns"].median())
-            uncertain = _read_spread(to_records(own)[0]) + _read_spread(to_records(others)[0])
             says = f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
-            yield slower, says, slower > (1 + FALL) * (1 + uncertain)
+            yield slower, says, slower > _allow_fall(to_records(own)[0], to_records(others)[0])
 
 
 def _compare_rows(
@@ -177,9 +163,10 @@ def _compare_rows(
     others_by_key: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
         if key in others_by_key:
-            (ns, spread), (to_ns, to_spread) = _compute_median(part), _compute_median(others_by_key[key])
+            sides = part, others_by_key[key]
+            (ns, spread), (to_ns, to_spread) = map(_compute_median, sides)
             ratio, open_by = ns / to_ns, 1 + spread + to_spread
-            points = (to_records(group)[0] for group in (part, others_by_key[key]))
+            points = (to_records(side)[0] for side in sides)
             named, to = (row["benchmark"] if is_none(row["point"]) else row["point"] for row in points)
             says = f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns ({ratio:.2f})"
             fits = limits[0] / open_by <= ratio <= limits[1] * open_by
@@ -226,7 +213,7 @@ def _check_idle(numbers: Numbers) -> Found:
 
 
 def _check_rate(numbers: Numbers) -> Found:
-    moved = numbers.levels[(numbers.levels["benchmark"] == "bandwidth") & (numbers.levels["level"] == MEMORY)]
+    moved = numbers.select_level("bandwidth", ladders.MEMORY)
     rows = numbers.pairs[(numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()]
     for row in to_records(rows):
         alone = moved[(moved["setting"] == row["operation"]) & (moved["threads"] == row["threads"] - 1)]
@@ -242,14 +229,12 @@ def _check_rising(numbers: Numbers) -> Found:
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
         for _, part in same[same["operation"] != "idle"].groupby(["operation", "load_node"], dropna=False):
-            for less, more in pairwise(
-                to_records(pd.concat([idle, part]).sort_values("other_rate", kind="stable"))
-            ):
+            rising = pd.concat([idle, part]).sort_values("other_rate", kind="stable")
+            for less, more in pairwise(to_records(rising)):
                 fall = less["median_ns"] / more["median_ns"]
-                says = (
-                    f"{more['point']}: {more['median_ns']:.1f} ns, {less['point']} {less['median_ns']:.1f} ns"
-                )
-                yield fall, says, fall > (1 + FALL) * (1 + _read_spread(less) + _read_spread(more))
+                ends = (more, ":"), (less, "")
+                says = ", ".join(f"{load['point']}{mark} {load['median_ns']:.1f} ns" for load, mark in ends)
+                yield fall, says, fall > _allow_fall(less, more)
 
 
 def _check_messages(numbers: Numbers) -> Found:
@@ -258,17 +243,11 @@ def _check_messages(numbers: Numbers) -> Found:
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
     hand_offs = dict(iter(numbers.of("readwrite").groupby("relation")))
     for relation, part in numbers.of("message").groupby("relation", sort=False):
-        if relation not in hand_offs:
-            continue
-        (ns, spread), (hand_off_ns, hand_off_spread) = (
-            _compute_median(part),
-            _compute_median(hand_offs[relation]),
-        )
-        more, open_ns = ns - hand_off_ns, ns * spread + hand_off_ns * hand_off_spread
-        says = (
-            f"{relation!s}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a reading {reading:.1f} ns"
-        )
-        yield max(ns / hand_off_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
+        if relation in hand_offs:
+            (ns, spread), (to_ns, to_spread) = map(_compute_median, (part, hand_offs[relation]))
+            more, open_ns = ns - to_ns, ns * spread + to_ns * to_spread
+            says = f"{relation!s}: message {ns:.1f} ns, readwrite {to_ns:.1f} ns, a reading {reading:.1f} ns"
+            yield max(ns / to_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
 def _check_own(numbers: Numbers) -> Found:
@@ -279,13 +258,12 @@ def _check_own(numbers: Numbers) -> Found:
 def _check_from_memory(numbers: Numbers) -> Found:
     """Compare with the largest chase, if it reaches memory."""
     chased = numbers.of("chase", order="random")
-    levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
+    levels = numbers.select_level("chase", ladders.MEMORY)
     least_bytes = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
     for _, like in chased[chased["bytes"] >= least_bytes].groupby(ALIKE):
         largest = like[like["bytes"] == like["bytes"].max()]
-        yield from _compare_rows(
-            numbers.of("fetch", state="memory", order="chase"), largest, ALIKE, FROM_MEMORY
-        )
+        fetched = numbers.of("fetch", state="memory", order="chase")
+        yield from _compare_rows(fetched, largest, ALIKE, FROM_MEMORY)
 
 
 def _check_interleaved(numbers: Numbers) -> Found:
@@ -298,7 +276,7 @@ def _check_interleaved(numbers: Numbers) -> Found:
 def _check_products(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
-        is_peak = _are_peaks(part)
+        is_peak = part["point"].astype(str).str.startswith("peak")
         for row in to_records(part[~is_peak]) if is_peak.any() else ():
             peak, spread = _compute_median(part[is_peak])
             share = peak / row["median_ns"]
@@ -309,15 +287,11 @@ def _check_products(numbers: Numbers) -> Found:
             yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
 
 
-def _are_peaks(rows: pd.DataFrame) -> "pd.Series[Any]":
-    return rows["point"].map(lambda name: str(name).startswith("peak")).astype(bool)
-
-
 def _check_units(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = find_core(numbers.run).operations
-    rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]
-    for row in to_records(rows[_are_peaks(rows)]):
+    is_peak = rows["point"].astype(str).str.startswith("peak")
+    for row in to_records(rows[is_peak & rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]):
         limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
         says = f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
@@ -326,12 +300,12 @@ def _check_units(numbers: Numbers) -> Found:
 
 def _check_nodes(numbers: Numbers) -> Found:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
-        own: dict[Any, pd.DataFrame] = dict(iter(cells[is_local(cells)].groupby("cpu_node")))
-        for ends, part in cells[~is_local(cells)].groupby(["cpu_node", "memory_node"]):
+        own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local(cells)].groupby("cpu_node")))
+        for ends, part in cells[~ladders.is_local(cells)].groupby(["cpu_node", "memory_node"]):
             if ends[0] in own:
-                (ns, spread), (own_ns, own_spread) = _compute_median(part), _compute_median(own[ends[0]])
-                far, times = f"node {ends[1]} from node {ends[0]}", f"{ns / own_ns:.2f} of its own"
-                says = f"{_format_key(key)}: {far} takes {times}"
+                (ns, spread), (own_ns, own_spread) = map(_compute_median, (part, own[ends[0]]))
+                far = f"node {ends[1]} from node {ends[0]} takes {ns / own_ns:.2f} of its own"
+                says = f"{_format_key(key)}: {far}"
                 yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
 
 
@@ -343,6 +317,11 @@ def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
 
 def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
     return unknown if is_none(row["spread"]) else float(row["spread"])
+
+
+def _allow_fall(*rows: Mapping[str, Any]) -> float:
+    """Return how many times another of these numbers one may be, though it should not exceed it."""
+    return (1 + FALL) * sum(map(_read_spread, rows), 1.0)
 
 
 def _format_key(key: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import to_records
-from fleet.analysis.reduce.load import Texts, decode_run_row
+from fleet.analysis.reduce.load import decode_run_rows
 from fleet.hostnames import join_names
 from fleet.store.schema import ENVIRONMENT
 from fleet.text import format_count
@@ -29,33 +29,22 @@ _ALSO = (
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
-def describe_environments(
-    runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()
-) -> dict[str, list[str]]:
-    """Describe each run: ENVIRONMENT and `also`, then labels, mitigations and plan, as "label.kernel".
-
-    Return a text per run for each name.
-    """
+def describe_environments(runs: Sequence[dict[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Describe runs: a text of each for ENVIRONMENT, `also`, and names such as label.kernel, plan.rounds."""
     environments = {name: [_format_value(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
-    environments["ticks_per_second"] = [
-        f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}" for run in runs
-    ]
+    rates = [float(format(run["ticks_per_second"], f".{_CLOCK_RATE}g")) for run in runs]
+    environments["ticks_per_second"] = [f"{rate:.0f}" for rate in rates]
     for place, run in enumerate(runs):
         for column, kind in _OBJECTS.items():
+            write = _format_requested if kind == "plan" else _format_value
             for key, value in run[column].items():
-                name = f"{kind}.{key}"
-                if name not in environments:
-                    environments[name] = [UNKNOWN] * len(runs)
-                environments[name][place] = (
-                    _format_requested(value) if kind == "plan" else _format_value(value)
-                )
+                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(runs))[place] = write(value)
     return {name: texts for name, texts in environments.items() if name not in _NO_EFFECT}
 
 
 def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Describe rows of the `runs` table as `describe_environments` does."""
-    texts = Texts()
-    return describe_environments([decode_run_row(row, texts) for row in to_records(runs[[*_DESCRIBED]])])
+    return describe_environments(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
@@ -135,7 +124,7 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
     return ", ".join([*more, *([join_names(single, _NAMES_WIDTH)] if single else [])])
 
 
-def list_properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
+def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     """List the properties known of any run, differing ones first; values in the order of `runs`."""
     environments = describe_environments(runs, _ALSO)
     if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has

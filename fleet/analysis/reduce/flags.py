@@ -17,7 +17,6 @@ SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
 _KIND = ["run_id", "benchmark", "variant"]
 _LOAD = (*_KIND, "relation", "ping_cpu", "operation", "bytes", "threads", "memory_node", "load_node")
-_OF_LOAD = ("other_rate", "load_mbps", "threads")
 UNDERFED = 0.05
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers", "underfed")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
@@ -74,7 +73,7 @@ def _is_underfed(pairs: pd.DataFrame) -> Bools:
         return marks
     places = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
     loads = pairs.iloc[places]
-    rate, requested_rate, threads = (loads[name].to_numpy(dtype=float) for name in _OF_LOAD)
+    rate, requested_rate, threads = loads[["other_rate", "load_mbps", "threads"]].to_numpy(dtype=float).T
     kinds = number_groups(loads, _LOAD)
     full = group_medians(np.where(np.isnan(requested_rate), rate, np.nan), kinds)[kinds]
     marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate / 1000 * (threads - 1), full)
@@ -86,8 +85,10 @@ def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(has_one_number(pairs, descriptions))
     single = pairs.iloc[places]
-    nearer = compare_with_nearest(single, number_groups(single, _KIND))
-    marks[places] = _is_strangely_near(single) | (nearer < SIBLING_NEARER)
+    ns, classes = single["median_ns"].to_numpy(dtype=float), number_groups(single, [*_KIND, "relation"])
+    usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
+    near = ~_is_checked_alone(single) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
+    marks[places] = near | (compare_with_nearest(single, number_groups(single, _KIND)) < SIBLING_NEARER)
     return marks
 
 
@@ -95,19 +96,16 @@ def compare_with_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
     """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
 
     rows: pairs. of: the number of their run, benchmark and variant. NaN for rows that are not siblings, and
-    for siblings without another partner. Siblings below 1.3 are not nearest to each other, as they should be.
+    for siblings without another partner.
     """
-    relation = rows["relation"].to_numpy(dtype=object)
-    ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
+    ends = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     ns = rows["median_ns"].to_numpy(dtype=float)
-    others = ~_is_checked_alone(rows)
-    size = max(ping.max(initial=0), pong.max(initial=0)) + 1
-    ping, pong = of * size + ping, of * size + pong
-    nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
-    for ends in (ping, pong):
-        np.fmin.at(nearest, ends[others], ns[others])
-    closest = np.minimum(nearest[ping], nearest[pong])
-    is_sibling = (relation == "smt") & np.isfinite(closest)
+    ends, others = of * (ends.max(initial=0) + 1) + ends, ~_is_checked_alone(rows)
+    nearest = np.full(ends.max(initial=0) + 1, np.inf)
+    for cpu in ends:
+        np.fmin.at(nearest, cpu[others], ns[others])
+    closest = nearest[ends].min(axis=0)
+    is_sibling = (rows["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(closest)
     return np.where(is_sibling, closest / ns, np.nan)
 
 
@@ -115,11 +113,3 @@ def _is_checked_alone(rows: pd.DataFrame) -> Bools:
     """Report which rows are of siblings or single CPUs, which are checked on their own."""
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)
-
-
-def _is_strangely_near(rows: pd.DataFrame) -> Bools:
-    ns = rows["median_ns"].to_numpy(dtype=float)
-    classes = number_groups(rows, [*_KIND, "relation"])
-    usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
-    near: Bools = ~_is_checked_alone(rows) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
-    return near

@@ -5,13 +5,13 @@ Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML), 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.reduce.topology import Layout, Tiers
 from fleet.plan.cpulist import format_cpus
 
 SHADES = 32
@@ -40,7 +40,7 @@ class Heatmap:
     values: Floats
     limits: Limits
     groups: str = ""
-    tiers: tuple[tuple[tuple[str, int], ...], ...] = ()
+    tiers: Tiers = ()
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
@@ -52,9 +52,7 @@ class Heatmap:
 
     def format_cells(self, number: str, missing: str) -> list[list[str]]:
         """Format the text of each cell. number: a format, such as "{:.1f}"."""
-        return [
-            [number.format(value) if np.isfinite(value) else missing for value in row] for row in self.values
-        ]
+        return [[number.format(x) if np.isfinite(x) else missing for x in row] for row in self.values]
 
     def name_sides(self) -> list[list[tuple[str, int]]]:
         """Return for each row the names of `tiers` that begin there, each with its number of rows."""
@@ -105,22 +103,19 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) -> Heatmap:
     """Map each two groups of CPUs, at most `limit`, to a cell: the median of the pairs between or within."""
     blocks, groups = choose_blocks(order, limit)
-    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, np.asarray(table, dtype=np.float64)
-    places_by_block = [[places[cpu] for cpu in block] for block in blocks]
-    values = np.array(
-        [[_compute_median(cells[np.ix_(a, b)]) for b in places_by_block] for a in places_by_block]
-    )
+    parts = [slice(*ends) for ends in pairwise([0, *accumulate(map(len, blocks))])]
+    cells = np.asarray(table, dtype=np.float64)
+    values = np.array([[_compute_median(cells[a, b]) for b in parts] for a in parts])
     labels = tuple(format_cpus(block) for block in blocks)
     borders = (False,) * len(blocks)
     return Heatmap(labels, borders, values, choose_limits([table]), groups, _count_tiers(order, blocks))
 
 
 def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
-    """Map each pair to a cell, in per cent. change: relative, 0.1 for 10 % slower.
+    """Map each pair to a cell, in per cent, on a symmetric scale up to the 98th percentile, at least 1 %.
 
-    The limits are symmetric: the 98th percentile, at least 1 %.
-
-    chance: the largest relative change of each cell that is no evidence; such cells get no colour.
+    change: relative, 0.1 for 10 % slower. chance: the largest change of each cell that is no evidence, which
+    gets no colour.
     """
     changes = np.asarray(change, dtype=np.float64)
     finite = np.abs(changes[np.isfinite(changes)])
@@ -135,9 +130,7 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     tables: from `matrix`. A scale is at least eight half intervals wide, and 8 % of its middle, so that
     values that differ by noise alone have one hue. (0, 1) without values.
     """
-    values = np.concatenate(
-        [np.asarray(table, dtype=np.float64).ravel() for table in tables] or [np.empty(0)]
-    )
+    values = np.concatenate([np.empty(0), *(np.asarray(table, dtype=np.float64).ravel() for table in tables)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
@@ -160,16 +153,13 @@ def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
 
 
-def _count_tiers(
-    order: Layout, blocks: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[tuple[str, int], ...], ...]:
+def _count_tiers(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> Tiers:
     """Count the outermost groups in blocks; empty if a block is in two groups."""
-    ends = set(np.cumsum([len(block) for block in blocks]))
+    ends = [0, *accumulate(map(len, blocks))]
     for tier in order.tiers()[:1]:
-        bounds = np.cumsum([0, *(count for _, count in tier)])
-        if ends.issuperset(bounds[1:]) and len(tier) < len(blocks):
-            sizes = np.cumsum([len(block) for block in blocks])
-            counts = [int(((sizes > a) & (sizes <= b)).sum()) for a, b in pairwise(bounds)]
+        bounds = [0, *accumulate(count for _, count in tier)]
+        if {*bounds} <= {*ends} and len(tier) < len(blocks):
+            counts = np.diff([ends.index(bound) for bound in bounds]).tolist()
             return (tuple((name, count) for (name, _), count in zip(tier, counts, strict=True)),)
     return ()
 

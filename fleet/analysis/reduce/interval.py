@@ -19,8 +19,7 @@ LEAST_RUNS = 3  # for an interval between runs, or a verdict
 def student_t(freedom: int) -> float:
     """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN without a degree of freedom.
 
-    Beyond the table, by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals
-    there.
+    Beyond the table, by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals.
     """
     if freedom < 1:
         return float("nan")

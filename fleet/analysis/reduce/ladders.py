@@ -1,17 +1,21 @@
-"""Make ladders, numbers by the size of memory, and plateaus, the levels of a ladder (docs/reading.md)."""
+"""Make ladders, numbers by the size of memory, and plateaus, the levels of a ladder (docs/reading.md).
+
+Also put the bandwidth measured beside the theoretical peak of the memory's channels.
+"""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools
-from fleet.analysis.base.text import to_records
+from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.reduce.load import map_views
-from fleet.model import SHIPPED, Descriptions, Shape, View
+from fleet.model import SHIPPED, Descriptions, Relation, Shape, View, describe_channels
 
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
@@ -19,8 +23,9 @@ _SET = ["host_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
 _NUMBERS = ("median_ns", "low_ns", "high_ns", "spread", "mean_ns", "min_ns", "p99_ns", "core_ghz")
 _INSIDE, _OUTSIDE = 2, 2  # times smaller than its cache, times larger than the one before
 STEP = 1.5  # times slower, at least, is another level
-_UNITS = ("", "K", "M", "G")
 NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
+_ABOVE_PEAK = "above the peak: caches took part, or the speed that the firmware states is wrong"
+_MACHINE = -1  # instead of a node
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
 
 
@@ -41,18 +46,13 @@ def select_homes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> p
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Select the rows of `pairs` that are steps of a ladder; add `setting`, the point but for its size.
-
-    Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
-    """
-    views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
-    of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
+    """Select the steps of ladders, sorted; add `setting`, the point but for its size, such as "read one"."""
+    of_memory = map_views(pairs["benchmark"], descriptions).eq(View.LADDER)
     rows = pairs[of_memory & pairs["bytes"].notna() & ~is_node_placed(pairs, descriptions)]
-    threads = rows["threads"].fillna(1).astype(int)
+    rows = rows.assign(bytes=rows["bytes"].astype(int), threads=rows["threads"].fillna(1).astype(int))
     points = zip(rows["point"], rows["bytes"], strict=True)
-    settings = [name_setting(str(point), int(size)) for point, size in points]
-    rows = rows.assign(bytes=rows["bytes"].astype(int), threads=threads, setting=settings)
-    return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
+    rows = rows.assign(setting=[name_setting(str(point), size) for point, size in points])
+    return rows.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
 
 
 def find_plateaus(
@@ -60,13 +60,10 @@ def find_plateaus(
 ) -> pd.DataFrame:
     """Find the plateaus: a row per run, ladder and level, with `level`, `cache_bytes` and numbers.
 
-    pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs of
-    a host. cpus: their rows of the table `cpus`.
-
+    pairs: of any runs; the sizes of a level are the same for all runs of a host. cpus: of the same runs.
     `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`: medians of the sizes' numbers; `other_ns`: of
-    those at another level, too. `least_bytes`, `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of
-    them as a multiple of the fastest. `bursts`, `flagged_bursts`: their sums; `flags`: all of them. No rows
-    if no cache sizes are known.
+    those at another level. `rise`: the slowest as a multiple of the fastest. `least_bytes`, `most_bytes`,
+    `sizes`: the sizes used. No rows if no cache sizes are known.
     """
     rows = select_ladder_steps(pairs, descriptions)
     parts = [
@@ -78,8 +75,7 @@ def find_plateaus(
     if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
     by_plateau = pd.concat(parts, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
-    table: pd.DataFrame = by_plateau.agg(**_OF_PLATEAU).reset_index()
-    return table
+    return pd.DataFrame(by_plateau.agg(**_OF_PLATEAU).reset_index())
 
 
 _PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
@@ -99,43 +95,36 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """List a ladder's data caches, nearest first, if known: name, and bytes that a CPU may fill.
-
-    group: the rows of a ladder. The size of a cache is divided by the ladder's CPUs that share it.
-    """
+    """List a ladder's data caches, nearest first: name, and bytes for each of its CPUs that share it."""
     first = group.iloc[0]
-    rows = cpus[(cpus["run_id"] == first["run_id"])]
-    own = rows[rows["cpu"] == first["ping_cpu"]]
-    caches = [cache for text in own["caches_json"] for cache in json.loads(text)]
+    rows = cpus[cpus["run_id"] == first["run_id"]]
+    texts = rows.loc[rows["cpu"] == first["ping_cpu"], "caches_json"]
+    caches = [cache for text in texts for cache in json.loads(text)]
     caches = [cache for cache in caches if cache["kind"] != "Instruction" and cache["size_bytes"]]
     caches.sort(key=lambda cache: int(cache["level"]))
-    measured = max(int(rows["measured"].sum()), 1)
+    measured, threads = max(int(rows["measured"].sum()), 1), int(first["threads"])
     levels = []
     for cache in caches:
         last = cache is caches[-1] and int(cache["level"]) >= 3  # a last L2 is called L2
-        among = len(cache["shared_cpus"]) or 1
-        # Groups are spread over the machine.
-        threads, sharing = int(first["threads"]), 1
-        if first["sharing"] != "one":
+        among, sharing = len(cache["shared_cpus"]) or 1, 1
+        if first["sharing"] != "one":  # groups are spread over the machine
             sharing = max(1, min(among, threads, -(-threads * among // measured)))
-        size = max(int(cache["size_bytes"]) // sharing, 1)
-        levels.append(("LLC" if last else f"L{cache['level']}", size))
+        name = "LLC" if last else f"L{cache['level']}"
+        levels.append((name, max(int(cache["size_bytes"]) // sharing, 1)))
     return levels
 
 
 def format_size(count: int) -> str:
     """Format bytes in the largest unit that divides them: 24576 -> "24K"."""
-    unit = 0
-    while unit < len(_UNITS) - 1 and count and count % 1024 == 0:
-        count, unit = count // 1024, unit + 1
-    return f"{count}{_UNITS[unit]}"
+    units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")]
+    size, unit = next((unit for unit in units if count and count % unit[0] == 0), (1, ""))
+    return f"{count // size}{unit}"
 
 
 def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
     """Sort the settings of one benchmark's rows, without repeats, in the order of its description."""
     columns = descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column") if len(rows) else []
-    words = [word for parameter in columns for word in parameter.words]
-    places = {name: place for place, name in enumerate(words)}
+    places = {word: place for place, word in enumerate(chain(*(parameter.words for parameter in columns)))}
     names = rows["setting"].unique()
     return sorted(names, key=lambda name: (places.get(name.split(" ")[0], len(places)), name))
 
@@ -164,12 +153,9 @@ def _find_end(curve: Sequence[float]) -> int:
 
 def _compute_curve(group: pd.DataFrame) -> dict[int, float]:
     """Compute, by ascending size, the median of the settings' times as multiples of their fastest size."""
-    slower: dict[int, list[float]] = {}
-    for _, rows in group.groupby("setting", sort=False):
-        numbers = rows.groupby("bytes", sort=False)["median_ns"].median().reset_index()
-        for size, ns in zip(numbers["bytes"], numbers["median_ns"] / numbers["median_ns"].min(), strict=True):
-            slower.setdefault(int(size), []).append(ns)
-    return {size: float(np.median(times)) for size, times in sorted(slower.items())}
+    medians = group.groupby(["setting", "bytes"])["median_ns"].median()
+    slower = (medians / medians.groupby(level="setting").transform("min")).groupby(level="bytes").median()
+    return {int(str(size)): float(ratio) for size, ratio in slower.items()}
 
 
 def name_setting(point: str, size: int) -> str:
@@ -185,27 +171,24 @@ def select_node_cells(
 ) -> pd.DataFrame:
     """Select the rows with memory on a requested node, in their columns and those of NODE_CELL.
 
-    A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown. `setting`:
-    as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept. pairs: of
-    any runs; cpus: of the same.
+    A cell has the CPUs of one node, `cpu_node` (-1 if unknown), and the memory of another. `setting`: as of a
+    ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept. cpus: of the same
+    runs.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
-    node_of_cpu = dict(
-        zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True)
-    )
-    ends = zip(rows["run_id"], rows["ping_cpu"], strict=True)
-    names = {name: descriptions[str(name)].node for name in rows["benchmark"].unique()}
-    memory = [row[node.name] for row in to_records(rows) if (node := names[row["benchmark"]])]
-    threads = rows["threads"].fillna(1).astype(int)
-    points = zip(rows["point"], rows["bytes"], threads, strict=True)
-    rows = rows.assign(
-        cpu_node=[int(node_of_cpu.get(end, -1)) for end in ends],
-        memory_node=[int(node) for node in memory],
-        setting=[name_setting(str(point), int(size)) + " x1" * (count == 1) for point, size, count in points],
-        threads=threads,
-    )
+    nodes = {(cpu["run_id"], cpu["cpu"]): cpu["node"] for cpu in to_records(cpus[["run_id", "cpu", "node"]])}
+    benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
+    names = {name: benchmark.node.name for name, benchmark in benchmarks.items() if benchmark.node}
+    cells = list[tuple[int, int, str, int]]()
+    for row in to_records(rows):
+        cpu_node, threads = nodes.get((row["run_id"], row["ping_cpu"])), int(row["threads"] or 1)
+        setting = name_setting(str(row["point"]), int(row["bytes"])) + " x1" * (threads == 1)
+        memory_node = int(row[names[row["benchmark"]]])
+        cells.append((-1 if cpu_node is None else int(cpu_node), memory_node, setting, threads))
+    columns = ("cpu_node", "memory_node", "setting", "threads")
+    rows = rows.assign(**dict(zip(columns, zip(*cells, strict=True), strict=True)))
     most_threads = rows.groupby(["run_id", *NODE_CELL], observed=True)["threads"].transform("max")
     return rows[rows["threads"] == most_threads]
 
@@ -214,11 +197,8 @@ def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
     """Lay one setting out: nodes of rows (CPUs), of columns (memory; those without CPUs last), medians."""
-    medians = {
-        (int(str(row)), int(str(node))): float(part[column].median())
-        for row, of_row in cells.groupby("cpu_node")
-        for node, part in of_row.groupby("memory_node")
-    }
+    table: Any = cells.groupby(["cpu_node", "memory_node"])[column].median()
+    medians = {(int(row), int(node)): float(ns) for (row, node), ns in table.items()}
     rows = sorted({row for row, _ in medians})
     return rows, sorted({node for _, node in medians}, key=lambda node: (node not in rows, node)), medians
 
@@ -226,3 +206,47 @@ def lay_out_node_matrix(
 def is_local(cells: pd.DataFrame) -> "pd.Series[Any]":
     """Report whether the memory is of the CPUs' own node."""
     return cells["cpu_node"] == cells["memory_node"]
+
+
+def describe_memory(
+    run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> list[str]:
+    """Name a run's memory modules; put its best bandwidth beside the peak, by node, where they are known."""
+    lines = [f"memory: {run['memory_modules']}"] if run.get("memory_modules") else []
+    nodes, memory = {node["node"]: node for node in run.get("nodes") or []}, run.get("memory") or {}
+    peaks: dict[int, Mapping[str, Any]] = {_MACHINE: memory, **nodes}
+    if len(nodes) == 1 and not memory.get("peak_mbps"):
+        (peaks[_MACHINE],) = nodes.values()
+    node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    best: dict[int, tuple[float, str]] = {}
+    plateaus, cells = find_plateaus(pairs, cpus, descriptions), select_node_cells(pairs, cpus, descriptions)
+    rows = [*to_records(plateaus[plateaus["level"] == MEMORY]), *to_records(cells)]
+    for row in (row for row in rows if row["unit"] == "byte"):
+        count, node = row["threads"], row.get("memory_node", _MACHINE)
+        if node == _MACHINE and len(nodes) > 1 and row["relation"] != Relation.SYSTEM:
+            node = node_of_cpu.get(row["ping_cpu"])
+            if row["relation"].partition(" ")[0] in (Relation.PACKAGE, Relation.UNKNOWN) or is_none(node):
+                continue
+        name = f"{row['benchmark']} {row['setting']} of {count} CPU{'s' * (count > 1)}"
+        fastest = (row["median_ns"], name)  # of one byte, by all threads together
+        best[int(node)] = min(best.get(int(node), fastest), fastest)
+    for node, (ns, name) in sorted(best.items()):
+        if share := _describe_share(1 / ns, peaks.get(node, {})):
+            lines.append(f"memory{'' if node == _MACHINE else f' of node {node}'}, {name}: {share}")
+    return lines
+
+
+def _describe_share(rate: float, place: Mapping[str, Any]) -> str:
+    """Put a rate in GB/s beside the peak of a machine or node; empty without a peak."""
+    mbps = place.get("peak_mbps") or place.get("read_mbps")
+    if not mbps:
+        return ""
+    share, populated, channels = rate * 1000 / mbps, place.get("channels_populated"), place.get("channels")
+    parts = (
+        f"{rate:.1f} of {mbps / 1000:.1f} GB/s",
+        f"{share:.0%}",
+        describe_channels(populated or None, channels),
+        "" if place.get("peak_mbps") else "the peak as ACPI has it",
+        _ABOVE_PEAK if share > 1 else "",
+    )
+    return ", ".join(filter(None, parts))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,18 +25,16 @@ _COLUMNS = (
 )
 
 
-def describe_line_places(
-    root: Root, run: dict[str, object], descriptions: Descriptions = SHIPPED
-) -> list[str]:
+def describe_line_places(root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED) -> list[str]:
     """Return a sentence for each benchmark of pairs whose bursts follow the place of the line.
 
     Source: epsilon squared (Kelley 1935), the share of variance between groups less what chance gives.
     """
-    names = [str(name).partition("/")[0] for name in run["benchmarks"]]  # type: ignore[attr-defined]
-    pairs = sorted({name for name in names if descriptions[name].view is View.MATRIX})
-    if not pairs or int(str(run["samples"])) > _MOST_SAMPLES:
+    names = {name.partition("/")[0] for name in run["benchmarks"]}
+    pairs = [name for name in names if descriptions[name].view is View.MATRIX]
+    if not pairs or run["samples"] > _MOST_SAMPLES:
         return []
-    samples = load_samples(root, run_id=str(run["run_id"]), benchmark=pairs, columns=_COLUMNS)
+    samples = load_samples(root, run_id=run["run_id"], benchmark=pairs, columns=_COLUMNS)
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
     if samples.empty:
         return []

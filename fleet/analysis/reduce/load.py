@@ -1,11 +1,11 @@
 """Read the tables into frames, only the rows and columns requested. Ticks become nanoseconds here only.
 
-Every frame has every column of its table (or those requested), even if the files are of different versions or
-there are no rows. `reduce.pairs` reduces runs.
+Every frame has all columns of its table, or those requested, whatever the versions of the files.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -45,17 +45,12 @@ def load_samples(
     columns: Sequence[str] | None = None,
     **which: Unpack[Runs],
 ) -> pd.DataFrame:
-    """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
-
-    Each filter is one value or several, and None takes all. No rows where nothing matches.
-    """
+    """Read raw samples (docs/tables.md), a row per burst. Filters: one value or several, None for all."""
     listing = open_listing(root)
     runs = list_published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
-    where = make_filters(benchmark=benchmark, relation=relation)
-    return to_pandas(
-        read_files(listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1)
-    )
+    chosen: Any = {"columns": columns, "where": make_filters(benchmark=benchmark, relation=relation)}
+    return to_pandas(read_files(listing.place, names, "samples", skip_damaged=len(names) > 1, **chosen))
 
 
 def load_samples_in_parts(
@@ -80,13 +75,8 @@ RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
 def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Put RUN_COLUMNS of their runs before the rows: labels as `key=value`, separated by spaces.
-
-    rows: with `run_id`. runs: rows of the table `runs`, from `load_runs`.
-    """
-    labels = [
-        " ".join(f"{key}={value}" for key, value in json.loads(text).items()) for text in runs["labels_json"]
-    ]
+    """Put RUN_COLUMNS of their `runs`, from `load_runs`, before the rows; labels as key=value."""
+    labels = [" ".join(map("=".join, json.loads(text).items())) for text in runs["labels_json"]]
     described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
     described["run_id"] = described["run_id"].astype(object)
     merged = rows[["run_id"]].astype(object).merge(described, on="run_id", how="left")
@@ -100,9 +90,9 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
     """Read runs as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
-    listing, texts = open_listing(root), Texts()
+    listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
-    decoded = {row["run_id"]: decode_run_row(row, texts) for row in _list_runs_rows(records)}
+    decoded = {row["run_id"]: row for row in decode_run_rows(_list_runs_rows(records))}
     for run_id in run_ids:
         if run_id not in decoded:
             _read_records(listing, run_id=run_id)  # raises what was warned of
@@ -135,19 +125,16 @@ def _make_cpus(records: _Records) -> pd.DataFrame:
     return to_pandas(pa.Table.from_pylist(rows, arrow_schema("cpus")))
 
 
-class Texts(dict[str, Any]):
-    """Decoded JSON by its text, each text decoded once."""
-
-    def __missing__(self, text: str) -> Any:
-        return self.setdefault(text, json.loads(text))
-
-
-def decode_run_row(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
-    """Decode the JSON columns of a row of `runs`, under their short names."""
-    return {
-        key.removesuffix("_json"): texts[value] if value is not None and key.endswith("_json") else value
-        for key, value in row.items()
-    }
+def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Decode the JSON columns of rows of `runs`, under their short names; equal texts once."""
+    decode = cache(json.loads)
+    return [
+        {
+            key.removesuffix("_json"): decode(value) if value is not None and key.endswith("_json") else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
@@ -206,29 +193,40 @@ def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     return long.reset_index(drop=True).assign(
         sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
         is_warmup=is_warmup,
-        ticks=flatten_ticks(samples),
+        ticks=np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False),
         latency_ns=latency,
     )
 
 
-def compute_latencies(
-    samples: pd.DataFrame, descriptions: Descriptions = SHIPPED
-) -> tuple[Floats, Ints, Bools]:
+def compute_latencies(samples: pd.DataFrame, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
     """Compute each sample's one-way ns in stored order, its burst's position, and whether it is a warm-up."""
-    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    burst = np.repeat(np.arange(len(samples)), counts)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    ticks: Ints | Floats = flatten_ticks(samples)
-    if "other_ticks" in samples:
-        both = (
-            is_pair_benchmark(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
-        )
-        others = [other for lists in samples["other_ticks"][both] for other in lists]
-        ticks = average_both_threads(
-            flatten_ticks(samples), np.concatenate([*others, ticks[:0]]), both[burst]
-        )
-    latency: Floats = ticks * compute_ns_per_tick(samples, descriptions)[burst]
-    return latency, burst, place < samples["warmup"].to_numpy()[burst]
+    lists = arrow_schema("samples", ("ticks", "other_ticks"))
+    table = pa.Table.from_pandas(samples.reindex(columns=lists.names), lists, preserve_index=False)
+    latency, counts, is_warmup = convert_ticks(samples, table, descriptions)
+    return latency, np.repeat(np.arange(len(samples)), counts), is_warmup
+
+
+def convert_ticks(rows: pd.DataFrame, table: Any, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
+    """Convert the ticks of bursts to one-way ns; count each burst's samples, and report which are warm-ups.
+
+    table: of Arrow, the rows' `ticks` and `other_ticks`. A sample is the mean of both threads', if any.
+    """
+    ticks, others = (table.column(name).combine_chunks() for name in ("ticks", "other_ticks"))
+    counts, values = np.diff(ticks.offsets), ticks.flatten().to_numpy()
+    is_pair = has_shape(rows["benchmark"], Shape.PAIR, descriptions)
+    both = is_pair & others.is_valid().to_numpy(zero_copy_only=False)
+    if both.any():
+        values, is_both = values.astype(np.float64), np.repeat(both, counts)
+        values[is_both] = (values[is_both] + others.filter(pa.array(both)).flatten().flatten().to_numpy()) / 2
+    place = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    latency: Floats = values * np.repeat(compute_ns_per_tick(rows, descriptions), counts)
+    return latency, counts, place < np.repeat(rows["warmup"].to_numpy(), counts)
+
+
+def has_shape(benchmarks: "pd.Series[Any]", shape: Shape, descriptions: Descriptions) -> Bools:
+    """Report which rows are of a benchmark of this shape."""
+    names = [name for name in benchmarks.unique() if descriptions[str(name)].shape is shape]
+    return benchmarks.isin(names).to_numpy()
 
 
 def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
@@ -244,28 +242,19 @@ def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
 def drop_contradicting(
     rows: pd.DataFrame, runs: Iterable[RunSummary], descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Leave out rows of benchmarks that their run describes otherwise than `descriptions`; a StoreWarning.
-
-    rows: with `run_id` and `benchmark`, of these runs.
-    """
+    """Leave out rows of benchmarks that their run describes otherwise than `descriptions`; a StoreWarning."""
     for run in runs if descriptions.own else ():
         for name in descriptions.own.keys() & {kind.partition("/")[0] for kind in run.benchmarks}:
             if run.descriptions[name] != descriptions[name]:
                 rows = rows[(rows["run_id"] != run.run_id) | (rows["benchmark"] != name)]
-                warn_left_out(
-                    StoreError(
-                        f"run {run.run_id} of {run.host_name} describes benchmark {name} otherwise than an "
-                        "earlier run, so its numbers of it are left out here. Show it by itself."
-                    )
-                )
+                subject = f"run {run.run_id} of {run.host_name} describes benchmark {name} otherwise than"
+                remedy = "an earlier run, so its numbers of it are left out here. Show it by itself."
+                warn_left_out(StoreError(f"{subject} {remedy}"))
     return rows
 
 
 def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
-    """Return the rows of these benchmarks, given as to `parse_benchmark_names`; all for None.
-
-    Raises UsageError if there are none.
-    """
+    """Return the rows of these benchmarks, as to `parse_benchmark_names`; UsageError if there are none."""
     if benchmark is None:
         return rows
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
@@ -301,39 +290,12 @@ def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.
 
 def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples and pairs, `point`."""
-    benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
-    single = {
-        name for name, description in benchmarks.items() if description.view in (View.MATRIX, View.CPUS)
-    }
-    has_one: Bools = rows["benchmark"].isin(single).to_numpy()
+    single = map_views(rows["benchmark"], descriptions).isin([View.MATRIX, View.CPUS])
     if "point" in rows:
-        usual = {name: description.point for name, description in benchmarks.items()}
+        usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
-        chosen = np.array([usual[name] == point for name, point in kinds], dtype=bool)
-        has_one = has_one & (rows["point"].isna().to_numpy() | chosen)
-    return has_one
-
-
-def flatten_ticks(samples: pd.DataFrame) -> Ints:
-    """Return the ticks of all bursts in one array, in order."""
-    return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
-
-
-def is_pair_benchmark(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
-    """Report which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
-    pairs = [name for name in benchmarks.unique() if descriptions[str(name)].shape is Shape.PAIR]
-    return benchmarks.isin(pairs).to_numpy()
-
-
-def average_both_threads(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
-    """Replace the samples that `both` marks with their mean with the other thread's."""
-    if not both.any():
-        return ticks
-    if both.sum() != len(others):
-        raise ValueError("a burst of two threads has the ticks of more")
-    means = ticks.astype(np.float64)
-    means[both] = (means[both] + others) / 2
-    return means
+        single &= rows["point"].isna() | np.array([usual[name] == point for name, point in kinds], dtype=bool)
+    return single.to_numpy(dtype=bool)
 
 
 def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:

@@ -1,6 +1,7 @@
 """Reduce raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -42,25 +43,25 @@ def pair_medians(
     return reduce_bursts(read_bursts(rows, descriptions), descriptions, ordered=ordered)
 
 
-def reduce_bursts(
-    bursts: Bursts, descriptions: Descriptions = SHIPPED, *, ordered: bool = False
-) -> pd.DataFrame:
+def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False) -> pd.DataFrame:
     """Reduce bursts to the rows of `pair_medians`."""
-    bursts = bursts.reorder(order_by_pair(bursts.about, ordered=ordered))
+    about = sort_ends(bursts.about, ordered=ordered)
+    bursts = replace(bursts, about=about).reorder(order_by_pair(about))
     summarize = partial(_summarize_samples, bursts)
-    return make_pairs(
-        bursts.about,
-        bursts.counts,
-        *compute_medians(bursts),
-        summarize,
-        ordered=ordered,
-        descriptions=descriptions,
-    )
+    return make_pairs(bursts.about, bursts.counts, *compute_medians(bursts), summarize, descriptions)
 
 
-def order_by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
-    """Return the order of bursts by pair, then by time."""
-    return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
+def sort_ends(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
+    """Make the lower CPU of each burst its ping, unless `ordered`; `turned`: whether it was not."""
+    ping, pong = (about[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
+    turned = (ping > pong) & (not ordered)
+    low, high = np.where(turned, pong, ping), np.where(turned, ping, pong)
+    return about.assign(ping_cpu=low, pong_cpu=high, turned=turned)
+
+
+def order_by_pair(about: pd.DataFrame) -> Ints:
+    """Return the order of bursts from `sort_ends` by pair, then by time."""
+    return np.lexsort((about["start_offset_ns"].to_numpy(), number_groups(about, PAIR)))
 
 
 def make_pairs(
@@ -68,79 +69,56 @@ def make_pairs(
     samples: Ints,
     middles: Floats,
     far: Ints,
-    of_samples: Callable[[pd.DataFrame], Mapping[str, Any]],
-    descriptions: Descriptions = SHIPPED,
-    *,
-    ordered: bool = False,
+    summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
+    descriptions: Descriptions,
 ) -> pd.DataFrame:
-    """Make pairs of bursts that `order_by_pair` has ordered.
+    """Make pairs of bursts from `sort_ends` that `order_by_pair` has ordered.
 
-    samples: the number in each burst. middles, far: from `compute_medians`. of_samples: returns the columns
+    samples: the number in each burst. middles, far: from `compute_medians`. summarize: returns the columns
     SAMPLE_NUMBERS of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
     """
-    key = pair_numbers(about, ordered=ordered)
-    begins = np.flatnonzero(np.diff(key, prepend=-1))
-    counts = np.diff(np.append(begins, len(key)))
-    pair = np.repeat(np.arange(len(begins)), counts)
-    first = decode_categories(about.iloc[begins].reset_index(drop=True))
-    first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
-    ends = _ends(first, ordered=ordered)
-    turned = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
+    pair = number_groups(about, PAIR)
+    counts = np.bincount(pair)
+    first = decode_categories(about.iloc[np.cumsum(counts) - counts].reset_index(drop=True))
+    first["samples"] = np.bincount(pair, samples, len(counts)).astype(np.int64)
+    turned = about["turned"].to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
     visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(middles, counts, visits, _number_units(first, ends, descriptions))
+    main = find_main_bursts(middles, counts, visits, _number_units(first, descriptions))
     numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
-    times = middles / numbers["median_ns"][pair]
     table = pd.DataFrame(
         {
-            **{name: first[name] for name in (*KIND, "point", "unit")},
-            "ping_cpu": ends[0],
-            "pong_cpu": ends[1],
-            "relation": first["relation"],
+            **{name: first[name] for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")},
             "bursts": counts,
             **numbers,
-            "asymmetry": find_asymmetry(middles, turned & (not ordered), pair, len(begins)),
-            **_join_flags(about["flags"], pair, len(begins)),
+            "asymmetry": find_asymmetry(middles, turned, pair, len(counts)),
+            **_join_flags(about["flags"], pair, len(counts)),
             "samples": first["samples"],
-            **of_samples(first),
+            **summarize(first),
+            **{name: first[name] for name in PARAMETERS},
+            **_reduce_work(about, pair, middles / numbers["median_ns"][pair]),
+            "outliers": np.bincount(pair, far, len(counts)) / first["samples"],
         }
     )
-    outliers = np.bincount(pair, far, len(begins)) / table["samples"]
-    pairs_table = table.assign(**_collect_parameters(first, about, pair, times), outliers=outliers)
-    return pairs_table.sort_values(PAIR, kind="stable", ignore_index=True)
+    return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _ends(about: pd.DataFrame, *, ordered: bool) -> Ints:
-    """Return the CPUs of each row; unless `ordered`, the lower one first."""
-    ends = np.array([about["ping_cpu"], about["pong_cpu"]], dtype=np.int64)
-    return ends if ordered else np.sort(ends, axis=0)
-
-
-def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
-    """Number bursts alike if they share run, benchmark, variant, point and pair."""
-    low, high = _ends(about, ordered=ordered)
-    return number_groups(about.assign(ping_cpu=low, pong_cpu=high), PAIR)
-
-
-def _collect_parameters(
-    first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Floats
-) -> dict[str, Any]:
-    """Return for each pair the parameters of its point, and medians over its bursts, `about`.
+def _reduce_work(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
+    """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
     times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is
     the number of cycles it takes, so `core_ghz` is the median of `times` by frequency over the half of the
     bursts nearest to the pair's median (others may be at another level), within the frequencies of the
     bursts.
     """
-    numbers = {name: about[name].to_numpy(np.float64) for name in WORK_COLUMNS}
-    of_bursts = {name: group_medians(values, pair) for name, values in numbers.items()}
+    medians = {name: group_medians(about[name].to_numpy(np.float64), pair) for name in WORK_COLUMNS}
     ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
-    sizes = np.bincount(pair, minlength=len(first))
+    sizes = np.bincount(pair)
     begins = np.cumsum(sizes) - sizes
     near = order[np.arange(len(pair)) - begins[pair] < sizes[pair] / 2 + 1]
     core_ghz = group_medians((ghz * times)[near], pair[near])
-    of_bursts["core_ghz"] = np.clip(core_ghz, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
-    return {name: first[name] for name in PARAMETERS} | of_bursts
+    limits = (ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax))
+    return medians | {"core_ghz": np.clip(core_ghz, *limits)}
 
 
 def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
@@ -148,9 +126,8 @@ def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
-        middles[which] = _compute_quantiles(
-            np.sort(rows, axis=1), 0.5
-        )  # numpy sorts faster than it finds medians
+        ordered = np.sort(rows, axis=1)  # numpy sorts faster than it finds medians
+        middles[which] = _compute_quantiles(ordered, 0.5)
         far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
     return middles, far
 
@@ -160,12 +137,11 @@ def visits_together(benchmark: Benchmark) -> bool:
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
-def _number_units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
-    """Number the rows so that benchmarks whose visits come together share one; ends: each row's CPUs."""
+def _number_units(first: pd.DataFrame, descriptions: Descriptions) -> Ints:
+    """Number the rows so that benchmarks whose visits come together share one."""
     shared = [name for name in first["benchmark"].unique() if visits_together(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
-    units = first[["run_id"]].assign(low=ends[0], high=ends[1], own=own)
-    return number_groups(units, [*units])
+    return number_groups(first.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
 
 
 def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
@@ -221,9 +197,8 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
 def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """Reduce pairs as `relations` does to a row per combination of `keys`, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
-    groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
-        [*keys], sort=False, observed=True, dropna=False
-    )
+    numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
+    groups = numbers.groupby([*keys], sort=False, observed=True, dropna=False)
     table = groups.agg(
         pairs=("number", "size"),
         median_ns=("number", "median"),
@@ -266,24 +241,19 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
 def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """Lay pairs out as `matrix` does, as an array."""
-    numbers: Floats = grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
-    return numbers
+    return np.asarray(grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0])
 
 
 def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
     """Lay the pairs of each of `count` runs out as `grid` does. runs: the number of each row's run."""
-    places = {cpu: place for place, cpu in enumerate(cpus)}
-    ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
-    indices, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
-    is_inside = (indices >= 0).all(axis=0)
-    cell, column = (
-        (runs[is_inside] * len(places) + indices[0, is_inside]) * len(places) + indices[1, is_inside],
-        column[is_inside],
-    )
-    if len(cell) > len(np.unique(cell)):
-        cell, number = np.unique(cell, return_inverse=True)
-        column = group_medians(column, number)
-    numbers: Floats = np.full(count * len(places) ** 2, np.nan)
-    numbers[cell] = column
-    numbers = numbers.reshape(count, len(places), len(places))
+    index, size = pd.Index(cpus), len(cpus)
+    ping, pong = (index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu"))
+    is_inside = (ping >= 0) & (pong >= 0)
+    cells = ((runs * size + ping) * size + pong)[is_inside]
+    values = pairs[value].to_numpy(dtype=float)[is_inside]
+    if len(cells) > len(np.unique(cells)):
+        cells, number = np.unique(cells, return_inverse=True)
+        values = group_medians(values, number)
+    numbers: Floats = np.full((count, size, size), np.nan)
+    numbers.flat[cells] = values
     return np.where(np.isnan(numbers), numbers.transpose(0, 2, 1), numbers)

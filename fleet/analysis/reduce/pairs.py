@@ -1,7 +1,6 @@
 """Derive the table `pairs`: a row per run and pair, computed on first use and kept in the index.
 
-A file made from other samples, or by another version of these statistics, is replaced. A run is reduced in
-slices, so memory is bounded by a slice, not by the run.
+A run is reduced in slices, so memory is bounded by a slice, not by the run.
 """
 
 import json
@@ -11,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
@@ -18,30 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, decode_categories, to_pandas
+from fleet.analysis.base.tables import Floats, Ints, decode_categories, number_groups, to_pandas
 from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce import load, matrices
 from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
-from fleet.analysis.reduce.load import (
-    Chosen,
-    Runs,
-    drop_contradicting,
-    drop_points,
-    list_published,
-    make_filters,
-    merge_descriptions,
-)
-from fleet.analysis.reduce.matrices import (
-    PAIR,
-    SAMPLE_NUMBERS,
-    compute_medians,
-    make_pairs,
-    order_by_pair,
-    pair_numbers,
-    reduce_bursts,
-    reduce_by_relation,
-    visits_together,
-)
 from fleet.errors import DamagedFileError
 from fleet.late import pa, pc
 from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
@@ -63,15 +44,16 @@ HISTORY_COLUMNS = (
     *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
     *("flagged_bursts", "flags", "memory_node"),
 )
+_Derivation = Iterator[tuple[list[Key], Any]]  # of runs, and their pairs in an Arrow table
 
 
 def load_pairs(
     root: Root,
     *,
-    benchmark: Chosen = None,
-    relation: Chosen = None,
+    benchmark: load.Chosen = None,
+    relation: load.Chosen = None,
     columns: Sequence[str] | None = None,
-    **which: Unpack[Runs],
+    **which: Unpack[load.Runs],
 ) -> pd.DataFrame:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
@@ -79,17 +61,17 @@ def load_pairs(
     computed now and kept in the index; for many runs, progress goes to the listing's `note`.
     """
     listing = open_listing(root)
-    runs = list_published(listing, **which)
+    runs = load.list_published(listing, **which)
     marks = _mark_runs(runs)
     missing = marks.keys() - listing.index.find_parts(PAIRS, marks)
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
 
-    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+    def derive(keys: Sequence[Key]) -> _Derivation:
         batch = set(keys)
         return _derive_runs(listing.place, [run for run in runs if run.key in batch], selected=len(runs))
 
-    where = make_filters(benchmark=benchmark, relation=relation)
+    where = load.make_filters(benchmark=benchmark, relation=relation)
     return to_pandas(load_derived(listing.index, PAIRS, marks, derive, columns, where))
 
 
@@ -98,7 +80,7 @@ def verify_pairs(root: Root) -> list[str]:
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
 
-    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+    def derive(keys: Sequence[Key]) -> _Derivation:
         return _derive_runs(listing.place, [runs[key] for key in keys])
 
     return verify_derived(listing, PAIRS, _mark_runs(listing.all_runs), derive)
@@ -110,18 +92,13 @@ def verify_derived(
     marks: Mapping[Key, str],
     derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
 ) -> list[str]:
-    """Derive again the rows of this kind that the index holds; name the runs of which it holds others.
-
-    marks, derive: as for `load_derived`.
-    """
+    """Derive again the rows that the index holds, as `load_derived` does; name the runs with other ones."""
     stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
     for keys, derived in derive([key for key in marks if key in stored]):
         for _, run_id in keys:
-            where = {"run_id": {run_id}}
-            own, again = (
-                select_rows(table, kind.table, kind.columns, where).to_pandas() for table in (rows, derived)
-            )
+            chosen = kind.table, kind.columns, {"run_id": {run_id}}
+            own, again = (select_rows(table, *chosen).to_pandas() for table in (rows, derived))
             try:
                 pd.testing.assert_frame_equal(own, again, rtol=1e-5, check_categorical=False)
             except AssertionError:
@@ -136,10 +113,7 @@ def _mark_runs(runs: Sequence[RunSummary]) -> dict[Key, str]:
 
 
 def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
-    """Derive the pairs of many runs into the index, in as many processes as there are CPUs.
-
-    Runs that they leave out are left to the caller, which reports why.
-    """
+    """Derive the pairs of many runs into the index with a process per CPU; damaged ones are left out."""
     command = [sys.executable, "-c", f"from {__name__} import derive_into_index; derive_into_index()"]
     count = os.cpu_count() or 1
     reading_end, writing_end = os.pipe()
@@ -176,91 +150,81 @@ def derive_into_index() -> None:
         sys.stdout.flush()
 
 
-def _derive_runs(
-    place: Place, runs: Sequence[RunSummary], *, selected: int = 0
-) -> Iterator[tuple[list[Key], Any]]:
+def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _Derivation:
     """Yield runs with their pairs in one table; leave damaged ones out.
 
     Reduced at once are runs of one agent and plan, with the samples of a slice. Raises DamagedFileError if
     all of them are damaged, and no others are `selected`.
     """
-    part, samples = list[RunSummary](), 0
+    damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
         own = run.samples or SLICE_SAMPLES
-        is_full = samples + own > SLICE_SAMPLES or len(part) == _MANY_RUNS
-        if part and (is_full or _plan(run) != _plan(part[0])):
-            yield from _derive_batch(place, part, alone=len(part) == selected)
-            part, samples = [], 0
-        part.append(run)
+        is_full = samples + own > SLICE_SAMPLES or len(batch) == _MANY_RUNS
+        if batch and (is_full or _plan(run) != _plan(batch[0])):
+            yield from _derive_batch(place, batch, damaged)
+            batch, samples = [], 0
+        batch.append(run)
         samples += own
-    if part:
-        yield from _derive_batch(place, part, alone=len(part) == selected)
+    if batch:
+        yield from _derive_batch(place, batch, damaged)
+    if damaged and len(damaged) == selected:
+        raise damaged[0]
+    for error in damaged:
+        warn_left_out(error)
 
 
 def _plan(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derive_batch(
-    place: Place, runs: Sequence[RunSummary], *, alone: bool
-) -> Iterator[tuple[list[Key], Any]]:
+def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]) -> _Derivation:
+    """Yield the runs with their pairs, one by one if any is damaged; add the errors of those to `damaged`."""
     try:
         pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
-        refusals = [err]
+        if len(runs) == 1:
+            damaged.append(err)
+            return
+        for run in runs:
+            yield from _derive_batch(place, [run], damaged)
     else:
         yield [run.key for run in runs], pairs
-        return
-    if len(runs) > 1:  # which of them it is
-        refusals.clear()
-        for run in runs:
-            try:
-                yield [run.key], derive_pairs(place, [run])
-            except DamagedFileError as err:
-                refusals.append(err)
-    if alone and len(refusals) == len(runs):
-        raise refusals[0]
-    for refusal in refusals:
-        warn_left_out(refusal)
 
 
 def history(
-    root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **which: Unpack[Runs]
+    root: Root, *, relation: load.Chosen = None, benchmark: load.Chosen = None, **which: Unpack[load.Runs]
 ) -> pd.DataFrame:
     """Load a row per run, benchmark, variant and relation, oldest first; leave out benchmarks with points.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
     """
     root = open_listing(root)
-    runs = list_published(root, **which)
+    runs = load.list_published(root, **which)
     ids = [run.run_id for run in runs]
-    descriptions = merge_descriptions(runs)
+    descriptions = load.merge_descriptions(runs)
     pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=HISTORY_COLUMNS)
-    return reduce_by_run(runs, drop_points(drop_contradicting(pairs, runs, descriptions), descriptions))
+    pairs = load.drop_contradicting(pairs, runs, descriptions)
+    return reduce_by_run(runs, load.drop_points(pairs, descriptions))
 
 
 def reduce_by_run(
     runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
 ) -> pd.DataFrame:
     """Reduce these pairs or other cells to rows of `history`; keys: columns that identify a row of a run."""
-    relations = reduce_by_relation(pairs, ["run_id", *keys])
+    relations = matrices.reduce_by_relation(pairs, ["run_id", *keys])
     runs_by_id = {run.run_id: run for run in runs}
-    of = [runs_by_id[run_id] for run_id in relations["run_id"]]
+    own = [runs_by_id[run_id] for run_id in relations.pop("run_id")]
     names = ("started_utc", "host_id", "host_name", "run_id")
-    table: dict[Any, Any] = {name: [getattr(run, name) for run in of] for name in names}
-    table |= {"labels": [dict(run.labels) for run in of]}
-    relations = pd.DataFrame(
-        table | {name: column for name, column in relations.items() if name not in names}
-    )
+    table: dict[str, list[Any]] = {name: [getattr(run, name) for run in own] for name in names}
+    rows = pd.DataFrame(table | {"labels": [dict(run.labels) for run in own]}).join(relations)
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
-    return relations.sort_values(order, kind="stable").reset_index(drop=True)
+    return rows.sort_values(order, kind="stable", ignore_index=True)
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """Convert float32 to float64 that prints as short, and categories to plain strings."""
-    wide: dict[Any, Any] = {
-        name: _widen(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
-    }
+    narrow = pairs.select_dtypes("float32")
+    wide: dict[Any, Any] = {name: _widen(column.to_numpy()) for name, column in narrow.items()}
     return decode_categories(pairs).assign(**wide)
 
 
@@ -275,25 +239,21 @@ def _widen(narrow: npt.NDArray[np.float32]) -> Floats:
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent."""
-    names = [samples_name(run.host_id, run.run_id) for run in runs]
-    files = [TableFile(place, name, "samples") for name in names]
-    records = [file.record for file in files]
-    rows = [record.row for record in records]
-    descriptions = runs[0].descriptions
+    files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
+    records, descriptions = [file.record for file in files], runs[0].descriptions
     if len(files) == 1:
-        pairs = _reduce_file(files[0], descriptions=descriptions)
+        pairs = _reduce_file(files[0], {}, descriptions, ordered=False)
     else:
         bursts = read_together(files, SAMPLE_COLUMNS)
-        pairs = reduce_bursts(read_bursts(bursts, descriptions), descriptions)
-    precisions = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
-    hosts = {run.run_id: run.host_id for run in runs}
-    kinds = {
-        run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
-        for run, record in zip(runs, records, strict=True)
-    }
+        pairs = matrices.reduce_bursts(read_bursts(bursts, descriptions), descriptions)
+    kinds, precisions = dict[str, Mapping[int, str]](), dict[str, Any]()
+    for run, record in zip(runs, records, strict=True):
+        kinds[run.run_id] = core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
+        precisions[run.run_id] = record.row["precision"]
     pairs = select_kinds(pairs, kinds)
     pairs = add_pair_flags(pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions)
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
+    hosts = {run.run_id: run.host_id for run in runs}
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
     texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
@@ -304,24 +264,17 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
     """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as `cas/llsc`."""
     listing = open_listing(root)
-    (run,) = list_published(listing, run_id=run_id)
+    (run,) = load.list_published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
-    file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-    return _reduce_file(
-        file, make_filters(benchmark=benchmark, variant=variant), run.descriptions, ordered=ordered
-    )
+    file = TableFile(listing.place, samples_name(*run.key), "samples")
+    where = load.make_filters(benchmark=benchmark, variant=variant)
+    return _reduce_file(file, where, run.descriptions, ordered=ordered)
 
 
-def _reduce_file(
-    file: TableFile,
-    where: Where | None = None,
-    descriptions: Descriptions = SHIPPED,
-    *,
-    ordered: bool = False,
-) -> pd.DataFrame:
+def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
     parts = [
-        _reduce_slices(part, descriptions, ordered=ordered)
-        for part in iter_slices(file, SLICE_SAMPLES, where or {}, descriptions)
+        _reduce_slice(tables, descriptions, ordered=ordered)
+        for tables in _iter_slices(file, where, descriptions)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -345,28 +298,23 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduce_slices(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
+def _reduce_slice(tables: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
     held, size = [], 0
-    for table in part:
+    for table in tables:
         held.append(table)
         size += sum(table.column(name).nbytes for name in LISTS)
         if size > _HELD:
-            return reduce_in_parts(chain(held, part), descriptions, ordered=ordered)
-    return reduce_bursts(
-        read_bursts(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions),
-        descriptions,
-        ordered=ordered,
-    )
+            return reduce_in_parts(chain(held, tables), descriptions, ordered=ordered)
+    bursts = read_bursts(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions)
+    return matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
 
 
-def iter_slices(
-    file: TableFile, limit: int, where: Where, descriptions: Descriptions = SHIPPED
-) -> Iterator[Iterator[Any]]:
-    """Yield a samples file in slices of about `limit` samples, tables one by one; a pair is in one slice."""
-    if (samples := file.count_samples()) <= limit:
+def _iter_slices(file: TableFile, where: Where, descriptions: Descriptions) -> Iterator[Iterator[Any]]:
+    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; a pair is in one slice."""
+    if (samples := file.count_samples()) <= SLICE_SAMPLES:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
-    for part in _plan_slices(file, limit * file.rows / samples, where, descriptions):
+    for part in _plan_slices(file, SLICE_SAMPLES * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
         tables = (_select_cpus(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
         yield (table for table in tables if len(table))
@@ -377,36 +325,27 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)
-        counts.update(zip(rows["benchmark"], rows["relation"], _find_lower_cpus(table).tolist(), strict=True))
-    names = {benchmark for benchmark, _, _ in counts}
-    together = frozenset(name for name in names if visits_together(descriptions[name]))
+        cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
+        counts.update(zip(rows["benchmark"], rows["relation"], cpus, strict=True))
+    together = frozenset(name for name, _, _ in counts if matrices.visits_together(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
     for (benchmark, relation, low), count in counts.items():
         joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count
-    planned: list[_Slice] = []
-    filled = 0.0
+    planned, filled = list[_Slice](), 0.0
     ordered = sorted(joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:]))
     for (benchmarks, relation, low), count in ordered:
-        part = _Slice(benchmarks, relation, low, low)
-        if planned and planned[-1][:2] == part[:2] and filled + count <= limit:
-            planned[-1] = planned[-1]._replace(last=part.last)
-        else:
-            planned.append(part)
-            filled = 0.0
         filled += count
+        if planned and planned[-1][:2] == (benchmarks, relation) and filled <= limit:
+            planned[-1] = planned[-1]._replace(last=low)
+        else:
+            planned.append(_Slice(benchmarks, relation, low, low))
+            filled = count
     return planned
 
 
 def _select_cpus(table: Any, part: _Slice) -> Any:
-    low = _find_lower_cpus(table)
-    inside = (low >= part.first) & (low <= part.last)
-    return table if inside.all() else table.filter(pa.array(inside))
-
-
-def _find_lower_cpus(table: Any) -> Ints:
-    """Return the lower CPU of each row's pair."""
-    low: Ints = np.minimum(*(table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu")))
-    return low
+    low = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
+    return table.filter(pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last)))
 
 
 def _count_values(latencies: Floats, values: Floats, counts: Ints) -> tuple[Floats, Ints]:
@@ -440,33 +379,27 @@ def reduce_in_parts(
     none: tuple[Floats, Ints] = (np.empty(0), np.empty(0, dtype=np.int64))
     samples: dict[tuple[object, ...], tuple[Floats, Ints]] = {}
     for table in tables:
-        measured = table.filter(
-            pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
-        )
-        bursts = read_bursts(measured, descriptions)
-        parts.append((bursts.about, bursts.counts, *compute_medians(bursts)))
-        numbers = pair_numbers(bursts.about, ordered=ordered)
-        bursts = bursts.reorder(np.argsort(numbers, kind="stable"))
-        begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
-        ends = np.cumsum(bursts.counts)
-        of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
-        keys = _name_pairs(bursts.about.iloc[begins], ordered=ordered)
-        for key, latencies in zip(keys, of_pairs, strict=len(begins) > 0):
+        measured = pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
+        bursts = read_bursts(table.filter(measured), descriptions)
+        about = matrices.sort_ends(bursts.about, ordered=ordered)
+        parts.append((about, bursts.counts, *matrices.compute_medians(bursts)))
+        bursts = replace(bursts, about=about).reorder(matrices.order_by_pair(about))
+        begins = np.flatnonzero(np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1))
+        of_pairs = np.split(bursts.latencies, np.cumsum(bursts.counts)[begins[1:] - 1])
+        for key, latencies in zip(_name_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0):
             samples[key] = _count_values(latencies, *samples.get(key, none))
     about = pd.concat([part[0] for part in parts], ignore_index=True)
-    order = order_by_pair(about, ordered=ordered)
+    order = matrices.order_by_pair(about)
     sizes, middles, far = (np.concatenate([part[column] for part in parts])[order] for column in (1, 2, 3))
+    about = about.iloc[order].reset_index(drop=True)
 
     def summarize(first: pd.DataFrame) -> dict[str, Any]:
-        numbers = [_summarize_values(*samples[key]) for key in _name_pairs(first, ordered=ordered)]
-        return dict(zip(SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
+        numbers = [_summarize_values(*samples[key]) for key in _name_pairs(first)]
+        return dict(zip(matrices.SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
 
-    about = about.iloc[order].reset_index(drop=True)
-    return make_pairs(about, sizes, middles, far, summarize, descriptions, ordered=ordered)
+    return matrices.make_pairs(about, sizes, middles, far, summarize, descriptions)
 
 
-def _name_pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
-    """Name the pair of each burst: the values of PAIR, unless `ordered` the lower CPU first."""
-    rows = to_records(bursts[PAIR])
-    keys = [(list(row.values())[:-2], [row["ping_cpu"], row["pong_cpu"]]) for row in rows]
-    return [(*kind, *(ends if ordered else sorted(ends))) for kind, ends in keys]
+def _name_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:
+    """Return the values of PAIR of each burst, None where there is none."""
+    return [tuple(row.values()) for row in to_records(bursts[matrices.PAIR])]

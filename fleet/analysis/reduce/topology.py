@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate, groupby, islice
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,9 @@ from fleet.analysis.base.text import is_none, to_records
 from fleet.model import Cpu, core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
+Tiers = tuple[tuple[tuple[str, int], ...], ...]  # of each level, its groups' names and sizes
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
+_COLUMNS = ("kind", "capacity", *GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,59 +29,48 @@ class Layout:
     groups: tuple[tuple[int, ...], ...]
     kinds: Mapping[int, str] = field(default_factory=dict, hash=False)
 
-    def border(self, position: int, level: str) -> bool:
-        """Report whether a group of `level`, or one around it, begins at `position` (never at 0)."""
-        depth = GROUPS.index(level) + 1
-        return position > 0 and self.groups[position][:depth] != self.groups[position - 1][:depth]
-
     def blocks(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the CPUs of each group of `level`, in display order."""
-        groups: list[list[int]] = []
-        for position, cpu in enumerate(self.cpus):
-            if position == 0 or self.border(position, level):
-                groups.append([])
-            groups[-1].append(cpu)
-        return tuple(tuple(block) for block in groups)
+        cpus = iter(self.cpus)
+        return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
 
     def ruling(self) -> str | None:
         """Return the level whose borders are drawn: the finest with four CPUs a group on average, or two."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level
-        return "core" if 2 <= len(self.blocks("core")) <= len(self.cpus) // 2 else None
+        return "core" if 2 <= len(self._group("core")) <= len(self.cpus) // 2 else None
 
     def borders(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
         level = self.ruling()
-        return tuple(level is not None and self.border(place, level) for place in range(len(self.cpus)))
+        begins = {*accumulate(count for _, count in self._group(level))} if level else set()
+        return tuple(place in begins for place in range(len(self.cpus)))
 
-    def tiers(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """List the groups to name beside a map, outermost first: each one's name, if any, and number of CPUs.
+    def tiers(self) -> Tiers:
+        """List the groups to name beside a map, outermost first: of each the name, if any, and the size."""
+        counts = {level: len(self._group(level)) for level in NAMES}
+        named = (next((level for level in NAMES if counts[level] > 1), None), self.ruling())
+        return tuple(
+            tuple(
+                (f"{NAMES[level]} {number}" if number >= 0 else "", count)
+                for number, count in self._group(level)
+            )
+            for level in NAMES
+            if level in named and counts[level] <= len(self.cpus) // 2
+        )
 
-        At most two levels: the outermost that divides the CPUs, and the one whose borders are drawn.
-        """
-        counts = {level: len(self.blocks(level)) for level in NAMES}
-        outer = next((level for level in NAMES if counts[level] > 1), None)
-        inner = self.ruling()
-        candidates = (level for level in (outer, inner) if level in NAMES)
-        levels = dict.fromkeys(level for level in candidates if counts[str(level)] <= len(self.cpus) // 2)
-        if len(levels) == 2 and outer and inner and counts[outer] == counts[inner]:
-            levels.pop(inner)
-        return tuple(self._name_blocks(level) for level in levels if level)
-
-    def _name_blocks(self, level: str) -> tuple[tuple[str, int], ...]:
-        blocks, depth, names, start = self.blocks(level), GROUPS.index(level), [], 0
-        for block in blocks:
-            number = self.groups[start][depth]
-            names.append((f"{NAMES[level]} {number}" if number >= 0 else "", len(block)))
-            start += len(block)
-        return tuple(names)
+    def _group(self, level: str) -> list[tuple[int, int]]:
+        """Return the number of each group of `level`, in display order, and its number of CPUs."""
+        depth = GROUPS.index(level) + 1
+        blocks = groupby(groups[:depth] for groups in self.groups)
+        return [(groups[-1], len([*block])) for groups, block in blocks]
 
     def choose_finest(self, limit: int) -> str | None:
         """Return the finest level above cores with 2 to `limit` groups; of equal levels, the outermost."""
-        counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
-        fitting = [count for count in counts.values() if 2 <= count <= limit]
-        return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
+        counts = {level: len(self._group(level)) for level in GROUPS[:-1]}
+        fitting = {level: count for level, count in counts.items() if 2 <= count <= limit}
+        return max(fitting, key=fitting.__getitem__, default=None)
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
@@ -88,18 +80,12 @@ def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
 
 def load_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """Make the layouts of several runs by ID, as `make_layout` does; equal ones are made once."""
-    names = ("kind", "capacity", *GROUPS)
-    columns = [name for name in ("run_id", "cpu", *names) if name in cpus]
-    of_runs: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    for row in to_records(cpus[columns]):
-        if row["run_id"] in of_runs:
-            of_runs[row["run_id"]].append((int(row["cpu"]), tuple(map(row.get, names))))
-    make = cache(
-        lambda rows, numbers: _order_cpus(
-            {cpu: of[2:] for cpu, of in rows}, numbers, core_kinds((cpu, *of[:2]) for cpu, of in rows)
-        )
-    )
-    return {run_id: make(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
+    rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
+    for row in to_records(cpus[[name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]]):
+        if row["run_id"] in rows_by_run:
+            rows_by_run[row["run_id"]].append((int(row["cpu"]), tuple(map(row.get, _COLUMNS))))
+    make = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
+    return {run_id: make(tuple(rows), tuple(measured[run_id])) for run_id, rows in rows_by_run.items()}
 
 
 def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
@@ -111,28 +97,22 @@ def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
 
 def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
     """Make the layout of CPUs that are not in a table yet."""
-    rows = {cpu.cpu: [getattr(cpu, name) for name in GROUPS] for cpu in cpus}
-    return _order_cpus(rows, measured, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    return _order_cpus({cpu.cpu: [getattr(cpu, name) for name in _COLUMNS] for cpu in cpus}, measured)
 
 
-def _order_cpus(
-    rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: Mapping[int, str]
-) -> Layout:
-    """Order CPUs by their groups. rows: for each CPU the numbers of its GROUPS; None or NaN for none."""
-    unknown = (None,) * len(GROUPS)
-    of_levels = ([row[index] for row in rows.values()] for index, _ in enumerate(GROUPS))
-    os_numbers = [sorted({number for number in of_level if not is_none(number)}) for of_level in of_levels]
-    numbers = [
-        {number: int(number) if level == "node" else index for index, number in enumerate(level_numbers)}
-        for level, level_numbers in zip(GROUPS, os_numbers, strict=True)
-    ]
+def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
+    """Order CPUs by their groups. rows: _COLUMNS of each CPU; None or NaN for a group that it is not in."""
+    numbers = list[dict[Any, int]]()
+    for column, level in enumerate(GROUPS, 2):
+        groups = sorted({row[column] for row in rows.values() if not is_none(row[column])})
+        numbers.append(
+            {group: int(group) if level == "node" else place for place, group in enumerate(groups)}
+        )
 
-    def groups(cpu: int) -> tuple[int, ...]:
-        own = zip(numbers, rows.get(cpu, unknown), strict=True)
-        return tuple(of_level.get(number, -1) for of_level, number in own)
+    def number_groups(cpu: int) -> tuple[int, ...]:
+        own = rows[cpu][2:] if cpu in rows else [None] * len(GROUPS)
+        return tuple(of_level.get(group, -1) for of_level, group in zip(numbers, own, strict=True))
 
-    def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
-        return cpu not in rows, groups(cpu), cpu
-
-    ordered = tuple(sorted(map(int, measured), key=place))
-    return Layout(ordered, tuple(map(groups, ordered)), kinds)
+    ordered = tuple(sorted(map(int, measured), key=lambda cpu: (cpu not in rows, number_groups(cpu), cpu)))
+    kinds = core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
+    return Layout(ordered, tuple(map(number_groups, ordered)), kinds)

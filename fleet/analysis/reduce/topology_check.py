@@ -1,7 +1,7 @@
 """Check the topology that the OS reports against the latencies.
 
-Each check yields findings: `check`, `benchmark`, `variant`, `subject` (a pair or relations), `value` (the
-factor) and `says`, in words. FINDING_MEANINGS explains the checks; docs/flags.md names their usual causes.
+A finding has `check` (FINDING_MEANINGS; docs/flags.md), `benchmark`, `variant`, `subject` (a pair or
+relations), `value` (the factor) and `says`, in words.
 """
 
 from bisect import bisect_left
@@ -35,24 +35,23 @@ FINDING_MEANINGS = {
 FINDING_COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
 _KIND = ["benchmark", "variant"]
 _RUN = ["run_id", *_KIND]
+Median = tuple[str, str, str, float]  # of a run: benchmark, variant, relation, ns
+Medians = Sequence[Median]
 
 
 def check_topology(
     pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """Find everything odd about one run. pairs: from `pair_medians`. history: from `host_history`."""
-    past = [] if history is None else chain(*group_medians_by_run(history).values())
-    findings = check_runs(pairs.assign(run_id=""), {"": [*past]}, descriptions)[""]
+    past = [] if history is None else [*chain(*group_medians_by_run(history).values())]
+    findings = check_runs(pairs.assign(run_id=""), {"": past}, descriptions)[""]
     return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
-
-
-Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
     """Group the medians by run ID; relations: from `reduce_by_relation`."""
-    medians: dict[str, list[tuple[str, str, str, float]]] = {}
-    for run_id, *row in _iter_values(relations, "run_id", *_KIND, "relation", "median_ns"):
+    medians: dict[str, list[Median]] = {}
+    for run_id, *row in _iter_values(relations, *_RUN, "relation", "median_ns"):
         medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
     return dict(medians)
 
@@ -62,24 +61,22 @@ def check_runs(
 ) -> dict[str, list[tuple[object, ...]]]:
     """Check several runs; return FINDING_COLUMNS by run ID. past: for each run, medians of earlier ones."""
     pairs = drop_points(pairs, descriptions)
-    now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
-    for run_id, *kind, ns in _iter_values(medians, *_RUN, "relation", "median_ns"):
-        now[run_id][kind[0], kind[1], kind[2]] = ns
-    comparisons: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    now = group_medians_by_run(medians)
+    findings: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     orders = ((run_id, *finding) for run_id, own in now.items() for finding in _check_order(own))
     for run_id, *finding in chain(_check_siblings(pairs), orders, _check_asymmetry(pairs)):
-        comparisons[run_id].append(tuple(finding))
+        findings[run_id].append(tuple(finding))
     for run_id, own in now.items():
-        comparisons[run_id] += _off_history(own, past.get(run_id, ()))
-    return comparisons
+        findings[run_id] += _off_history(own, past.get(run_id, ()))
+    return findings
 
 
 def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Load the relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = open_listing(root)
     pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=HISTORY_COLUMNS)
-    return reduce_by_relation(drop_points(as_float64(pairs), descriptions), ["run_id", *_KIND, "relation"])
+    return reduce_by_relation(drop_points(as_float64(pairs), descriptions), [*_RUN, "relation"])
 
 
 def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -105,32 +102,33 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield run[0], "siblings", *run[1:], f"{a}-{b}", factor, says
 
 
-def _check_order(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
-    """Yield relations slower than a wider one; medians: by benchmark, variant and relation."""
-    kinds: dict[tuple[str, str, str], dict[str, float]] = {}
-    for (benchmark, variant, relation), ns in medians.items():
-        if relation.partition(" ")[0] not in ("self", "unknown"):  # other kinds of core have other times
-            kinds.setdefault((benchmark, variant, relation.partition(" ")[2]), {})[relation] = ns
-    for (*kind, _), ns_by_relation in kinds.items():
-        ordered = sorted(ns_by_relation.items(), key=lambda item: relation_sort_key(item[0]))
+def _check_order(medians: Medians) -> Iterator[tuple[object, ...]]:
+    """Yield relations slower than a wider one."""
+    kinds: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for benchmark, variant, relation, ns in medians:
+        name, _, cores = relation.partition(" ")  # other kinds of core have other times
+        if name not in ("self", "unknown"):
+            kinds.setdefault((benchmark, variant, cores), []).append((relation, ns))
+    for (*kind, _), relations in kinds.items():
+        ordered = sorted(relations, key=lambda item: relation_sort_key(item[0]))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
                 says = f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}"
                 yield "order", *kind, f"{near}>{wide}", its_ns / other_ns, says
 
 
-def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[object, ...]]:
-    numbers: dict[tuple[str, str, str], list[float]] = {}  # a number a run
-    for *key, ns in past:
-        numbers.setdefault((key[0], key[1], key[2]), []).append(ns)
+def _off_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
+    now = {row[:3]: row[3] for row in medians}
+    numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)  # one of each run
+    for row in past:
+        numbers[row[:3]].append(row[3])
     for kind, before in numbers.items():
-        if len(before) < LEAST_HISTORY or kind not in now:
-            continue
-        usual = median(before)
-        factor = float(now[kind] / usual)
-        if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-            says = f"{kind[2]} {now[kind]:.1f} ns, in {len(before)} earlier runs {usual:.1f}"
-            yield "history", *kind[:2], kind[2], factor, says
+        if len(before) >= LEAST_HISTORY and kind in now:
+            usual = median(before)
+            factor = float(now[kind] / usual)
+            if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
+                says = f"{kind[2]} {now[kind]:.1f} ns, in {len(before)} earlier runs {usual:.1f}"
+                yield "history", *kind, factor, says
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

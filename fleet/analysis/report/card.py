@@ -25,10 +25,14 @@ from fleet.analysis.compare.accept import Outcome
 from fleet.analysis.reduce.comparison_rows import select_key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_value, is_log, map_cpus, map_nodes
-from fleet.analysis.reduce.ladders import find_plateaus, lay_out_node_matrix, select_node_cells
+from fleet.analysis.reduce.ladders import (
+    describe_memory,
+    find_plateaus,
+    lay_out_node_matrix,
+    select_node_cells,
+)
 from fleet.analysis.reduce.load import drop_points, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
-from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.findings import describe_acceptance, judge

@@ -18,9 +18,8 @@ from fleet.analysis.base.text import name_kind, to_records
 from fleet.analysis.compare.sides import Tables, read_tables
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
-from fleet.analysis.reduce.ladders import is_node_placed
+from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
-from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, select_kinds
 from fleet.analysis.reduce.topology import Layout, load_layouts
 from fleet.analysis.reduce.topology_check import (

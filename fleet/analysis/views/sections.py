@@ -12,9 +12,8 @@ from fleet.analysis.base.selection import describe_smt
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.ladders import find_plateaus, is_node_placed
+from fleet.analysis.reduce.ladders import describe_memory, find_plateaus, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, grid, relations
-from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.views.counters import count_per_unit, tabulate_events

@@ -116,7 +116,6 @@ def test_the_number_is_the_median_of_the_main_bursts_and_the_others_have_theirs(
     row = [50.0, 52.0, 51.0, 20.0, 50.5, 53.0, 50.2, 80.0]
     main = [ns for ns in row if 45 < ns < 60]
     numbers, half = describe(row), half_width(main)
-    assert half is not None
     assert numbers["median_ns"][0] == np.median(main)
     assert numbers["spread"][0] == pytest.approx(half)
     assert numbers["low_ns"][0] == pytest.approx(np.mean(main) * (1 - half))
@@ -135,15 +134,6 @@ def test_the_median_of_more_than_a_tenth_of_the_bursts_elsewhere_is_reported(oth
     numbers = describe([50.0 + x / 10 for x in range(10 - others)] + [90.0] * others)
     assert numbers["other_share"][0] == pytest.approx(others / 10)
     assert numbers["other_ns"][0] == pytest.approx(ns, nan_ok=True)
-
-
-@given(st.lists(st.floats(1, 1000), min_size=2, max_size=30))
-def test_the_interval_is_the_one_that_stops_a_run(row: list[float]) -> None:
-    expected = half_width(row)
-    assert expected is not None
-    assert estimate_halves(np.array([row, row]))[1] == pytest.approx(
-        expected * np.mean(row), rel=1e-6, abs=1e-9
-    )
 
 
 def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> None:
@@ -245,13 +235,10 @@ def test_the_slope_is_by_the_clock_and_bursts_of_one_moment_do_not_count_for_it(
     assert drift_of(row, times) == pytest.approx(slope * 100 / np.median(row))
 
 
-def test_bursts_that_all_began_at_one_moment_cannot_drift() -> None:
-    assert np.isnan(drift_of(np.linspace(50, 60, 12), np.zeros(12)))
-
-
-def test_one_or_two_bursts_cannot_drift() -> None:
+def test_one_or_two_bursts_and_those_of_one_moment_cannot_drift() -> None:
     assert np.isnan(drift_of([50.0]))
     assert np.isnan(drift_of([50.0, 90.0]))
+    assert np.isnan(drift_of(np.linspace(50, 60, 12), np.zeros(12)))
 
 
 def test_each_pair_is_judged_for_itself() -> None:

@@ -17,17 +17,8 @@ def table(ns: Ns, **columns: Any) -> pd.DataFrame:
         {"relation": relation, "ping_cpu": ping, "pong_cpu": pong, "median_ns": value}
         for (relation, ping, pong), value in ns.items()
     ]
-    usual = {
-        "run_id": "r1",
-        "benchmark": "cas",
-        "variant": "cmpxchg",
-        "flags": "",
-        "other_ns": float("nan"),
-        "drift": float("nan"),
-        "spread": 0.01,
-        "outliers": 0.0,
-        "asymmetry": float("nan"),
-    }
+    usual = {"run_id": "r1", "benchmark": "cas", "variant": "cmpxchg", "flags": ""}
+    usual |= {"spread": 0.01, "outliers": 0.0, **dict.fromkeys(("other_ns", "drift", "asymmetry"), np.nan)}
     return pd.DataFrame(rows).assign(**{**usual, **columns})
 
 
@@ -162,23 +153,12 @@ def test_a_relation_is_held_against_the_next_wider_one_by_its_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "expected"),
-    [(100.0, []), (100.5, [2.01]), (25.0, []), (24.5, [0.49]), (50.0, [])],
+    ("now", "expected"), [(100.0, []), (100.5, [2.01]), (25.0, []), (24.5, [0.49]), (50.0, [])]
 )
 def test_a_relation_off_its_history_by_more_than_twice_is_found(now: float, expected: list[float]) -> None:
-    past = pd.DataFrame(
-        [
-            {
-                "run_id": f"r{run}",
-                "benchmark": "cas",
-                "variant": "cmpxchg",
-                "relation": relation,
-                "median_ns": ns,
-            }
-            for run, ns in enumerate((49.0, 50.0, 500.0))
-            for relation in ("llc", "gone")
-        ]
-    )
+    names = ["run_id", "benchmark", "variant", "relation", "median_ns"]
+    rows = [(f"r{run}", "cas", "cmpxchg", ns) for run, ns in enumerate((49.0, 50.0, 500.0))]
+    past = pd.DataFrame([(*row[:3], name, row[3]) for row in rows for name in ("llc", "gone")], columns=names)
     found = check_topology(table({("llc", 0, 1): now}), past)
     assert found["value"].round(6).tolist() == expected
     if expected:

@@ -121,13 +121,6 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_true_topology_raises_no_smt_pair(tmp_path: Path) -> None:
-    run = builders.a_run(builders.hybrid_laptop())
-    Store(tmp_path).publish(run, builders.bursts_of(run))
-    table = add_pair_flags(pair_medians(load_samples(tmp_path)))
-    assert not table["flags"].str.contains("smt_pair").any()
-
-
 def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
     bursts = [replace(b, ticks=(*b.ticks[:-1], 10 * b.ticks[-1])) for b in taken(lambda _: 50.0)]
     row = judged(tmp_path, bursts)
@@ -195,8 +188,7 @@ def test_every_flag_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "words"),
-    [("min", "smallest sample"), ("mean", "mean sample"), ("median", "median")],
+    ("estimator", "words"), [("min", "smallest sample"), ("mean", "mean sample"), ("median", "median")]
 )
 def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator: str, words: str) -> None:
     burst = builders.a_burst(ticks=(999_999, 400_000, 500_000, 1_000_000, 2_000_000))

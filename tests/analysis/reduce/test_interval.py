@@ -11,35 +11,21 @@ from fleet.analysis.reduce import count_effective, estimate_halves, half_width_b
 from tests.intervals import half_width
 
 
-@pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042)])
-def test_students_t_is_that_of_the_tables(freedom: int, expected: float) -> None:
-    assert student_t(freedom) == pytest.approx(expected, abs=0.001)
-
-
 @given(st.lists(st.floats(1, 1000), min_size=2, max_size=40))
 def test_rows_give_the_interval_of_whole_lists(values: list[float]) -> None:
     expected = pytest.approx(half_width(values), rel=1e-5, abs=1e-7)
     assert float(estimate_halves(np.array([values]))[0]) / statistics.mean(values) == expected
 
 
-def test_neighbours_that_resemble_each_other_widen_the_interval() -> None:
-    mixed, sorted_ = [3.0, 1.0, 4.0, 2.0, 6.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    wide, narrow = estimate_halves(np.array([sorted_, mixed]))
-    assert wide > 1.5 * narrow
-
-
 @pytest.mark.parametrize("freedom", [*range(1, 40), 100, 1000])
 def test_students_t_is_right_to_three_decimals_for_any_freedom(freedom: int) -> None:
-    assert student_t(freedom) == pytest.approx(
-        stats.t.ppf(0.975, freedom), abs=5e-4 if freedom < 10 else 1.7e-4
-    )
+    limit = 5e-4 if freedom < 10 else 1.7e-4
+    assert student_t(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=limit)
 
 
-def test_no_freedom_and_no_values_have_no_interval() -> None:
+def test_no_degree_of_freedom_has_no_interval() -> None:
     assert math.isnan(student_t(0))
     assert math.isnan(student_t(-1))
-    assert math.isnan(estimate_halves(np.array([[5.0]]))[0])
-    assert estimate_halves(np.array([[5.0, 5.0]]))[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,7 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
 @pytest.mark.parametrize(
     ("burst", "words"),
     [
-        (
-            {"benchmark": "clock", "variant": "rdtscp", "pong_cpu": 1},
-            "clock on 2 CPUs",
-        ),
+        ({"benchmark": "clock", "variant": "rdtscp", "pong_cpu": 1}, "clock on 2 CPUs"),
         ({"benchmark": "fetch", "point": None}, "fetch: it has no point"),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import load_samples, matrix, pair_medians, reduce_by_relation, relations
+from fleet.analysis.reduce import load_samples, matrix, pair_medians, relations
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
@@ -37,7 +37,6 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(tmp_path: P
     assert row["p10_ns"] == pytest.approx(np.quantile(values, 0.1) * TICK)
     assert row["p99_ns"] == pytest.approx(np.quantile(values, 0.99) * TICK)
     spread, mean = half_width([27.0, 30.0, 32.0]), np.mean([27, 30, 32])
-    assert spread is not None
     half = spread * mean
     assert row["spread"] == pytest.approx(spread)
     assert (row["low_ns"], row["high_ns"]) == pytest.approx(((mean - half) * TICK, (mean + half) * TICK))
@@ -82,37 +81,3 @@ def test_a_matrix_has_a_pair_on_both_sides_and_nan_where_nothing_was_measured(tm
     assert list(table.index) == list(table.columns) == [1, 0, 2]
     assert table.loc[0, 1] == table.loc[1, 0] == pytest.approx(5 * TICK)
     assert table.isna().to_numpy().sum() == 7
-
-
-def test_groups_of_pairs_are_reduced_as_pandas_does_it() -> None:
-    random = np.random.default_rng(1)
-    rows = 400
-    pairs = pd.DataFrame(
-        {
-            "run_id": random.choice(["b", "a", "c"], rows),
-            "relation": pd.Categorical(random.choice(["smt", "llc"], rows), ["smt", "llc", "system"]),
-            "median_ns": random.random(rows).astype(np.float32),
-            "p99_ns": random.random(rows).astype(np.float32),
-            "spread": np.where(random.random(rows) < 0.5, np.nan, random.random(rows)).astype(np.float32),
-            "bursts": random.integers(1, 9, rows, dtype=np.int32),
-            "flagged_bursts": random.integers(0, 2, rows, dtype=np.int32),
-        }
-    )
-    pairs.loc[pairs["run_id"] == "c", "spread"] = np.nan
-    found = reduce_by_relation(pairs, ["run_id", "relation"])
-    groups = pairs.assign(relation=pairs["relation"].astype(str)).groupby(["run_id", "relation"], sort=False)
-    usual = groups.agg(
-        pairs=("spread", "size"),
-        median_ns=("median_ns", "median"),
-        min_ns=("median_ns", "min"),
-        max_ns=("median_ns", "max"),
-        p99_ns=("p99_ns", "median"),
-        spread=("spread", "median"),
-        widest=("spread", "max"),
-        bursts=("bursts", "sum"),
-        flagged_share=("flagged_bursts", "sum"),
-    ).reset_index()
-    usual["flagged_share"] /= usual["bursts"]
-    assert found["spread"].isna().any()
-    pd.testing.assert_frame_equal(found, usual.astype(found.dtypes.to_dict()), rtol=1e-7)
-    assert reduce_by_relation(pairs[:0], ["run_id", "relation"]).empty

@@ -39,7 +39,9 @@ def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tu
 )
 def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...]) -> None:
     assert found(measured(tmp_path, cpus, {})) == []
-    assert "each other's nearest" not in show_run(tmp_path, builders.a_run().run_id)
+    text = show_run(tmp_path, builders.a_run().run_id)
+    assert "each other's nearest" not in text
+    assert "usual for their relation" not in text
 
 
 def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
