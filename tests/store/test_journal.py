@@ -12,7 +12,7 @@ from fleet.model import RequestedOptions
 from fleet.store import Intent, Listing, Store
 from fleet.store import journal as journal_module
 from tests import builders
-from tests.hosts.odd import small_disk
+from tests.hosts.odd import mount_disk
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_closed_journal_takes_nothing(store: Store) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    with small_disk(tmp_path / "disk", "256k") as folder:
+    with mount_disk(tmp_path / "disk", "size=256k") as folder:
         yield folder
 
 
