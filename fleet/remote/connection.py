@@ -18,9 +18,8 @@ from fleet.remote.shell import assign_variables, posix_cksum, put_command
 class Connection(abc.ABC):
     """An open connection to one host. Used by one thread at a time, except `close` and `Stream.stop`.
 
-    Methods raise LinkError if the link breaks or the time is up. A command's own failure raises nothing:
-    see its exit code. notes: sentences for the user. banner: the SSH server's name for itself; "" if
-    unknown.
+    Methods raise LinkError if the link breaks or the time is up; a command's own failure is its exit code.
+    notes: sentences for the user. banner: the SSH server's name for itself; "" if unknown.
     """
 
     notes: tuple[str, ...] = ()

@@ -63,8 +63,7 @@ def posix_cksum(data: bytes) -> str:
 def put_command(path: str, mode: int, data: bytes) -> str:
     """Return sh text that writes stdin to a new file and renames it to `path` if size and `cksum` match.
 
-    It follows no link: `set -C` opens only new files, and `mv` would move the file into a link's
-    directory.
+    It follows no link: `set -C` opens only new files, and `mv` would move into the directory of a link.
     """
     sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)

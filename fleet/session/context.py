@@ -43,10 +43,9 @@ class HostAccess:
 class SessionContext(HostAccess):
     """One `fleet run`: what all its hosts share.
 
-    requested: the plan options of the command line; they override each host's own, and so do `lock`,
-    `require` and `wait_s`.
-    reconnect_s: how long to try to reconnect a link that breaks in mid-run. builder: reaches build hosts by
-    the same `connect`; a cancellation closes their connections and ends local compilers.
+    requested: the plan options of the command line; they, `lock`, `require` and `wait_s` override a host's
+    own. reconnect_s: how long to try to reconnect a link that breaks in mid-run. builder: reaches build
+    hosts by the same `connect`; a cancellation closes their connections and ends local compilers.
     """
 
     session_id: str

@@ -41,8 +41,7 @@ class Endpoint:
 
     name: as the user wrote it. inventory_files: the inventory's keys, offered first. identity_files:
     those of ssh_config. only_these: offer no other keys. use_agent: False forbids the agent even for
-    these. host_key_name: as in known_hosts. proxy_command: with its % tokens replaced. jump: the hops of
-    its own ssh_config.
+    these. host_key_name: as in known_hosts. proxy_command: tokens replaced. jump: by its own ssh_config.
     """
 
     name: str

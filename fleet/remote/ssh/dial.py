@@ -141,8 +141,7 @@ def _ordinary_keys(entries: Sequence[Entry]) -> list[Entry]:
 def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ...]]:
     """Open a session with `host`, each step within `timeout_s`; return it and notes for the user.
 
-    `gateway` of a session is the one with the jump host. Raises UnreachableError, HostKeyError or
-    AuthError.
+    Its `gateway` is the session with the jump host. Raises UnreachableError, HostKeyError or AuthError.
     """
     endpoints = route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
