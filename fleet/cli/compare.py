@@ -101,7 +101,7 @@ def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **optio
 
 
 def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
-    from fleet.analysis.views import siblings as views
+    from fleet.analysis.views import compare as views
 
     groups = compare.compare_siblings(root, sides, **options)
     text = partial(views.render_siblings, width=cli.describe_terminal()["width"])
@@ -112,7 +112,7 @@ def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **op
 
 
 def _find_changes(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
-    from fleet.analysis.views.over_time import changes_as_csv, changes_as_json, render_changes
+    from fleet.analysis.views.compare import changes_as_csv, changes_as_json, render_changes
 
     past = compare.find_changes_over_time(root, sides, **options)
     show(past, render_changes, changes_as_json, changes_as_csv)

@@ -12,19 +12,10 @@ import pandas as pd
 from fleet.analysis.base.selection import select_comparable
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_rate, to_records
-from fleet.analysis.compare.judge import (
-    ALPHA,
-    ROUNDING,
-    apply_student,
-    compute_nanmean,
-    control_false_discovery,
-    label_levels,
-    moderate_variances,
-)
+from fleet.analysis.compare import judge
 from fleet.analysis.compare.siblings import equal_facts, measure_distances
-from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import NOTHING, read_selected_runs, reduce_to_relations
-from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
@@ -71,12 +62,9 @@ class Acceptance:
     @property
     def outcome(self) -> Outcome:
         """Return below if a number is; cannot tell if disturbed or none can be judged; above if one is."""
-        outcomes = set() if self.is_disturbed else set(self.rows["outcome"])
-        if Outcome.BELOW in outcomes:
-            return Outcome.BELOW
-        if outcomes <= {Outcome.CANNOT_TELL}:
-            return Outcome.CANNOT_TELL
-        return Outcome.ABOVE if Outcome.ABOVE in outcomes else Outcome.AS_EXPECTED
+        outcomes, order = set(self.rows["outcome"]), (Outcome.BELOW, Outcome.ABOVE, Outcome.AS_EXPECTED)
+        worst = next((outcome for outcome in order if outcome in outcomes), Outcome.CANNOT_TELL)
+        return Outcome.CANNOT_TELL if self.is_disturbed else worst
 
 
 def judge_last_runs(
@@ -108,11 +96,8 @@ def judge_last_runs(
     table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     judged = to_records(runs[runs["run_id"].isin(chosen.values())])
     load = cache(load_tables) if load_tables else None
-    tables = [
-        _expect(runs, table, run, ranges, read.descriptions, load)
-        for run in judged
-        if run["run_id"] in table.columns
-    ]
+    stored = [run for run in judged if run["run_id"] in table.columns]
+    tables = [_expect(runs, table, run, ranges, read.descriptions, load) for run in stored]
     if not tables:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
@@ -123,9 +108,8 @@ def judge_last_runs(
         run = by_id.get(run_id, dict.fromkeys(("cpu_model", "bursts", "failed_bursts", "flagged_bursts")))
         bursts, failed = run["bursts"] or 1, run["failed_bursts"] or 0
         shares = failed / (bursts + failed), (run["flagged_bursts"] or 0) / bursts
-        acceptances.append(
-            Acceptance(host, run_id, run["cpu_model"], own.get(run_id, rows[:0]), read.descriptions, *shares)
-        )
+        about = (host, run_id, run["cpu_model"], own.get(run_id, rows[:0]))
+        acceptances.append(Acceptance(*about, read.descriptions, *shares))
     return acceptances
 
 
@@ -144,25 +128,21 @@ def _expect(
     earlier = runs[is_own & (runs["started_utc"] < run["started_utc"])]["run_id"]
     others = runs[~is_own & runs["is_last"] & (runs["facts"] == run["facts"])]["run_id"]
     numbers = logs.index.to_frame(index=False).assign(run_id=run["run_id"], ns=np.exp(own))
-    by_hand = [
-        next((expected for expected in ranges if expected.matches(run, *key)), None) for key in logs.index
-    ]
-    limits = [
-        (np.nan, np.nan)
-        if expected is None
-        else expected.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
-        for expected, key in zip(by_hand, logs.index, strict=True)
-    ]
-    sources = [expected.source if expected else "" for expected in by_hand]
-    rows = numbers.assign(source=sources).join(pd.DataFrame(limits, columns=["low", "high"]))
-    parts = [rows[rows["source"] != ""]]
-    is_open = np.array(rows["source"] == "")
-    is_told = ~is_open
+    by_hand = []
+    for key in logs.index:
+        expected = next((expected for expected in ranges if expected.matches(run, *key)), None)
+        low, high = (np.nan, np.nan)
+        if expected:
+            low, high = expected.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
+        by_hand.append((expected.source if expected else "", low, high))
+    rows = numbers.join(pd.DataFrame(by_hand, columns=["source", "low", "high"]))
+    is_told = np.array(rows["source"] != "")
+    parts, is_open = [rows[is_told]], ~is_told
 
     def expect(values: Floats, minimum: int, noun: str) -> None:
         """Add a row for each open number with as many values at its level. values: logarithms."""
         if run["hypervisor"] is not None:  # it may be at one of several levels
-            labels = label_levels(np.column_stack([own, values]))
+            labels = judge.label_levels(np.column_stack([own, values]))
             values = np.where(labels[:, 1:] == labels[:, :1], values, np.nan)
         if noun == MACHINE and values.shape[1]:  # as --siblings finds them
             values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)
@@ -187,16 +167,12 @@ def _expect(
 
 
 def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Predict one more value of each row: its mean, standard error and degrees of freedom.
-
-    logs: a row per number, NaN where a machine or run lacks it; at least two values a row. The error is that
-    of the mean and of the value itself; the variance is moderated over the rows.
-    """
+    """Predict one more value of each row, NaN where one is missing: its mean, standard error and freedom."""
     counts = (~np.isnan(logs)).sum(axis=1)
-    centre = compute_nanmean(logs, axis=1)
+    centre = judge.compute_nanmean(logs, axis=1)
     squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
-    variances = np.maximum(squares / (counts - 1), ROUNDING)
-    variances, freedom = moderate_variances(variances, counts - 1.0)
+    variances = np.maximum(squares / (counts - 1), judge.ROUNDING)
+    variances, freedom = judge.moderate_variances(variances, counts - 1.0)
     return centre, np.sqrt(variances * (1 + 1 / counts)), freedom
 
 
@@ -209,19 +185,17 @@ def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     names = ("mean", "error", "freedom")
     centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T
     off = np.log(rows["ns"].to_numpy()) - centre
-    _, _, p = apply_student(off, error, freedom)
-    half = apply_student(np.zeros_like(error), error, freedom)[1]
+    _, _, p = judge.apply_student(off, error, freedom)
+    half = judge.apply_student(np.zeros_like(error), error, freedom)[1]
     is_predicted = ~np.isnan(centre)
     low = np.where(is_predicted, np.exp(centre - half), rows["low"])
     high = np.where(is_predicted, np.exp(centre + half), rows["high"])
-    q = control_false_discovery(p)
-    matters = (np.abs(off) > np.log1p(threshold)) & (q < ALPHA)
+    q = judge.control_false_discovery(p)
+    matters = (np.abs(off) > np.log1p(threshold)) & (q < judge.ALPHA)
     slower = np.where(is_predicted, matters & (off > 0), rows["ns"] > high)
     faster = np.where(is_predicted, matters & (off < 0), rows["ns"] < low)
-    outcomes = np.select(
-        [np.isnan(low) & np.isnan(high), slower.astype(bool), faster.astype(bool)],
-        [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE],
-        Outcome.AS_EXPECTED,
-    )
+    cases = [np.isnan(low) & np.isnan(high), slower.astype(bool), faster.astype(bool)]
+    named = [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE]
+    outcomes = np.select(cases, named, Outcome.AS_EXPECTED)
     judged = rows.assign(low=low, high=high, p=p, q=q, outcome=outcomes)
     return judged.drop(columns=[name for name in names if name in judged])

@@ -1,16 +1,17 @@
-"""Compares sides of runs, per relation and pair; a run is the unit of replication."""
+"""Compares sides of runs, per relation and pair, with warnings; a run is the unit of replication."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.caveats import list_caveats
+from fleet.analysis.base.text import format_share, to_records
+from fleet.analysis.compare import verdicts
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
-from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.sides import (
     NOTHING,
     ComparisonSide,
@@ -20,9 +21,9 @@ from fleet.analysis.compare.sides import (
     read_tables,
     select_sides,
 )
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
+from fleet.analysis.reduce.flags import MEANINGS, count_flags
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.matrices import choose_number_column
 from fleet.analysis.reduce.topology import GROUPS
@@ -45,8 +46,7 @@ class Comparison:
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, fleet: tables
     of `judge_comparisons`; fleet: the changes over all hosts, where three or more are compared one by one.
     pairs: of it too, those with a verdict, none unless the topologies are the same. levels: of
-    `compare_burst_levels`. environment: what else differs. caveats: its warnings. unlike: of
-    `list_unlike_variants`.
+    `compare_burst_levels`. environment: what else differs. unlike: of `list_unlike_variants`.
     """
 
     a: ComparisonSide
@@ -58,9 +58,9 @@ class Comparison:
     fleet: pd.DataFrame
     levels: pd.DataFrame
     environment: pd.DataFrame
+    unlike: pd.DataFrame
     caveats: tuple[str, ...]
     descriptions: Descriptions = SHIPPED
-    unlike: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def has_verdict(self) -> bool:
@@ -75,20 +75,18 @@ class Comparison:
     @property
     def sides(self) -> tuple[str, str]:
         """Return the names of the sides, without the host of a comparison host by host."""
-        a, b = (side.name.removeprefix(f"{side.hosts[0]}@") for side in (self.a, self.b))
-        return a, b
+        return self.a.short_name, self.b.short_name
 
     @property
     def has_changed(self) -> bool:
         """Report whether a relation, of this host or of all, is known to have changed."""
-        return any(
-            len(rows) and (rows["verdict"] == Verdict.CHANGED).any() for rows in (self.relations, self.fleet)
-        )
+        columns = [rows["verdict"] for rows in (self.relations, self.fleet) if len(rows)]
+        return any(verdicts.Verdict.CHANGED in set(column) for column in columns)
 
     @property
     def is_at_another_level(self) -> bool:
         """Report whether the sides of a relation are at different levels, which may be chance."""
-        return bool(len(self.relations) and (self.relations["verdict"] == Verdict.AT_ANOTHER_LEVEL).any())
+        return verdicts.Verdict.AT_ANOTHER_LEVEL in set(self.relations["verdict"])
 
 
 def compare(
@@ -107,44 +105,42 @@ def compare(
     "time" or a label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
-    root, matters = open_listing(root), threshold or THRESHOLD
+    root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
     if tables is None:
         tables = read_tables(root, {run_id for ids in chosen.values() for run_id in ids})
     first, *others = select_sides(chosen, tables.runs)
-    runs, descriptions = pd.concat([side.runs for side in (first, *others)]), tables.descriptions
+    runs = pd.concat([side.runs for side in (first, *others)])
     cpus, rows = (table[table["run_id"].isin(runs["run_id"])] for table in (tables.cpus, tables.pairs))
-    pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, descriptions)
+    pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, tables.descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
     topologies, turns = _read_topologies(cpus), _number_turns(runs)
     laid_out, hosts = [], dict[str, None]()
     for a, b in (matched for side in others for matched in _match_hosts(first, side)):
-        if any(rows_of_runs.keys().isdisjoint(side.runs["run_id"]) for side in (a, b)):
+        sides = [[rows_of_runs[run] for run in side.runs["run_id"] if run in rows_of_runs] for side in (a, b)]
+        if not all(sides):
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
-        else:
-            own = (_select_rows(a, pairs, rows_of_runs), _select_rows(b, pairs, rows_of_runs))
-            laid_out.append(_lay_out_comparison(a, b, own, topologies, turns, matters, blocks))
+            continue
+        own = [pairs.iloc[np.sort(np.concatenate(places))] for places in sides]
+        laid_out.append(_lay_out_comparison(a, b, own, topologies, turns, matters, blocks))
     without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
     if not laid_out:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
-    questions = 1 + any(comparison.reports_pairs for comparison, *_ in laid_out)
-    relations, fleets = judge_comparisons(
-        [numbers for _, numbers, _ in laid_out], matters, questions=questions
-    )
-    pair_tables, _ = judge_comparisons(
-        [numbers for *_, numbers in laid_out], matters, questions=questions, are_pairs=True
-    )
+    unjudged, numbers, pair_numbers = zip(*laid_out, strict=True)
+    questions = 1 + any(comparison.reports_pairs for comparison in unjudged)
+    relations, fleets = verdicts.judge_comparisons(numbers, matters, questions=questions)
+    pair_tables, _ = verdicts.judge_comparisons(pair_numbers, matters, questions=questions, are_pairs=True)
     comparisons = []
-    for (comparison, numbers, _), table, of_pairs in zip(laid_out, relations, pair_tables, strict=True):
-        ladders = _list_measured_ladders(comparison, only.benchmark, descriptions)
+    for comparison, side_runs, table, of_pairs in zip(unjudged, numbers, relations, pair_tables, strict=True):
+        ladders = _list_measured_ladders(comparison, only.benchmark, tables.descriptions)
         names = " and ".join(sorted(ladders.difference(pairs["benchmark"])))
         left_out = f"{names}: not compared: no level of memory is known; --point compares one point."
         notes = [left_out] * bool(names and not only.cpus) + [without] * bool(hosts)
-        judged = replace(comparison, relations=table, pairs=of_pairs, descriptions=descriptions)
-        fleet = fleets.get(numbers.sides, comparison.fleet)
-        comparisons.append(replace(judged, fleet=fleet, caveats=(*comparison.caveats, *notes)))
+        judged = {"relations": table, "pairs": of_pairs, "descriptions": tables.descriptions}
+        fleet, caveats = fleets.get(side_runs.sides, comparison.fleet), (*comparison.caveats, *notes)
+        comparisons.append(replace(comparison, **judged, fleet=fleet, caveats=caveats))
     return comparisons
 
 
@@ -172,20 +168,15 @@ def _lay_out_comparison(
     turns: Mapping[str, tuple[str, int]],
     threshold: float,
     by: str | None,
-) -> tuple[Comparison, SideRuns, SideRuns]:
-    """Return the comparison, its rows not judged yet, and the numbers of its relations and of its pairs.
-
-    pairs: the rows of each side.
-    """
+) -> tuple[Comparison, verdicts.SideRuns, verdicts.SideRuns]:
+    """Return the comparison, not judged yet, and the numbers of its relations and of its pairs."""
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     one_host = unit == "run" and a.hosts == b.hosts
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
     same = unit == "run" and len({topologies.get(run) for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     same = same and (one_host or (len(models) == 1 and not any(map(pd.isna, models))))
     number = choose_number_column(a.runs, b.runs)
-    rows_a, rows_b = (
-        _count_by_unit(side, own, unit, number) for side, own in zip((a, b), pairs, strict=True)
-    )
+    rows_a, rows_b = (_count_by_unit(a, pairs[0], unit, number), _count_by_unit(b, pairs[1], unit, number))
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         rows_a, rows_b, less = _keep_common_pairs(rows_a, rows_b)
@@ -203,40 +194,25 @@ def _lay_out_comparison(
             warnings.append(f"{format_count(missing, 'run')} left out: no block with runs of both sides.")
     if not same or blocks is not None:
         pairs_a, pairs_b = pairs_a[:0], pairs_b[:0]
-    around, none = environment.find_differences(a.runs, b.runs), pd.DataFrame()
-    comparison = Comparison(a, b, unit, threshold, none, none, none, levels, around, tuple(warnings))
-    session, times = (comparison.sides, turns) if one_host else (None, None)
-    relations = lay_out_relations(rows_a, rows_b, number, RunOrder(session, times, blocks))
-    of_pairs = lay_out_pairs(pairs_a, pairs_b, number, RunOrder(session, times))
-    unlike = list_unlike_variants(rows_a, rows_b, number)
-    return (
-        replace(comparison, relations=relations.rows, pairs=of_pairs.rows, unlike=unlike),
-        relations,
-        of_pairs,
-    )
+    order = {"sides": (a.short_name, b.short_name), "turns": turns} if one_host else {}
+    relations = verdicts.lay_out_relations(rows_a, rows_b, number, blocks=blocks, **order)
+    pair_runs = verdicts.lay_out_pairs(pairs_a, pairs_b, number, **order)
+    tables = (relations.rows, pair_runs.rows, pd.DataFrame(), levels)
+    others = (environment.find_differences(a.runs, b.runs), list_unlike_variants(rows_a, rows_b, number))
+    comparison = Comparison(a, b, unit, threshold, *tables, *others, tuple(warnings))
+    return comparison, relations, pair_runs
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return the numbers of benchmarks that both sides measured, but with no variant in common.
-
-    a, b, number: see `lay_out_relations`. Columns: `benchmark`, `relation`, `side` (a or b), `variant` and
-    `ns`, the mean of the runs or hosts at the most common level.
-    """
+    """Return `ns` by `benchmark`, `relation`, `side` and `variant` of benchmarks without a common variant."""
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
-    unlike = [
-        name for name in kinds[0].index.intersection(kinds[1].index) if not kinds[0][name] & kinds[1][name]
-    ]
+    both = kinds[0].index.intersection(kinds[1].index)
+    unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]
     rows = pd.concat([a.assign(side="a"), b.assign(side="b")])
     rows = rows[rows["benchmark"].isin(unlike)]
-    medians = rows.groupby(["unit", "side", *CLASS], sort=False, observed=True)[number].median()
+    medians = rows.groupby(["unit", "side", *verdicts.CLASS], sort=False, observed=True)[number].median()
     means = medians.groupby(["benchmark", "relation", "side", "variant"], sort=False, observed=True)
     return means.agg(_average_usual_runs).rename("ns").reset_index()
-
-
-def _select_rows(side: ComparisonSide, pairs: pd.DataFrame, rows_of_runs: Mapping[Any, Any]) -> pd.DataFrame:
-    """Return the side's rows, in their order. rows_of_runs: the places of each run's rows in `pairs`."""
-    places = [rows_of_runs[run_id] for run_id in side.runs["run_id"] if run_id in rows_of_runs]
-    return pairs.iloc[np.sort(np.concatenate(places))]
 
 
 def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
@@ -244,7 +220,7 @@ def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: 
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
-    groups = rows.assign(unit=hosts).groupby(["unit", *CELL], sort=False)
+    groups = rows.assign(unit=hosts).groupby(["unit", *verdicts.CELL], sort=False)
     return groups.agg({number: _average_usual_runs, "spread": "median", "flags": "first"}).reset_index()
 
 
@@ -258,20 +234,18 @@ def _average_usual_runs(runs: pd.Series) -> float:
 def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, int]:
     """Keep the pairs that every run of both sides has, if there are any; count those left out."""
     both = pd.concat([a, b])
-    units = both.groupby(CELL, observed=True)["unit"].transform("nunique")
+    units = both.groupby(verdicts.CELL, observed=True)["unit"].transform("nunique")
     is_common = (units == both["unit"].nunique()).to_numpy()
     if not is_common.any():
         return a, b, 0
-    less = len(both.loc[~is_common, CELL].drop_duplicates())
+    less = len(both.loc[~is_common, verdicts.CELL].drop_duplicates())
     return a[is_common[: len(a)]], b[is_common[len(a) :]], less
 
 
-def _read_topologies(cpus: pd.DataFrame) -> dict[str, frozenset[object]]:
+def _read_topologies(cpus: pd.DataFrame) -> dict[Any, frozenset[object]]:
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
-    topologies: dict[str, set[object]] = {}
-    for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
-        topologies.setdefault(run_id, set()).add(row)
-    return {run_id: frozenset(of_run) for run_id, of_run in topologies.items()}
+    groups = rows.groupby(cpus["run_id"], sort=False, observed=True)
+    return {run_id: frozenset(part.itertuples(index=False, name=None)) for run_id, part in groups}
 
 
 def _number_turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
@@ -287,15 +261,14 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     a, b: rows of `pairs` with their `unit`, the run. Of each side: `ns` (median of its numbers), `other_ns`
     (median of the other levels, NaN where there is none) and `share` (of its bursts, mean over its runs).
     `moved`: by how much the share is larger on side b, with its 95 % interval `moved_low`, `moved_high`, NaN
-    for fewer than three runs. At most 100 pairs. Verdicts compare numbers, which are of the main level: they
-    do not see this.
+    for fewer than three runs. At most 100 pairs. Verdicts do not see this.
     """
     names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])
     rows = list[tuple[Any, ...]]()
     if len(a) and len(b) and "other_ns" in both:
-        counts = both.groupby(CELL, observed=True)["other_ns"].transform("count")
-        for key, part in both[counts >= _LEAST_SWITCHING].groupby(CELL, observed=True):
+        counts = both.groupby(verdicts.CELL, observed=True)["other_ns"].transform("count")
+        for key, part in both[counts >= _LEAST_SWITCHING].groupby(verdicts.CELL, observed=True):
             sides = [part[part["side"] == side] for side in _SIDES]
             if all(map(len, sides)):
                 numbers = [side[name].median() for name in ("median_ns", "other_ns") for side in sides]
@@ -303,7 +276,7 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
                 numbers += [share.mean() for share in shares]
                 rows.append((part["other_share"].sum(), *key, *numbers, *_estimate_difference(*shares)))
     rows.sort(key=lambda row: (-row[0], row[1:6]))
-    columns = ["total", *CELL, *names, "moved", "moved_low", "moved_high"]
+    columns = ["total", *verdicts.CELL, *names, "moved", "moved_low", "moved_high"]
     return pd.DataFrame(rows[:_MOST_PAIRS], columns=columns).drop(columns="total")
 
 
@@ -315,3 +288,119 @@ def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
     fit = fit_within_blocks(np.concatenate([a, b])[None, :], is_b, np.zeros(len(is_b), dtype=np.int64))
     low, high, _ = apply_student(fit.change, np.sqrt(fit.variance * fit.scale), fit.freedom)
     return float(fit.change[0]), float(low[0]), float(high[0])
+
+
+MANY_FLAGGED = 0.2  # of a side's pairs
+BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
+_OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` shows in the intervals
+_MEASURED = {"complete", "partial"}
+_SAMPLING = ["preset", "estimator"]
+_Pairs = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def list_caveats(
+    a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, *, unit: str, same_topology: bool
+) -> list[str]:
+    """List the warnings, the most serious first. pairs: both sides' rows per unit and pair, with `flags`."""
+    return [
+        *_warn_of_runs(a, b, pairs, unit),
+        *_warn_of_hosts(a, b, unit, same_topology=same_topology),
+        *_warn_of_sampling(a, b),
+        *_warn_of_variants(pairs),
+        *_warn_of_conditions(a, b),
+        *_warn_of_flags(pairs),
+    ]
+
+
+def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
+    """Spell the sides in order of time, as ABBA."""
+    times = ["started_utc", "run_id"]
+    starts = pd.concat([a.runs[times].assign(side="A"), b.runs[times].assign(side="B")])
+    return "".join(starts.sort_values(times, kind="stable")["side"])
+
+
+def _warn_of_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: str) -> Iterator[str]:
+    counts = zip("AB", (LEAST_RUNS - rows["unit"].nunique() for rows in pairs), strict=True)
+    missing = [f"{count} more of {letter}" for letter, count in counts if count > 0]
+    if missing:
+        yield (
+            f"No verdict: a verdict needs {LEAST_RUNS} {unit}s a side; measure {' and '.join(missing)}. "
+            f"Any two {unit}s differ, even if nothing changed."
+        )
+    order, smaller_count = spell_order(a, b), min(len(a.runs), len(b.runs))
+    count = sum(side != then for side, then in pairwise(order))
+    periods = [period for period in (2, 4) if order[period:] == order[:-period]]
+    if smaller_count >= LEAST_RUNS and periods and a.hosts == b.hosts:
+        yield (
+            f"The order of the sides repeats itself every {periods[0]} runs: what disturbs runs as regularly "
+            "looks like a difference. --alternate draws an order that does not (docs/comparing.md)."
+        )
+    if smaller_count >= 2 and count < smaller_count:
+        how = "in two separate blocks of time" if count == 1 else "hardly interleaved"
+        yield (
+            f"The sides were measured {how}: anything else that changed with time looks like a difference "
+            "between them. Alternate them (docs/comparing.md)."
+        )
+
+
+def _warn_of_hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
+    if unit == "host":
+        yield "The sides are different sets of hosts: each counts once; relations are matched by name."
+    elif a.hosts != b.hosts:
+        cells = "" if same_topology else "; relations are matched by name, pairs are not compared"
+        yield f"The sides are different hosts: a change applies to these two machines only{cells}."
+    elif not same_topology:
+        yield "The topology of the host differs between the sides: pairs are not compared."
+
+
+def _warn_of_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    runs = pd.concat([side.runs[[*_SAMPLING, "state", "clock"]] for side in (a, b)])
+    summaries = runs[~runs["state"].isin(_MEASURED)]
+    if len(summaries):
+        yield f"{format_count(len(summaries), 'run')} without samples: no evidence of a change."
+    schemes = {
+        f"{row['preset']} ({row['estimator']})" if row["preset"] else "default (median)"
+        for row in to_records(runs[_SAMPLING])
+    }
+    if len(schemes) > 1:
+        yield (
+            f"The runs used different sampling, {', '.join(sorted(schemes))}: all are compared by the "
+            "median of their bursts, which may differ by the sampling alone."
+        )
+    if runs["clock"].nunique() > 1:
+        yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
+
+
+def _warn_of_variants(pairs: _Pairs) -> Iterator[str]:
+    kinds = [rows.groupby("benchmark", sort=False)["variant"].unique().to_dict() for rows in pairs]
+    for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
+        variants = [set(kind.get(benchmark, ())) for kind in kinds]
+        if not all(variants):
+            yield f"{benchmark}: only {'A' if variants[0] else 'B'} measured it."
+        elif variants[0] != variants[1] and variants[0] & variants[1]:
+            a, b = (" and ".join(sorted(names)) for names in variants)
+            yield (f"{benchmark}: A was measured with {a}, B with {b}. Only common variants are compared.")
+
+
+def _warn_of_conditions(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
+    if abs(loads[1] - loads[0]) > BUSIER:
+        yield (
+            f"The load differs: {loads[0]:.1f} runnable threads per CPU before the runs of A, {loads[1]:.1f} "
+            "before those of B."
+        )
+    for letter, side in (("A", a), ("B", b)):
+        partial = side.runs.loc[side.runs["state"] == "partial", "failed_bursts"]
+        if len(partial):
+            failed = int(partial.sum())
+            lost = f"{format_count(failed, 'burst')} failed" if failed else "not all pairs were measured"
+            yield f"Partial: {format_count(len(partial), 'run')} of {letter}; {lost}."
+
+
+def _warn_of_flags(pairs: _Pairs) -> Iterator[str]:
+    counts = [(name, count_flags(rows["flags"]), len(rows)) for name, rows in zip("AB", pairs, strict=True)]
+    for flag in _OF_LEVELS:
+        shares = [(letter, flags.get(flag, 0) / max(total, 1)) for letter, flags, total in counts]
+        many = [f"{format_share(share)} of {letter}" for letter, share in shares if share > MANY_FLAGGED]
+        if many:
+            yield f"{flag}: {MEANINGS[flag]} ({', '.join(many)})."

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.text import to_records
+from fleet.analysis.compare import verdicts
 from fleet.analysis.compare.judge import ALPHA
-from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.sides import read_tables
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import drop_points, load_runs
 from fleet.analysis.reduce.matrices import estimator_column
@@ -30,9 +30,8 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
     `interval_share`: of the relations compared, those whose interval excludes no change (5 % expected);
-    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05.
-
-    Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
+    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05. Runs of one host,
+    plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """
     runs = every = load_runs(root)
     if host is not None:
@@ -41,9 +40,8 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
             raise UsageError(f"{root}: no run of a host {host!r} is stored{suggest_similar(host, names)}")
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
     chance = np.random.default_rng(seed)
-    rows = [
-        row for _, group in _group_unchanged_runs(runs) for row in _count_group_alarms(root, group, chance)
-    ]
+    groups = _group_unchanged_runs(runs)
+    rows = [row for _, group in groups for row in _tally_splits(root, group, chance)]
     if not rows:
         others = sorted({group["host_name"].iloc[0] for _, group in _group_unchanged_runs(every)})
         raise UsageError(
@@ -81,9 +79,7 @@ def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataF
             yield key, group.reset_index(drop=True)
 
 
-def _count_group_alarms(
-    root: Root, runs: pd.DataFrame, chance: np.random.Generator
-) -> Iterator[dict[str, Any]]:
+def _tally_splits(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = estimator_column(to_records(runs)[0])
@@ -101,14 +97,15 @@ def _count_group_alarms(
 
 def _count_alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Return the shares SHARES of each benchmark in one split, as `compare` finds them."""
-    relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
+    relations, pairs = verdicts.lay_out_relations(a, b, number), verdicts.lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
-    (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
-    (tested,), _ = judge_comparisons([pairs], THRESHOLD, questions=questions, are_pairs=True)
-    table = judged[_KIND].assign(
-        interval_share=(judged["low"] > 1) | (judged["high"] < 1),
-        verdict_share=judged["verdict"] == Verdict.CHANGED,
+    (judged,), _ = verdicts.judge_comparisons([relations], THRESHOLD, questions=questions)
+    (tested,), _ = verdicts.judge_comparisons([pairs], THRESHOLD, questions=questions, are_pairs=True)
+    is_beside, is_changed = (
+        (judged["low"] > 1) | (judged["high"] < 1),
+        judged["verdict"] == Verdict.CHANGED,
     )
+    table = judged[_KIND].assign(interval_share=is_beside, verdict_share=is_changed)
     called = tested[_KIND].assign(pair_share=tested["p"] < ALPHA)
     shares = table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean())
     return shares.fillna(0.0).reset_index()

@@ -5,11 +5,12 @@ run lacks it. `verdicts` builds tables from it; nights and siblings use its leve
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.late import special
 
 ALPHA = 0.05  # the share of errors
@@ -22,6 +23,8 @@ LEAST_HOSTS = 3  # that show what all hosts have in common
 SESSION_SHARE = 0.1  # of the variance of a row, from which on what all rows have in common is taken out
 ROUNDING = 0.001**2 / 12  # the least variance: a sample is at least 1,000 steps of the clock
 _QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
+_LEAST_PAIRS = 8  # of a relation, to estimate how its pairs scatter
+_TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
 
 
 class LeastSquares(NamedTuple):
@@ -37,18 +40,6 @@ class LeastSquares(NamedTuple):
     freedom: Floats
 
 
-class SideLevels(NamedTuple):
-    """The level that most runs of each side are at; columns are A and B.
-
-    number: of the level, from 0. runs: at it. total: runs of the side. mean: of the runs at it, a logarithm.
-    """
-
-    number: Floats
-    runs: Floats
-    total: Floats
-    mean: Floats
-
-
 def assign_passes(is_b: Bools) -> Ints:
     """Return the pass of each run: it ends as soon as it has runs of both sides; the rest joins the last."""
     passes, sides, ended = [], set[bool](), 0
@@ -62,11 +53,7 @@ def assign_passes(is_b: Bools) -> Ints:
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Return the standard deviation of runs of a side, of the median row; 0 where no side has two runs.
-
-    tables: rows x runs, and which runs are of B. By the nearest quarter of the runs of a row, so that runs at
-    other levels do not count.
-    """
+    """Return the usual standard deviation of runs of a side, by a row's nearest quarter, or 0."""
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
@@ -108,9 +95,8 @@ def estimate_session(rows: Floats, labels: Ints, is_b: Bools, scatter: float) ->
         off = np.where(at_level, rows - (sums / np.maximum(at_level.sum(axis=1), 1))[:, None], off)
     session = np.nan_to_num(compute_nanmedian(off, axis=0))
     variance = np.mean([session[side].var(ddof=1) for side in (is_b, ~is_b) if side.sum() > 1] or [0.0])
-    return (
-        session if variance >= max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2 > 0 else 0 * session
-    )
+    least = max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2
+    return session if variance >= least > 0 else 0 * session
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:
@@ -130,10 +116,7 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Shrink variances towards a common one; return them and the degrees of freedom that they have then.
-
-    Empirical Bayes in closed form (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)); not of fewer than 3.
-    """
+    """Shrink variances towards a common one (Smyth, SAGMB 3, 2004); return them and their freedom then."""
     if len(variances) < 3:
         return variances, freedom
     logs = np.log(variances) - special.digamma(freedom / 2) + np.log(freedom / 2)
@@ -172,45 +155,42 @@ def detectable_change(error: Floats, freedom: Floats, alpha: float, matters: flo
 
 def judge_rows(
     rows: Floats, is_b: Bools, labels: Ints, blocks: Ints | None = None, session: Floats | float = 0.0
-) -> tuple[LeastSquares, Bools, SideLevels]:
+) -> dict[str, Any]:
     """Fit the change of each row at levels that both sides have twice, else from what most runs are at.
 
-    blocks: of the runs; None: passes, if there are four or more. session: by how much each run is off. Also
-    returned: whether the sides of a row were compared at different levels, and the level of most runs.
+    blocks: of the runs; None: passes, if there are four or more. session: by how much each run is off. Return
+    columns: those of `LeastSquares`; `are_apart`, whether sides were compared at different levels; and of the
+    level that most runs of A and of B are at: `a_level`, `a_runs` of `a_total`, `a_ns`, their mean.
     """
     passes = assign_passes(is_b)
     usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
-    fit, majority = np.full((4, len(rows)), np.nan), np.full((4, len(rows), 2), np.nan)
+    fit, majority = np.full((4, len(rows)), np.nan), np.full((4, 2, len(rows)), np.nan)
     are_apart = np.zeros(len(rows), dtype=bool)
     patterns, numbers = np.unique(labels, axis=0, return_inverse=True)
     for number, levels in enumerate(patterns):  # rows whose runs are at the same levels are fitted at once
-        has_pattern = numbers == number
+        places = np.flatnonzero(numbers == number)
         is_measured = levels >= 0
         counts = np.zeros((2, levels.max(initial=0) + 1), dtype=np.int64)
         np.add.at(counts, (is_b[is_measured].astype(int), levels[is_measured]), 1)
         main = counts.argmax(axis=1)
-        majority[:3, has_pattern] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[:, None]
+        majority[:3, :, places] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[..., None]
         for side in np.flatnonzero(counts.any(axis=1)):
-            majority[3, has_pattern, side] = rows[has_pattern][
-                :, (is_b == side) & (levels == main[side])
-            ].mean(axis=1)
-        groups, are_apart[has_pattern] = _choose_blocks(
-            levels, counts, is_b, usual, are_asked=blocks is not None
-        )
+            at_main = (is_b == side) & (levels == main[side])
+            majority[3, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
+        groups, are_apart[places] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
         keep = groups >= 0
         if min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
-            values = (rows[has_pattern] - session)[:, keep]
-            fit[:, has_pattern] = fit_within_blocks(values, is_b[keep], groups[keep])
-    return LeastSquares(*fit), are_apart, SideLevels(*majority)
+            values = (rows[places] - session)[:, keep]
+            fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
+    names = [f"{side}_{name}" for name in ("level", "runs", "total", "ns") for side in "ab"]
+    sides = dict(zip(names, majority.reshape(8, -1), strict=True))
+    return {**LeastSquares(*fit)._asdict(), "are_apart": are_apart, **sides}
 
 
 def _choose_blocks(
     levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
 ) -> tuple[Ints, bool]:
-    """Return the block of each run, -1 for those left out, and whether the sides are at different levels.
-
-    counts: runs of A and B at each level. are_asked: keep to these blocks at several levels too.
-    """
+    """Return each run's block, -1 for none, and whether sides differ in level. counts: at each level."""
     shared, main = np.flatnonzero((counts >= LEAST_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
     keep, are_apart = levels >= 0, False
     if counts.shape[1] > 1 and len(shared):
@@ -226,10 +206,31 @@ def _choose_blocks(
 
 def chance_of_levels(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
     """Return how likely so many runs of a side are at another level by chance: the binomial tail."""
-    tails: Floats = (
-        special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate).sum(axis=-1).clip(max=1)
-    )
-    return tails
+    tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
+    return np.asarray(tails.sum(axis=-1).clip(max=1))
+
+
+def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
+    """Return the change of each pair beside its relation that is no evidence: beyond it, one map in twenty.
+
+    a, b: logarithms, a row per pair, a column per run. With three runs a side the scatter between runs
+    counts, moderated over the relation; with fewer that of the changes of its pairs, inf for less than eight.
+    """
+    names, largest = np.array(list(relations), dtype=object), np.full(len(a), np.inf)
+    alpha = ALPHA / max(len(a), 1)  # every pair is looked at
+    is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
+    for relation in dict.fromkeys(names):
+        rows = names == relation
+        values = np.hstack([side[rows] - np.median(side[rows], axis=0) for side in (a, b)])
+        if min(a.shape[1], b.shape[1]) >= LEAST_RUNS:
+            fit = fit_within_blocks(values, is_b, np.zeros(len(is_b), dtype=np.int64))
+            variance, freedom = moderate_variances(fit.variance, fit.freedom)
+            largest[rows] = -special.stdtrit(freedom, alpha / 2) * np.sqrt(variance * fit.scale)
+        elif rows.sum() >= _LEAST_PAIRS:
+            changes = values[:, is_b].mean(axis=1) - values[:, ~is_b].mean(axis=1)
+            middle = np.median(np.abs(changes - np.median(changes)))
+            largest[rows] = special.stdtrit(_TAILS, alpha / 2) / special.stdtrit(_TAILS, 0.25) * middle
+    return largest
 
 
 def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floats:

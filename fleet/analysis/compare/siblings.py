@@ -4,7 +4,7 @@ From `Distances` on pure: a row per number (a relation, a CPU), a column per mac
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,20 +12,9 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.compare.judge import (
-    ALPHA,
-    ROUNDING,
-    apply_student,
-    compute_nanmean,
-    compute_nanmedian,
-    control_false_discovery,
-    detectable_change,
-    label_levels,
-    moderate_variances,
-)
-from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
-from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
 from fleet.analysis.reduce.interval import LEAST_RUNS
@@ -37,6 +26,7 @@ from fleet.model import Descriptions, View
 from fleet.store.runs import Root
 from fleet.text import format_count
 
+Name = tuple[str, str, str]  # a benchmark, its variant, and a relation, CPU or node
 _EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
 _GIB = 1 << 30
 MEAN = "all"  # the row of a machine's mean over relations
@@ -58,9 +48,8 @@ class Siblings:
     `host`, `benchmark`, `variant`, `relation` (or "CPU 3", "node 1", or MEAN), `ns` and `others_ns` (the mean
     of `others` machines), `ratio` with its 95 % interval `low`, `high`, `scatter` (standard deviation between
     machines, relative), `p`, `q`, `odd`; NaN where there is no verdict. smallest: how far apart one relation
-    must be, relative, for 8 of 10 such comparisons to find it; NaN without verdicts. environment: of odd
-    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others. descriptions: of the
-    benchmarks.
+    must be, relative, for 8 of 10 such comparisons to find it; None without verdicts. environment: of odd
+    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others.
     """
 
     hosts: tuple[str, ...]
@@ -68,7 +57,7 @@ class Siblings:
     runs: int
     threshold: float
     rows: pd.DataFrame
-    smallest: float
+    smallest: float | None
     environment: pd.DataFrame
     caveats: tuple[str, ...]
     descriptions: Descriptions
@@ -105,7 +94,7 @@ class Distances(NamedTuple):
         """Return the standard error of each distance."""
         return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
 
-    def are_odd(self, threshold: float, level: float = ALPHA) -> Bools:
+    def are_odd(self, threshold: float, level: float = judge.ALPHA) -> Bools:
         """Report which are odd: q below the level, and beyond the threshold, a share."""
         return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
@@ -146,13 +135,12 @@ def _compare_group(
     table = table.loc[:, table.columns.isin(runs["run_id"])].dropna(how="all")
     machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
     switches = bool(runs["hypervisor"].notna().any())
-    logs, elsewhere, noise = reduce_runs(
-        np.log(table.to_numpy()), machine_of_run[table.columns].to_numpy(), switches=switches
-    )
+    machines = machine_of_run[table.columns].to_numpy()
+    logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines, switches=switches)
     ns = np.exp(logs)
     ns[len(table) :] = np.nan  # that of the mean
     few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < LEAST_RUNS
-    names, numbers = list[tuple[str, str, str]](), list[Floats]()
+    names, numbers = list[Name](), list[Floats]()
     if len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
         names, numbers = _compare_all_cpus(tables, machine_of_run, number, len(hosts))
     share = 0.5 if names else 1.0
@@ -162,14 +150,16 @@ def _compare_group(
     if names:
         of_cpus = measure_distances(np.concatenate(numbers), threshold, share)
         rows = pd.concat([rows, _tabulate_numbers(hosts, names, of_cpus, threshold)], ignore_index=True)
-    is_judged, smallest = ~np.isnan(distances.p), np.nan
+    is_judged = ~np.isnan(distances.p)
+    smallest: float | None = None
     if is_judged.any():
-        error, freedom = (
-            np.array([np.median(values[is_judged])]) for values in (distances.error, distances.freedom)
+        pair = (distances.error, distances.freedom)
+        error, freedom = (np.array([np.median(values[is_judged])]) for values in pair)
+        alpha = judge.ALPHA * share / is_judged.sum()
+        smallest = float(
+            np.expm1(judge.detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0])
         )
-        alpha = ALPHA * share / is_judged.sum()
-        smallest = float(np.expm1(detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0]))
-    caveats = *_name_small_groups(hosts, distances.p, few), *_describe_elsewhere(hosts, table, elsewhere)
+    caveats = tuple(_list_caveats(hosts, distances.p, few, dict(zip(table.index, elsewhere, strict=True))))
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
     model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
@@ -180,14 +170,14 @@ def _compare_group(
 
 def _compare_all_cpus(
     tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
-) -> tuple[list[tuple[str, str, str]], list[Floats]]:
+) -> tuple[list[Name], list[Floats]]:
     """Return names and numbers of CPUs and nodes, as `compare_cpus` has them, if all are laid out alike."""
     cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
     if len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()) > cpus["cpu"].nunique():
         return [], []
     order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
     nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
-    names, numbers = list[tuple[str, str, str]](), list[Floats]()
+    names, numbers = list[Name](), list[Floats]()
     pairs = drop_points(tables.pairs[tables.pairs["run_id"].isin(machine_of_run.index)], tables.descriptions)
     for kind, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, kind)
@@ -205,14 +195,14 @@ def _compare_all_cpus(
 
 def _tabulate_numbers(
     hosts: Sequence[str],
-    names: Sequence[tuple[str, str, str]],
+    names: Sequence[Name],
     distances: Distances,
     threshold: float,
     ns: Floats | None = None,
 ) -> pd.DataFrame:
     """Return a row per host and number that it has. ns: in the rows of the names; None: not in ns."""
     own_ns = np.full(distances.moved.shape, np.nan) if ns is None else ns
-    low, high = np.exp(apply_student(distances.moved, distances.error, distances.freedom)[:2])
+    low, high = np.exp(judge.apply_student(distances.moved, distances.error, distances.freedom)[:2])
     columns = {
         "ns": own_ns,
         "others_ns": np.where(np.isnan(own_ns), np.nan, np.exp(distances.mean)),
@@ -232,21 +222,18 @@ def _tabulate_numbers(
     return rows[rows["ratio"].notna()]
 
 
-def _name_small_groups(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
+def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
+    """Name hosts without a verdict, and those with runs at another level. away: by relation and host."""
+    none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
     if 1 < len(hosts) < LEAST_MACHINES:
         names = join_names(hosts)
         yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
-    elif len(hosts) > 1 and (
-        none := [host for index, host in enumerate(hosts) if few[index] and np.isnan(p[:, index]).all()]
-    ):
+    elif len(hosts) > 1 and none:
         yield (
             f"{join_names(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch "
             "levels, or may under their hypervisor."
         )
-
-
-def _describe_elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> Iterator[str]:
-    for name, row in zip(table.index, elsewhere, strict=True):
+    for name, row in away.items():
         if row.any():
             names = join_names(host for host, has in zip(hosts, row, strict=True) if has)
             yield f"{names}: runs at another level are left out of {name[0]}/{name[1]} {name[2]}."
@@ -257,12 +244,12 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
     hosts, differences, around = list(last["host_id"]), [], describe_rows_environments(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
-        index = hosts.index(host)
         for fact, values in around.items():
-            others = Counter(values[:index] + values[index + 1 :])
+            own, others = values[hosts.index(host)], Counter(values)
+            others[own] -= 1
             usual, count = others.most_common(1)[0]
-            if values[index] != usual and count * 2 > len(hosts) - 1:
-                differences.append((host, fact, values[index], f"{usual} ({count} of {len(hosts) - 1})"))
+            if own != usual and count * 2 > others.total():
+                differences.append((host, fact, own, f"{usual} ({count} of {others.total()})"))
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
 
 
@@ -278,15 +265,14 @@ def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tupl
     is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
     left_out = ~np.isnan(runs) & ~is_usual
     enough = LEAST_RUNS if switches or left_out.any() else 1
-    counts, elsewhere = (
-        _group_by_machine(values, machines).sum().T.to_numpy() for values in (~np.isnan(runs), left_out)
-    )
+    parts = (~np.isnan(runs), left_out)
+    counts, elsewhere = (_group_by_machine(part, machines).sum().T.to_numpy() for part in parts)
     usual = np.where(is_usual, runs, np.nan)
     medians = _group_by_machine(usual, machines).median().T.to_numpy()
     numbers = np.where(counts >= enough, medians, np.nan)
     if len(runs) > 1:
-        off = numbers - compute_nanmedian(numbers, axis=1)[:, None]
-        numbers = np.vstack([numbers, compute_nanmean(off, axis=0)])
+        off = numbers - judge.compute_nanmedian(numbers, axis=1)[:, None]
+        numbers = np.vstack([numbers, judge.compute_nanmean(off, axis=0)])
     return numbers, elsewhere > 0, _estimate_noise(usual, machines)
 
 
@@ -296,10 +282,10 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     counts = groups.count()
     freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
     squares = (groups.var(ddof=0) * counts).sum(axis=1).to_numpy()
-    variances = np.maximum(squares / np.maximum(freedom, 1), ROUNDING)
+    variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
     times = np.pi / (2 * counts.mean(axis=1).clip(lower=1).to_numpy() + np.pi - 2)  # of the variance of a run
     noise, has_freedom = np.full(len(freedom), np.nan), freedom > 0
-    noise[has_freedom] = moderate_variances(variances[has_freedom], freedom[has_freedom])[0]
+    noise[has_freedom] = judge.moderate_variances(variances[has_freedom], freedom[has_freedom])[0]
     return np.asarray(noise * times)
 
 
@@ -309,14 +295,10 @@ def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
 
 
 def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
-    """Report which runs of one number are compared.
-
-    A level other than the commonest is left out if a machine is at it in only some of its runs, or if several
-    machines are at it. One that all runs of a single machine are at, and no others, makes it odd, and stays.
-    """
+    """Report which runs of a number are at the usual level, or at one that all of a single machine are at."""
     is_compared = ~np.isnan(logs)
     values, of = logs[is_compared], machines[is_compared]
-    labels = label_levels(values[None, :])[0]
+    labels = judge.label_levels(values[None, :])[0]
     if labels.any():
         usual = labels == np.bincount(labels).argmax()
         for level in np.unique(labels[~usual]):
@@ -333,15 +315,13 @@ def measure_distances(
 
     logs: NaN where a machine has no number. share: of the error rate. noise: as `reduce_runs` returns it; the
     variance of a machine is larger by as much as its runs vary more than those of most. Externally
-    studentised: the machine itself is no part of what it is held against; the variance between machines is
-    shrunk over rows. What may be odd, then what is, is left out, and all are tested again. Of a mean the
-    tails are lighter than of machines, so the degrees of freedom are at most those of Student's distribution
-    that all distances fit.
+    studentised, by a variance shrunk over rows. What may be odd, then what is, is left out, and all are
+    tested again. The degrees of freedom are at most those of Student's distribution that all distances fit.
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
-        more = np.nan_to_num(np.maximum(noise - compute_nanmean(noise, axis=0), 0.0))
-    for level in [_MAYBE] + [ALPHA] * _ROUNDS:
+        more = np.nan_to_num(np.maximum(noise - judge.compute_nanmean(noise, axis=0), 0.0))
+    for level in [_MAYBE] + [judge.ALPHA] * _ROUNDS:
         tested = _test_machines(logs, out, share, more)
         strange = np.where(tested.are_odd(threshold, level), np.abs(tested.moved / tested.error), 0.0)
         rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
@@ -355,7 +335,7 @@ def measure_distances(
 def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     has_number = ~np.isnan(logs)
     used = has_number & ~out
-    usual = np.nan_to_num(compute_nanmedian(logs, axis=1))[:, None]
+    usual = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
     is_tested = has_number & (others >= LEAST_MACHINES - 1)
@@ -363,27 +343,25 @@ def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Dist
     middle = (values.sum(axis=1, keepdims=True) - values) / count
     squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
     variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
-    raw_variance = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[is_tested]
-    variance[is_tested], freedom[is_tested] = moderate_variances(raw_variance, (others - 1.0)[is_tested])
+    raw_variance = np.maximum(squares / np.maximum(count - 1, 1), judge.ROUNDING)[is_tested]
+    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
+        raw_variance, (others - 1.0)[is_tested]
+    )
     variance += more
     moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
     sizes = np.where(is_tested & used, size, np.nan)
-    freedom = np.minimum(
-        freedom, [_estimate_freedom(np.delete(sizes, machine, axis=1)) for machine in range(logs.shape[1])]
-    )
+    others_sizes = (np.delete(sizes, machine, axis=1) for machine in range(logs.shape[1]))
+    freedom = np.minimum(freedom, [*map(_estimate_freedom, others_sizes)])
     p, q = np.full((2, *logs.shape), np.nan)
     p[is_tested] = 2 * special.stdtr(freedom[is_tested], -size[is_tested])
     if is_tested.any():
-        q[is_tested] = np.minimum(control_false_discovery(p[is_tested]) / share, 1.0)
+        q[is_tested] = np.minimum(judge.control_false_discovery(p[is_tested]) / share, 1.0)
     return Distances(moved, middle + usual, others, np.sqrt(variance), freedom, p, q)
 
 
 def _estimate_freedom(sizes: Floats) -> float:
-    """Return the degrees of freedom of Student's distribution whose bulk and tail are as far apart as these.
-
-    About two standard errors are taken off that distance, which few sizes estimate badly.
-    """
+    """Return the freedom of Student's t with the ratio of tail to bulk of these, less two standard errors."""
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
         return _MOST_FREEDOM
@@ -400,7 +378,7 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     A row per CPU, or node; a column per machine. CPU: the median over its partners of the pair less the
     median of the same pair over machines; node: the mean of the middle half of its CPUs.
     """
-    own = compute_nanmedian(pairs - compute_nanmedian(pairs, axis=0), axis=2).T
+    own = judge.compute_nanmedian(pairs - judge.compute_nanmedian(pairs, axis=0), axis=2).T
     of_nodes = []
     for node in range(int(nodes.max()) + 1):
         members = np.sort(own[nodes == node], axis=0)

@@ -1,7 +1,7 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -9,15 +9,9 @@ import pandas as pd
 
 from fleet.analysis.base.selection import match_runs, select_comparable
 from fleet.analysis.compare.judge import assign_passes
-from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_numbers
-from fleet.analysis.reduce.load import (
-    drop_contradicting,
-    list_published,
-    load_runs,
-    load_runs_and_cpus,
-    merge_descriptions,
-)
 from fleet.analysis.reduce.matrices import choose_number_column, reduce_by_relation
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import StoreError, UsageError
@@ -41,6 +35,11 @@ class ComparisonSide:
         """Return the hosts of its runs."""
         return sorted(self.runs["host_id"].unique())
 
+    @property
+    def short_name(self) -> str:
+        """Return the name without the host of a comparison host by host."""
+        return self.name.removeprefix(f"{self.hosts[0]}@")
+
     def select_host(self, host_id: str) -> "ComparisonSide":
         """Return the side of the runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
@@ -60,19 +59,17 @@ class Tables:
 def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
     """Read the tables of these runs."""
     listing = open_listing(root)
-    summaries = list_published(listing, run_id=run_ids)
-    descriptions = merge_descriptions(summaries)
-    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
-    return Tables(*load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
+    summaries = load.list_published(listing, run_id=run_ids)
+    descriptions = load.merge_descriptions(summaries)
+    pairs = load.drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
+    return Tables(*load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
 
 
 def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
     """Return the sides that `texts` name. Raises UsageError if a side has no run, or two share one."""
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
-    return select_sides(
-        chosen, load_runs(listing, run_id={run_id for ids in chosen.values() for run_id in ids})
-    )
+    return select_sides(chosen, load.load_runs(listing, run_id=set().union(*chosen.values())))
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
@@ -95,10 +92,8 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
     """Return the sides of these runs, given by `match_sides`. runs: rows of `runs` that have them all."""
-    sides = [
-        ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
-        for text, ids in chosen.items()
-    ]
+    own = {text: runs[runs["run_id"].isin(ids)] for text, ids in chosen.items()}
+    sides = [ComparisonSide(text, rows.reset_index(drop=True)) for text, rows in own.items()]
     for side in sides:
         if side.runs.empty:
             raise StoreError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
@@ -108,25 +103,19 @@ def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> l
 def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """Return the listing, and rows of `runs` and `cpus`; of each host only runs like its last one.
-
-    Raises UsageError.
-    """
+    """Return the listing, and `runs` and `cpus` of each host's runs like its last one. Raises UsageError."""
     listing = open_listing(root)
     ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
-    return listing, *load_runs_and_cpus(listing, run_id=ids)
+    return listing, *load.load_runs_and_cpus(listing, run_id=ids)
 
 
 def reduce_to_relations(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, only: Only
 ) -> tuple[Tables, str, pd.DataFrame]:
-    """Return these runs' tables, the column that is their number, and its medians by run and relation.
-
-    Raises UsageError if there are none.
-    """
+    """Return the tables of runs, their number's column, its medians by relation. Raises UsageError."""
     number = choose_number_column(runs)
-    summaries = list_published(root, run_id=runs["run_id"])
-    descriptions = merge_descriptions(summaries)
+    summaries = load.list_published(root, run_id=runs["run_id"])
+    descriptions = load.merge_descriptions(summaries)
     pairs = only.of(load_numbers(root, summaries, descriptions, number), cpus)
     rows = build_comparison_rows(pairs, cpus, descriptions=descriptions)
     if rows.empty:
@@ -135,16 +124,13 @@ def reduce_to_relations(
     return Tables(runs, cpus, pairs, descriptions), number, medians
 
 
-def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
-    """Return the block of each run whose block has runs of both sides; changes between blocks are left out.
-
-    by: "time", passes, or the name of a label. Raises UsageError for a run without the label, or no block.
-    """
+def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
+    """Return the block (by: "time", or a label) of the runs in blocks with both sides. Raises UsageError."""
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    placed = (
-        map(str, assign_passes(runs["is_b"].to_numpy())) if by == BY_TIME else _read_label_values(runs, by)
-    )
+    placed: Iterable[object] = _read_label_values(runs, by)
+    if by == BY_TIME:
+        placed = assign_passes(runs["is_b"].to_numpy())
     named = dict(zip(runs["run_id"], placed, strict=True))
     sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["is_b"].nunique()
     blocks = {run: block for run, block in named.items() if sides[block] == 2}

@@ -1,21 +1,28 @@
-"""The verdicts of a command: the rules of `judge`, over all of its comparisons (docs/comparing.md)."""
+"""Lays out the numbers of comparisons and judges them by the rules of `judge` (docs/comparing.md)."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS, LeastSquares, SideLevels
-from fleet.analysis.compare.side_runs import CLASS, SideRuns, lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS, LeastSquares
+from fleet.analysis.reduce.interval import LEAST_RUNS
 
+CLASS = ["benchmark", "variant", "relation"]
+CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 ALL = "all"  # the relation of what all rows of a session have in common
 THRESHOLD = 0.03
 _MOST_RUNS = 200  # a side, that a person may be told to measure
 _TOLD = 0.9  # of the sessions of so many runs, that have two runs of each side at a common level
+_COLUMNS = (
+    *("a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance", "more", "ratio"),
+    *("low", "high", "p", "q", "smallest", "verdict", "why"),
+)
 
 
 class Verdict(StrEnum):
@@ -28,19 +35,94 @@ class Verdict(StrEnum):
     NONE = "no verdict"
 
 
-class _Session(NamedTuple):
-    """Changes that all rows of some comparisons have in common.
+@dataclass(frozen=True, slots=True)
+class SideRuns:
+    """The numbers of one comparison, its runs in order of time.
 
-    off: by how much the rows are off, by the keys of `SideRuns`. fit: of that; None: it is not taken out.
+    rows: what each row of `logs` is of, with the keys CLASS, and `a_units`, `b_units`, how many runs of each
+    side have it. logs: of ns, a row per number, a column per run, NaN where a run lacks it. is_b: the side of
+    each run. turns: of each run; hosts that share one were measured at the same time. sides: comparisons of
+    other hosts with the same are judged as one session; None: judged alone. blocks: of each run, if the
+    change is that within blocks.
     """
 
+    rows: pd.DataFrame
+    logs: Floats
+    is_b: Bools
+    turns: tuple[Hashable, ...]
+    sides: Hashable = None
+    blocks: Ints | None = None
+
+    @property
+    def keys(self) -> list[tuple[Any, bool]]:
+        """Return each run's turn and whether it is of B: the same in comparisons measured together."""
+        return list(zip(self.turns, self.is_b.tolist(), strict=True))
+
+
+class _Session(NamedTuple):
+    """By how much all rows are off, by the keys of their runs, where it is taken out, and the fit of that."""
+
     off: Mapping[tuple[Any, bool], float]
-    fit: LeastSquares | None
+    fit: LeastSquares
 
     @property
     def ratio(self) -> float:
         """Return the change that is taken out of every row; 1 if none is."""
-        return 1.0 if self.fit is None else float(np.exp(self.fit.change[0]))
+        return float(np.exp(self.fit.change[0]))
+
+
+_NO_SESSION = _Session({}, LeastSquares(*np.zeros((4, 1))))
+
+
+def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
+    """Return a row per benchmark, variant and relation that both sides have, the nearest relation first.
+
+    a, b: rows per pair and `unit`, a run's id or a host's name, with latencies in ns in the column `number`.
+    A unit's number of a relation is the median of its pairs. `a_within`, `b_within`: the typical half
+    interval inside a single run, which is no error of the change. order: as of `_order_runs`.
+    """
+    kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
+    ns = _pivot_medians(a, b, number, CLASS)
+    within = [side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy() for side in (a, b)]
+    pairs = a.drop_duplicates(CELL).groupby(CLASS).size().reindex(ns.index).to_numpy()
+    rows = ns.index.to_frame(index=False).assign(pairs=pairs, a_within=within[0], b_within=within[1])
+    place = [kinds.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
+    near = np.log(ns["a"].to_numpy()).mean(axis=1) if len(ns) else []
+    ranks = rows.assign(place=place, near=near).sort_values(["place", "near"], kind="stable").index.to_numpy()
+    return _order_runs(rows.iloc[ranks], ns.iloc[ranks], **order)
+
+
+def lay_out_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
+    """Return a row per pair that every unit has, for sides of the same topology. a, b: as for relations."""
+    ns = _pivot_medians(a, b, number, CELL).dropna()
+    return _order_runs(ns.index.to_frame(index=False), ns, **order)
+
+
+def _pivot_medians(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
+    """Return medians of the keys that both sides have, a column per side and unit; NaN where one lacks it."""
+    tables = []
+    for side in (a, b):
+        medians = side.groupby([*keys, "unit"], sort=False, observed=True)[number].median()
+        tables.append(medians.dropna().unstack("unit").add_prefix(""))  # three times as fast as a pivot table
+    return pd.concat(tables, axis=1, keys=["a", "b"], join="inner").astype(float)
+
+
+def _order_runs(
+    rows: pd.DataFrame,
+    ns: pd.DataFrame,
+    sides: Hashable = None,
+    turns: Mapping[str, tuple[str, int]] | None = None,
+    blocks: Mapping[str, object] | None = None,
+) -> SideRuns:
+    """Put the columns of `ns` in order of time. By unit, turns: session and place, else as listed; blocks."""
+    runs: list[Any] = list(ns.columns)
+    turn = {run: run if turns is None else turns[run[1]] for run in runs}
+    runs.sort(key=turn.__getitem__)
+    is_b, logs = np.array([side == "b" for side, _ in runs], dtype=np.bool_), np.log(ns[runs].to_numpy())
+    a_units, b_units = ((~np.isnan(logs[:, side])).sum(axis=1) for side in (~is_b, is_b))
+    rows = rows.reset_index(drop=True).assign(a_units=a_units, b_units=b_units)
+    numbers = None if blocks is None else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
+    return SideRuns(rows, logs, is_b, tuple(turn[run] for run in runs), sides, numbers)
 
 
 def judge_comparisons(
@@ -60,18 +142,15 @@ def judge_comparisons(
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     sessions = _estimate_sessions(comparisons, scatter)
-    none = _Session({}, None)
-    parts = [
-        _fit_comparison(comparison, scatter, sessions.get(comparison.sides, none))
-        for comparison in comparisons
-    ]
-    table, fleets = _test_rows(parts), []
-    owner = np.repeat(np.arange(len(parts)), [len(rows) for rows, *_ in parts])
+    parts = [_fit_rows(comparison, scatter, sessions) for comparison in comparisons]
+    table, fleets = _test_rows(pd.concat(parts, ignore_index=True)), []
+    owner = np.repeat(np.arange(len(parts)), [*map(len, parts)])
     for sides, session in {} if are_pairs else sessions.items():
         hosts = [number for number, comparison in enumerate(comparisons) if comparison.sides == sides]
         fleets.append(_test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session))
-    questions += any(session.fit is not None for session in sessions.values())
+    questions += any(session.off for session in sessions.values())
     table, *fleets = [conclude(part, threshold) for part in _add_q([table, *fleets], questions)]
+    table = table[[*comparisons[0].rows, *_COLUMNS]]
     owner = np.where(are_pairs & table["p"].isna(), -1, owner)
     tables = [table[owner == number].reset_index(drop=True) for number in range(len(parts))]
     return tables, dict(zip(sessions, fleets, strict=False))
@@ -105,40 +184,39 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
             parts[-1][:, [places[key] for key in host.keys]] = host.logs
         rows, is_b = np.concatenate(parts), np.array([side for _, side in keys], dtype=bool)
         off = judge.estimate_session(rows, judge.label_levels(rows, scatter), is_b, scatter)
-        fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b)) if off.any() else None
-        sessions[sides] = _Session(dict(zip(keys, off.tolist(), strict=True)), fit)
+        sessions[sides] = _NO_SESSION
+        if off.any():
+            fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b))
+            sessions[sides] = _Session(dict(zip(keys, off.tolist(), strict=True)), fit)
     return sessions
 
 
-def _fit_comparison(
-    comparison: SideRuns, scatter: float, session: _Session
-) -> tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]:
-    """Return the rows with their levels, and the result of `judge_rows` for them."""
-    labels = judge.label_levels(comparison.logs, scatter)
+def _fit_rows(comparison: SideRuns, scatter: float, sessions: Mapping[Hashable, _Session]) -> pd.DataFrame:
+    """Return the rows with their levels and the columns of `judge_rows`."""
+    labels, is_b = judge.label_levels(comparison.logs, scatter), comparison.is_b
+    session = sessions.get(comparison.sides, _NO_SESSION)
     off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-    fit, are_apart, majority = judge.judge_rows(
-        comparison.logs, comparison.is_b, labels, comparison.blocks, off
-    )
-    if not comparison.enough:
-        fit = LeastSquares(*np.full((4, len(labels)), np.nan))
-    (a_ns, b_ns), levels = np.exp(majority.mean).T, labels.max(axis=1, initial=0) + 1
-    rows = comparison.rows.assign(a_ns=a_ns, b_ns=b_ns, levels=levels, shared=session.ratio)
-    return rows, fit, are_apart, majority
+    fits = judge.judge_rows(comparison.logs, is_b, labels, comparison.blocks, off)
+    if comparison.blocks is None and min(is_b.sum(), (~is_b).sum()) < LEAST_RUNS:
+        fits["change"][:] = np.nan
+    levels = labels.max(axis=1, initial=0) + 1
+    return comparison.rows.assign(**fits, levels=levels, shared=session.ratio)
 
 
-def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]]) -> pd.DataFrame:
+def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Test each change by the variance over all rows, and levels by how often all runs change theirs."""
-    tables, fits, apart, levels = zip(*parts, strict=True)
-    rows, are_apart = pd.concat(tables, ignore_index=True), np.concatenate(apart)
-    fit, majority = LeastSquares(*np.concatenate(fits, axis=1)), SideLevels(*np.concatenate(levels, axis=1))
-    tested, several = ~np.isnan(fit.change), rows["levels"].to_numpy() > 1
+    tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
-    variance[tested], freedom[tested] = judge.moderate_variances(fit.variance[tested], fit.freedom[tested])
-    rate = float(((majority.total - majority.runs).sum() + 0.5) / (majority.total.sum() + 1))
-    chance = judge.chance_of_levels(majority.runs, majority.total, rate) * (are_apart & tested)
-    more[several] = _count_runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate, tested.sum())
-    rows = rows.assign(change=fit.change, error=np.sqrt(variance * fit.scale), freedom=freedom)
-    table = _apply_student(rows.assign(borrowed=freedom - fit.freedom, chance=chance, more=more))
+    raw = rows[tested]
+    moderated = judge.moderate_variances(raw["variance"].to_numpy(), raw["freedom"].to_numpy())
+    variance[tested], freedom[tested] = moderated
+    runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_total", "b_total"]].to_numpy()
+    rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
+    chance = judge.chance_of_levels(runs, total, rate) * (rows["are_apart"] & tested)
+    more[several] = _count_runs_to_tell(rows[several], rate, tested.sum())
+    error, borrowed = np.sqrt(variance * rows["scale"]), freedom - rows["freedom"]
+    rows = rows.assign(error=error, freedom=freedom, borrowed=borrowed, chance=chance, more=more)
+    table = _apply_student(rows)
     return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 
@@ -151,22 +229,21 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
         for key, count, mean, variance in changes.agg(["count", "mean", "var"]).itertuples(name=None)
         if count >= LEAST_HOSTS
     ]
-    if session.fit is not None:
+    if session.off:
         change, scale, variance, freedom = (float(column[0]) for column in session.fit)
         numbers.append(("", "", ALL, hosts, change, (variance * scale) ** 0.5, freedom, 1.0))
     table = pd.DataFrame(numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"])
-    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan))
+    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan)).drop(columns="change")
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace `change` by the ratio, its interval and p, which allow no change where levels may be chance."""
-    change, error, freedom, chance = (
-        rows[name].to_numpy(dtype=float) for name in ("change", "error", "freedom", "chance")
-    )
+    """Add the ratio, its interval and p, which allow no change where levels may be chance."""
+    names = ["change", "error", "freedom", "chance"]
+    change, error, freedom, chance = rows[names].to_numpy(dtype=float).T
     low, high, p = judge.apply_student(change, error, freedom)
     low, high = np.where(chance >= ALPHA, (np.fmin(low, 0), np.fmax(high, 0)), (low, high))
     numbers = {"ratio": np.exp(change), "low": np.exp(low), "high": np.exp(high)}
-    return rows.drop(columns="change").assign(**numbers, p=np.maximum(p, chance))
+    return rows.assign(**numbers, p=np.maximum(p, chance))
 
 
 def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
@@ -180,18 +257,19 @@ def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
-def _count_runs_to_tell(majority: SideLevels, rate: float, tests: int) -> Floats:
+def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """Return how many runs a side would separate rows at several levels; NaN for more than 200.
 
     Where most runs of the sides are at different levels: as many as make that unlikely by chance in one of
     `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
-    share = (majority.runs / np.maximum(majority.total, 1)).min(axis=1)[:, None]
-    are_apart, runs = majority.number[:, :1] != majority.number[:, 1:], np.arange(2, _MOST_RUNS + 1)
+    at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_total", "b_total"]].to_numpy()
+    share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
+    are_apart, runs = (rows["a_level"] != rows["b_level"]).to_numpy()[:, None], np.arange(2, _MOST_RUNS + 1)
     needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.chance_of_levels(needed[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
-    tells &= runs > majority.total.max(axis=1, keepdims=True)
+    tells &= runs > total.max(axis=1, keepdims=True)
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 
@@ -199,7 +277,7 @@ def conclude(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Return the rows with `smallest`, `verdict` and `why`; threshold: the change that matters, a share."""
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
-    error, freedom = (rows[name].to_numpy(dtype=float) for name in ("error", "freedom"))
+    error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
     smallest = judge.detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
     rows = rows.assign(smallest=np.expm1(smallest))
     verdicts = [_conclude_row(row, threshold, tests) for row in rows.to_dict("records")]
@@ -207,37 +285,35 @@ def conclude(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
 
 def _conclude_row(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdict, str]:
-    matters, share = float(np.log1p(threshold)), f"{threshold * 100:g}%"
-    if np.isnan(row["p"]):
-        return Verdict.NONE, _explain_levels(row) if row["levels"] > 1 else "too few runs"
+    """Return the first outcome that applies, and why."""
+    matters, share, is_tested = float(np.log1p(threshold)), f"{threshold * 100:g}%", not np.isnan(row["p"])
     change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))
-    if row["q"] < ALPHA and abs(change) > matters:
-        size = "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
-        beside = " than all hosts" if row["shared"] != 1 else ""
-        return Verdict.CHANGED, f"{'slower' if change > 0 else 'faster'}{beside}, {size} {share}"
-    if max(-low, high) < matters:
-        return Verdict.EQUIVALENT, f"within ±{share}{' of all hosts' if row['shared'] != 1 else ''}"
-    if row["chance"] > 0:
-        return Verdict.AT_ANOTHER_LEVEL, _explain_levels(row)
-    return Verdict.CANNOT_TELL, _explain_doubt(row, matters, tests)
+    is_significant, is_split = row["q"] < ALPHA, row["levels"] > 1
+    levels = f"{row['levels']:.0f} levels"
+    levels += "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
+    size = "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
+    beside = row["shared"] != 1
+    direction = ("slower" if change > 0 else "faster") + " than all hosts" * beside
+    outcomes = (
+        (not is_tested and is_split, Verdict.NONE, levels),
+        (not is_tested, Verdict.NONE, "too few runs"),
+        (is_significant and abs(change) > matters, Verdict.CHANGED, f"{direction}, {size} {share}"),
+        (max(-low, high) < matters, Verdict.EQUIVALENT, f"within ±{share}{' of all hosts' * beside}"),
+        (row["chance"] > 0, Verdict.AT_ANOTHER_LEVEL, levels),
+        (is_significant, Verdict.CANNOT_TELL, f"a change, but perhaps below {share}"),
+        (is_split, Verdict.CANNOT_TELL, levels),
+        (row["p"] < ALPHA and tests > 1, Verdict.CANNOT_TELL, f"may be chance: 1 of {tests} relations"),
+        (True, Verdict.CANNOT_TELL, _describe_power(row, 2 * matters)),
+    )
+    return next((verdict, why) for applies, verdict, why in outcomes if applies)
 
 
-def _explain_doubt(row: Mapping[Any, Any], matters: float, tests: int) -> str:
-    if row["q"] < ALPHA:
-        return f"a change, but perhaps below {np.expm1(matters) * 100:g}%"
-    if row["levels"] > 1:
-        return _explain_levels(row)
-    if row["p"] < ALPHA and tests > 1:
-        return f"may be chance: 1 of {tests} relations"
+def _describe_power(row: Mapping[Any, Any], target: float) -> str:
+    """Say which change would be found, and how many runs would show the target, a logarithm."""
     if not row["smallest"] <= 1:
         return "would show no change below a factor of two"
-    target, seen, more = 2 * matters, float(np.log1p(row["smallest"])), ""
-    if seen > target and "a_units" in row:
-        runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * (seen / target) ** 2
+    ratio, more = float(np.log1p(row["smallest"])) / target, ""
+    if ratio > 1 and "a_units" in row:
+        runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * ratio**2
         more = f"; for {np.expm1(target):.0%}, about {np.ceil(runs):.0f} runs a side"
     return f"would show a change of {row['smallest']:.1%} or more{more}"
-
-
-def _explain_levels(row: Mapping[Any, Any]) -> str:
-    advice = "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
-    return f"{row['levels']:.0f} levels{advice}"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, compare
-from fleet.analysis.compare.side_runs import find_chance_limits
+from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce.heatmap import Heatmap, map_changes
 from fleet.analysis.reduce.matrices import grids, matrix

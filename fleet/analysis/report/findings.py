@@ -17,11 +17,10 @@ from fleet.analysis.base.text import convert_change, format_change, format_value
 from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
-from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.exchange.imports import load_model
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.views import over_time
-from fleet.analysis.views import siblings as siblings_view
+from fleet.analysis.views import compare as view
 from fleet.analysis.views.accept import acceptance_line
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
@@ -53,7 +52,7 @@ class Answer(NamedTuple):
 class Course(NamedTuple):
     """A host's nights around a change, in pixels of COURSE_SIZE.
 
-    words: the change, under over_time.TITLES. nights: x and y; odd: those far from the nights around them.
+    words: the change, under `CHANGE_TITLES`. nights: x and y; odd: those far from the nights around them.
     levels: (from x, to x, y) before and after the change. band: from y to y, the 95 % interval of the second
     level. ticks: x and words of the nights in which facts changed. scale: y and number of both ends. first,
     last: nights.
@@ -88,7 +87,7 @@ class HostFindings:
 class Findings:
     """The findings about the runs of some hosts.
 
-    changes: the day and the cells of each change, under over_time.TITLES. hosts: the findings by host.
+    changes: the day and the cells of each change, under `CHANGE_TITLES`. hosts: the findings by host.
     acceptances: whether the last run of each is as expected.
     """
 
@@ -133,7 +132,7 @@ def find(
     except UsageError:  # they have no numbers that are compared
         return Findings()
     findings, changes = [], []
-    for row, words in zip(to_records(past.changes), over_time.format_changes(past), strict=True):
+    for row, words in zip(to_records(past.changes), view.format_changes(past), strict=True):
         when, where, change, interval, beside = words
         findings.append(Finding(f"{where}: {change}", f"{interval}; {when}" + f"; {beside}" * bool(beside)))
         changes.append((f"{row['after'] if row['dated'] else row['end']}", words))
@@ -143,7 +142,7 @@ def find(
             if row["changed"]:
                 day = f"since {row['after']}" if row["dated"] else when
                 hosts[host].marks.append(one_line(f"{where.rpartition(', ')[2]} {change} {day}"))
-    headline = over_time.render_changes_headline(past)
+    headline = view.render_changes_headline(past)
     answers = [Answer("What changed when", headline, findings, " ".join(past.caveats))]
     answers += [_answer_odd(group, hosts) for group in groups if len(group.hosts) > 1]
     acceptances = judge(root, selection, ranges, only)
@@ -154,7 +153,7 @@ def find(
 
 def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answer:
     """Answer which machines of a group are odd; add the findings to `hosts`, the least likely as a mark."""
-    numbers = siblings_view.format_odd_numbers(group) if group.odd_hosts else []
+    numbers = view.format_odd_numbers(group) if group.odd_hosts else []
     findings = list[tuple[str, Finding]]()
     for host, kind, relation, this, others, change, interval, _ in numbers:
         if all(host != other for other, _ in findings):
@@ -162,10 +161,10 @@ def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answe
         where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
         beside = f"; {this} against {others}" if this != "-" else ""
         findings.append((host, Finding(f"{host}, {where}: {change}", f"{interval}{beside}")))
-    findings += [(host, Finding(host, text)) for host, text in siblings_view.odd_environments(group)]
+    findings += [(host, Finding(host, text)) for host, text in view.odd_environments(group)]
     for host, finding in findings:
         hosts[host].findings.append(finding)
-    headline = siblings_view.render_siblings_headline(group)
+    headline = view.render_siblings_headline(group)
     listed = [finding for _, finding in findings]
     return Answer("Which of equal machines is odd", headline, listed, " ".join(group.caveats))
 

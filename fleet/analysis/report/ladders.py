@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fleet.analysis.base.text import is_rate
 from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, sort_settings
 from fleet.analysis.report import figures, plots
-from fleet.analysis.views.ladders import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
+from fleet.analysis.views.point_tables import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
 from fleet.model import SHIPPED, Descriptions, View
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling

@@ -38,7 +38,7 @@ from fleet.analysis.views.overview import (
     render_heading,
     since_text,
 )
-from fleet.analysis.views.sections import describe_burst_levels
+from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.warnings import DEEDS, ORDER
 from fleet.errors import UsageError

@@ -16,8 +16,7 @@ from matplotlib.lines import Line2D
 from fleet.analysis.reduce.ladders import find_plateaus
 from fleet.analysis.report import figures
 from fleet.analysis.report.plots import name_steps
-from fleet.analysis.views.ladders import describe_cpus
-from fleet.analysis.views.point_tables import add_peak_shares
+from fleet.analysis.views.point_tables import add_peak_shares, describe_cpus
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import format_count
 

@@ -31,9 +31,10 @@ from fleet.analysis.reduce.topology_check import (
 )
 from fleet.analysis.report.ladders import Ladder, build_ladders
 from fleet.analysis.report.products import Products, build_products
-from fleet.analysis.views.counters import count_per_unit, tabulate_events
 from fleet.analysis.views.point_tables import (
     PointTables,
+    count_per_unit,
+    tabulate_events,
     tabulate_homes,
     tabulate_nodes,
     tabulate_points,

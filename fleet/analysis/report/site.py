@@ -42,9 +42,8 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import COURSE_SIZE, Answer, Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.output import GENERATOR
-from fleet.analysis.views import over_time
-from fleet.analysis.views.history import draw_sparkline
-from fleet.analysis.views.overview import compute_host_medians, since_text
+from fleet.analysis.views.compare import CHANGE_TITLES
+from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, since_text
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
@@ -87,7 +86,7 @@ class Section(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of machines of a CPU model, on a day; cells: under over_time.TITLES."""
+    """A change of machines of a CPU model, on a day; cells: under `CHANGE_TITLES`."""
 
     day: str
     slug: str
@@ -214,7 +213,7 @@ def _render_index_files(
         about = {"id": uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, "on": day, "link": page}
         text = f"{model}: {when}, {change} ({interval}). {beside}"
         entries.append(about | {"title": f"{where}: {change}", "text": text})
-    section = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
+    section = Section("", "Of each CPU model at one error rate.", ("CPU model", *CHANGE_TITLES), lines)
     groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
     until = max((row.date for row in rows), default="")
     numbers = {"groups": groups, "until": until, "changes": len(changes)}

@@ -13,24 +13,28 @@ if TYPE_CHECKING:
         render_false_alarms,
         render_headline,
     )
-    from fleet.analysis.views.counters import count_per_unit, tabulate_events
     from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
-    from fleet.analysis.views.history import draw_sparkline, render_relation_history
-    from fleet.analysis.views.ladders import render_ladder
-    from fleet.analysis.views.over_time import render_changes_headline
     from fleet.analysis.views.overview import (
         compute_host_medians,
         describe_interval,
+        draw_sparkline,
         group_columns,
         render_extremes,
         render_heading,
         render_host_table,
+        render_relation_history,
     )
-    from fleet.analysis.views.point_tables import add_peak_shares, render_tables, tabulate_points
+    from fleet.analysis.views.point_tables import (
+        add_peak_shares,
+        count_per_unit,
+        render_ladder,
+        render_tables,
+        tabulate_events,
+        tabulate_points,
+    )
     from fleet.analysis.views.runs import render_runs, runs_as_json
     from fleet.analysis.views.samples import find_main_level, load_pair_bursts, make_bins, render_pair
     from fleet.analysis.views.show import select_runs_to_show, show_as_csv, show_as_json, show_run, show_runs
-    from fleet.analysis.views.siblings import render_siblings_headline
     from fleet.analysis.views.topology import describe_topology, list_cpus
     from fleet.analysis.views.warnings import DEEDS, load_marked_bursts, verify_marked_bursts
 

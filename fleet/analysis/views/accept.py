@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
-from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.compare.verdicts import CLASS
 from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.text import format_count, one_line
@@ -41,7 +41,10 @@ def acceptance_line(acceptance: Acceptance) -> str:
         words = ["other work disturbed the run, measure again when the host is quiet"]
     elif outcome is Outcome.AS_EXPECTED:
         count = format_count(len(own.drop_duplicates(CLASS)), "number")
-        words = [f"{count} held against {' and '.join(_name_sources(own))}"]
+        kinds = own["source"].str.partition(":")[0]
+        largest = own["count"].groupby(kinds, sort=False).max()  # number of runs or machines
+        sources = [_name_source(str(kind), number) for kind, number in largest.items()]
+        words = [f"{count} held against {' and '.join(sources)}"]
         words += _describe_rows(own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions)
     elif outcome is not Outcome.CANNOT_TELL:
         words = [*_describe_rows(own.sort_values("q", na_position="first"), descriptions)]
@@ -62,13 +65,6 @@ def acceptance_line(acceptance: Acceptance) -> str:
         if len(line) <= _LONGEST:
             break
     return line
-
-
-def _name_sources(rows: pd.DataFrame) -> list[str]:
-    """Return each kind of expectation once, with its largest number of runs or machines."""
-    kinds = rows["source"].str.partition(":")[0]
-    largest = rows["count"].groupby(kinds, sort=False).max()
-    return [_name_source(str(kind), count) for kind, count in largest.items()]
 
 
 def _name_source(source: str, count: float | None) -> str:
@@ -106,10 +102,7 @@ def acceptances_csv(acceptances: Sequence[Acceptance]) -> str:
 
 
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
-    """Render expected.yaml: by CPU model, the ranges that these machines were held against.
-
-    Machines below them are left out. Raises UsageError without ranges.
-    """
+    """Render expected.yaml: by CPU model, the ranges of machines not below them. Raises UsageError."""
     lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
     by_model: dict[str, list[Acceptance]] = {}
     for acceptance in acceptances:

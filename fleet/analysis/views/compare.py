@@ -1,7 +1,8 @@
-"""The text, JSON and CSV of `fleet compare`; the report shows the headlines and relations too."""
+"""The text, JSON and CSV of `fleet compare`; the report shows headlines and rows of it too."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.false_alarms import SHARES
+from fleet.analysis.compare.history import History
+from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
@@ -18,8 +21,14 @@ from fleet.model import Descriptions, View
 from fleet.text import format_count, one_line, table
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
+CHANGE_TITLES = ("when", "where", "change", "95 % interval", "what else changed in that run")
+SIBLING_TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
+# What programs get of each result.
+_FIELDS = "a b unit threshold relations pairs levels unlike environment caveats fleet"
+_CHANGE_FIELDS = "hosts relations runs has_verdict threshold caveats nights changes odd elsewhere"
+_SIBLING_FIELDS = "hosts about runs threshold has_verdict odd_hosts smallest rows environment caveats"
 _NAMES_LENGTH = 60  # characters of host names in a sentence
-_RELATIONS_LISTED, _PAIRS_LISTED, _LEVELS_LISTED = 20, 10, 3
+_RELATIONS_LISTED, _NUMBERS_LISTED, _PAIRS_LISTED, _NIGHTS_LISTED, _LEVELS_LISTED = 20, 20, 10, 10, 3
 _Difference = tuple[bool, str, str, str]  # whether it is between the sides, its name, the values in A and B
 _OPEN = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)  # a change may hide between several levels
 
@@ -28,7 +37,8 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
     """Render for people: the answer, the comparisons (most findings first), the legend and the warnings."""
     ordered = sorted(comparisons, key=lambda comparison: -int(is_finding(comparison.relations).sum()))
     several = len(ordered) > 1
-    differences = [_list_differences(comparison) for comparison in ordered]
+    tables = [comparison.environment[["between", "what", "a", "b"]] for comparison in ordered]
+    differences = [[*rows.itertuples(index=False, name=None)] for rows in tables]
     common = set.intersection(*map(set, differences)) if several else set()
     parts = [
         "\n\n".join(_render_comparison(comparison, [item for item in own if item not in common], width))
@@ -38,38 +48,42 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
         shared = [item for item in differences[0] if item in common]
         environment = _render_environment(shared, width, title_end=", on each host alike")
         parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
-    legend = [
-        _render_legend([comparison for comparison in ordered if comparison.has_verdict is judged])
-        for judged in (True, False)
-    ]
+    judged = [comparison for comparison in ordered if comparison.has_verdict]
+    others = [comparison for comparison in ordered if not comparison.has_verdict]
+    legend = [_render_legend(judged), _render_legend(others)]
     if several and any(len(comparison.fleet) for comparison in ordered):
         legend.append(
             "All hosts: the mean of the hosts' changes, by Student's t; all: what all hosts and relations "
             "have in common in a run, taken out of each change."
         )
-    ends = ["\n".join(filter(None, legend)), render_warnings([*_merge_caveats(ordered)])]
+    names_by_caveat: dict[str, list[str]] = {}
+    for comparison in ordered:
+        for caveat in comparison.caveats:
+            names_by_caveat.setdefault(caveat, []).append(comparison.b.name)
+    caveats = [  # one about all comparisons needs no names
+        caveat if len(names) == len(ordered) else f"{join_names(names, _NAMES_LENGTH)}: {caveat}"
+        for caveat, names in names_by_caveat.items()
+    ]
+    ends = ["\n".join(filter(None, legend)), render_warnings(caveats)]
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
-    names = ("unit", "threshold", "relations", "pairs", "levels", "unlike", "environment", "caveats", "fleet")
-    rows = []
-    for comparison in comparisons:
-        sides = {
-            letter: {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
-            for letter, side in (("a", comparison.a), ("b", comparison.b))
-        }
-        rows.append(sides | {name: getattr(comparison, name) for name in names})
+    rows = _select_fields(comparisons, _FIELDS)
+    for row in rows:
+        for letter, side in (("a", row["a"]), ("b", row["b"])):
+            row[letter] = {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
     return text.format_document("compare", rows)
+
+
+def _select_fields(results: Sequence[Any], names: str) -> list[dict[str, Any]]:
+    return [{name: getattr(result, name) for name in names.split()} for result in results]
 
 
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
     """Render one row per comparison and relation, with the names of both sides."""
-    rows = [
-        comparison.relations.assign(a=comparison.a.name, b=comparison.b.name, unit=comparison.unit)
-        for comparison in comparisons
-    ]
+    rows = [item.relations.assign(a=item.a.name, b=item.b.name, unit=item.unit) for item in comparisons]
     return text.format_csv(pd.concat(rows)).rstrip("\n")
 
 
@@ -105,24 +119,42 @@ def is_finding(rows: pd.DataFrame) -> pd.Series:
 
 def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a sentence for each two sides: how many relations changed, on which hosts."""
-    return [
-        render_headline(group[0]) if len(group) == 1 else _summarize_hosts(sides, group)
-        for sides, group in _group_by_sides(comparisons).items()
-    ]
+    headlines = []
+    for (a, b), group in _group_by_sides(comparisons).items():
+        if len(group) == 1:
+            headlines.append(render_headline(group[0]))
+            continue
+        relations = pd.concat([item.relations.assign(host=item.b.hosts[0]) for item in group])
+        hosts = relations.groupby("verdict", sort=False)["host"].unique()
+        notes = {str(verdict): join_names(names, _NAMES_LENGTH) for verdict, names in hosts.items()}
+        parts = _count_verdicts(text.to_records(relations), group[0], notes)
+        headlines.append(one_line(f"{b} against {a}, {len(group)} hosts: {', '.join(parts)}"))
+    return headlines
 
 
 def render_headline(comparison: Comparison) -> str:
     """Say how many relations of a comparison changed, and by how much at most."""
     a, b = comparison.a.name, comparison.b.name
     names = f"{b} against {a}" if len(a + b) <= _NAMES_LENGTH else "B against A"
-    return one_line(f"{names}: {_summarize_relations(comparison)}")
+    rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
+    changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
+    changes = [(text.convert_change(row, descriptions)[0], row["relation"]) for row in changed]
+    change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
+    notes = {str(Verdict.CHANGED): f"at most {text.format_change(change)}, {relation}"}
+    if comparison.has_verdict:
+        parts = _count_verdicts(rows, comparison, notes)
+    elif rows:
+        parts = ["no verdict, too few runs", *_describe_split_relations(rows, descriptions)]
+    else:
+        unlike = ", ".join(comparison.unlike["benchmark"].unique())
+        parts = [
+            f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
+        ]
+    return one_line(f"{names}: {', '.join(parts)}")
 
 
 def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return host or side and COLUMNS of each relation that is not equivalent.
-
-    Findings come first; within a verdict, changes over all hosts.
-    """
+    """Return host or side and COLUMNS of each relation that is not equivalent, findings first."""
     groups = _group_by_sides(comparisons)
     tables = [(f"all {len(group)}", sides[1], group[0].fleet) for sides, group in groups.items()]
     tables += [
@@ -151,67 +183,31 @@ def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], 
 def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[str, ...]:
     """Return the cells of COLUMNS; in a row of all hosts their number as pairs, and no A and B."""
     change, low, high = text.convert_change(row, descriptions)
-    numbers = (
-        [row["pairs"], *text.format_columns(row, ("a_ns", "b_ns"), descriptions)]
-        if "pairs" in row
-        else [row["hosts"], "-", "-"]
-    )
+    numbers = [row.get("hosts"), "-", "-"]
+    if "pairs" in row:
+        numbers = [row["pairs"], *text.format_columns(row, ("a_ns", "b_ns"), descriptions)]
     unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
     why = "" if row["verdict"] in unexplained else f": {row['why']}"
     names = (text.name_kind(row), row["relation"], *map(str, numbers))
     return (*names, text.format_change(change), text.format_interval(low, high), f"{row['verdict']}{why}")
 
 
-def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    relations = pd.concat([item.relations.assign(host=item.b.hosts[0]) for item in group])
-    hosts = relations.groupby("verdict", sort=False)["host"].unique()
-    notes = {str(verdict): join_names(names, _NAMES_LENGTH) for verdict, names in hosts.items()}
-    parts = _count_verdicts(text.to_records(relations), group[0], notes)
-    return one_line(f"{sides[1]} against {sides[0]}, {len(group)} hosts: {', '.join(parts)}")
-
-
-def _summarize_relations(comparison: Comparison) -> str:
-    if comparison.relations.empty:
-        unlike = ", ".join(comparison.unlike["benchmark"].unique())
-        return (
-            f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
-        )
-    rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
-    if not comparison.has_verdict:
-        return ", ".join(("no verdict, too few runs", *_describe_split_relations(rows, descriptions)))
-    changes = [
-        (text.convert_change(row, descriptions)[0], row["relation"])
-        for row in rows
-        if row["verdict"] == Verdict.CHANGED
-    ]
-    change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
-    notes = {str(Verdict.CHANGED): f"at most {text.format_change(change)}, {relation}"}
-    return ", ".join(_count_verdicts(rows, comparison, notes))
-
-
-def _count_verdicts(
-    rows: Sequence[dict[str, Any]], comparison: Comparison, notes: Mapping[str, str]
-) -> list[str]:
+def _count_verdicts(rows: list[dict[str, Any]], comparison: Comparison, notes: dict[str, str]) -> list[str]:
     """Count the rows, those of each verdict with its note, and those whose runs are at several levels."""
     descriptions = comparison.descriptions
     notes = {
         **notes,
         Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
-        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
+        Verdict.AT_ANOTHER_LEVEL: _describe_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
     }
     counts = Counter(row["verdict"] for row in rows)
-    verdicts = [
-        f"{counts[verdict]} {verdict}" + (f" ({notes[verdict]})" if verdict in notes else "")
-        for verdict in Verdict
-        if verdict in counts
-    ]
+    words = {verdict: f" ({note})" for verdict, note in notes.items()}
+    verdicts = [f"{counts[name]} {name}{words.get(name, '')}" for name in Verdict if name in counts]
     split = _describe_split_relations(rows, descriptions)
     return [format_count(len(rows), "relation"), *verdicts, *split]
 
 
-def _describe_widest_levels(
-    rows: Sequence[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict
-) -> str:
+def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
     """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
@@ -224,10 +220,10 @@ def _describe_widest_levels(
     return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed} a side would tell"
 
 
-def _describe_split_relations(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
+def _describe_split_relations(rows: list[dict[str, Any]], descriptions: Descriptions) -> list[str]:
     """Say how many rows without a finding have runs at several levels."""
     count = sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows)
-    widest = _describe_widest_levels(rows, descriptions, *_OPEN)
+    widest = _describe_levels(rows, descriptions, *_OPEN)
     return [f"{count} of them at several levels ({widest})"] if count else []
 
 
@@ -246,23 +242,6 @@ def _render_answer(ordered: Sequence[Comparison], width: int | None) -> Iterator
             yield f"{one_line(f'All hosts, {b} against {a}')}\n{laid_out}"
 
 
-def _merge_caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
-    """Yield each caveat once, after the names of its comparisons unless it is about all."""
-    names_by_caveat: dict[str, list[str]] = {}
-    for comparison in ordered:
-        for caveat in comparison.caveats:
-            names_by_caveat.setdefault(caveat, []).append(comparison.b.name)
-    for caveat, names in names_by_caveat.items():
-        yield caveat if len(names) == len(ordered) else f"{join_names(names, _NAMES_LENGTH)}: {caveat}"
-
-
-def _list_differences(comparison: Comparison) -> list[_Difference]:
-    return [
-        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"]))
-        for row in text.to_records(comparison.environment)
-    ]
-
-
 def _render_comparison(
     comparison: Comparison, differences: Sequence[_Difference], width: int | None
 ) -> Iterator[str]:
@@ -278,7 +257,7 @@ def _render_comparison(
     elif comparison.relations.empty:
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
     if len(comparison.relations):
-        yield _render_verdicts(comparison, width) if comparison.has_verdict else _render_numbers(comparison)
+        yield _render_relations(comparison, width)
     if comparison.reports_pairs and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
@@ -294,7 +273,7 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
         sides = rows.setdefault((row["benchmark"], row["relation"]), {"a": [], "b": []})
         sides[row["side"]].append(f"{number} {row['variant']}")
     lines = [
-        (*names, *(", ".join(numbers) or "-" for numbers in sides.values())) for names, sides in rows.items()
+        (*key, *(", ".join(numbers) or "-" for numbers in sides.values())) for key, sides in rows.items()
     ]
     benchmarks = dict.fromkeys(comparison.unlike["benchmark"])
     units = text.describe_units(benchmarks, comparison.descriptions)
@@ -322,21 +301,20 @@ def _render_environment(
             yield f"{title}{title_end}\n{text.indent_lines(listed)}"
 
 
-def _render_verdicts(comparison: Comparison, width: int | None) -> str:
-    is_first = is_finding(comparison.relations)
-    rows = pd.concat([comparison.relations[is_first], comparison.relations[~is_first]])
-    lines = (_format_relation(row, comparison.descriptions) for row in text.to_records(rows))
-    return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
-
-
-def _render_numbers(comparison: Comparison) -> str:
-    """Render the relations of a comparison without verdicts."""
-    titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
-    rows = []
-    for row in text.to_records(comparison.relations):
-        *cells, change, _, _ = _format_relation(row, comparison.descriptions)
-        rows.append((*cells, change, *(text.format_half_width(row[f"{side}_within"]) for side in "ab")))
-    return table(titles, rows, right=set(range(2, 8)))
+def _render_relations(comparison: Comparison, width: int | None) -> str:
+    """Render the relations, findings first; without verdicts, the intervals within a run beside them."""
+    rows = comparison.relations
+    if comparison.has_verdict:
+        is_first = is_finding(rows)
+        records = text.to_records(pd.concat([rows[is_first], rows[~is_first]]))
+        lines = [_format_relation(row, comparison.descriptions) for row in records]
+        return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+    titles = (*COLUMNS[:5], "difference", "within A", "within B")
+    lines = []
+    for row in text.to_records(rows):
+        within = (text.format_half_width(row[f"{side}_within"]) for side in "ab")
+        lines.append((*_format_relation(row, comparison.descriptions)[:6], *within))
+    return table(titles, lines, right=set(range(2, 8)))
 
 
 def _render_legend(comparisons: Sequence[Comparison]) -> str:
@@ -424,3 +402,175 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
         + text.indent_lines(listed)
         + (f"\n  {format_count(more, 'more pair')} with --json" if more > 0 else "")
     )
+
+
+def render_changes(history: History) -> str:
+    """Render for people a sentence, a row per change, odd nights, and hosts at another level."""
+    parts = [render_changes_headline(history)]
+    if len(history.changes):
+        parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
+    for title, rows in (("Odd nights", history.odd), ("At another level since", history.elsewhere)):
+        if len(rows):
+            parts.append("\n".join((title, *_list_nights(rows))))
+    parts.append(render_warnings(list(history.caveats)))
+    return "\n\n".join(filter(None, parts))
+
+
+def changes_as_json(history: History) -> str:
+    """Render a single row; dates as text, shares as fractions."""
+    return text.format_document("changes", _select_fields([history], _CHANGE_FIELDS))
+
+
+def changes_as_csv(history: History) -> str:
+    """Render a row per change."""
+    changes = history.changes
+    joined = {"hosts": changes["hosts"].map(" ".join), "else": changes["else"].map("; ".join)}
+    return text.format_csv(changes.assign(**joined)).rstrip("\n")
+
+
+def render_changes_headline(history: History) -> str:
+    """Say in a sentence how many hosts were measured in how many nights, and what changed."""
+    counts = (len(history.hosts), history.relations, history.runs, len(history.nights))
+    words = map(format_count, counts, ("host", "relation", "run", "night"))
+    about = f"{join_names(history.hosts, _NAMES_LENGTH)}: {', '.join(words)}"
+    if not history.has_verdict:
+        return one_line(f"{about}: no verdict")
+    dated, changed = history.changes["dated"], history.changes["changed"]
+    parts = [
+        f"{int((~dated & changed).sum())} gradual",
+        f"{int((~changed).sum())} below {history.threshold * 100:g}%",
+        format_count(history.odd["night"].nunique(), "odd night"),
+    ]
+    changes = format_count(int((dated & changed).sum()), "change")
+    return one_line(f"{about}: {', '.join([changes, *(part for part in parts if part[0] != '0')])}")
+
+
+def format_changes(history: History) -> list[tuple[str, ...]]:
+    """Return the cells of CHANGE_TITLES for each change."""
+    rows = list[tuple[str, ...]]()
+    for row in text.to_records(history.changes):
+        change, low, high = text.convert_change(row, history.descriptions)
+        night, when = row["after"], _format_span(row["before"], row["after"])
+        if not row["dated"]:
+            when = f"gradual, {_format_span(row['begin'], row['end'])}"
+        elif row["first"] != row["last"]:
+            when = f"{night} ({_format_day(row['first'], night)} to {_format_day(row['last'], night)})"
+        is_everywhere = 1 < len(history.hosts) == len(row["hosts"])
+        hosts = f"all {len(history.hosts)}" if is_everywhere else join_names(row["hosts"], 40)
+        beside = "; ".join(row["else"]) or "nothing known" * row["dated"]
+        changes = (text.format_change(change), text.format_interval(low, high))
+        rows.append((when, f"{hosts}, {_name_relation(row)}", *changes, beside))
+    return rows
+
+
+def _name_relation(row: dict[str, Any]) -> str:
+    return f"{row['benchmark']} {row['relation']}" if row["relation"] else "all relations"
+
+
+def _format_span(first: date, last: date) -> str:
+    return f"{first} to {_format_day(last, first)}"
+
+
+def _format_day(night: date, beside: date) -> str:
+    """Format a date without its year if that is the year of the date `beside` it."""
+    return f"{night:%m-%d}" if night.year == beside.year else f"{night}"
+
+
+def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield a line per host and night, with the relation furthest off."""
+    rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values("apart", ascending=False)
+    groups = list(rows.groupby(["host", "night"], sort=False))
+    for (host, night), group in groups[:_NIGHTS_LISTED]:
+        first = text.to_records(group)[0]
+        more = f", and {len(group) - 1} more" if len(group) > 1 else ""
+        yield one_line(f"  {night}  {host} {_name_relation(first)} {first['ratio'] - 1:+.0%}{more}")
+    if len(groups) > _NIGHTS_LISTED:
+        yield f"  {len(groups) - _NIGHTS_LISTED} more with --json"
+
+
+def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str:
+    """Render for people each group's odd machines and what else differs, then a legend and warnings."""
+    several = [group for group in groups if len(group.hosts) > 1]
+    parts = ["\n".join(_render_group(group, width)) for group in several]
+    if alone := [group.hosts[0] for group in groups if len(group.hosts) == 1]:
+        parts.append(f"Without siblings: {join_names(alone)}")
+    rows = pd.concat([_select_numbers(group) for group in several]) if several else pd.DataFrame()
+    if len(rows):
+        units = text.describe_units(filter(None, rows["benchmark"]), several[0].descriptions)
+        legend = (
+            f"Others: {units}; mean of the others ± standard deviation, moderated over machines and relations"
+        )
+        if (rows["relation"] == MEAN).any():
+            legend += "; all: the mean over relations"
+        if rows["relation"].str.startswith("CPU ").any():
+            legend += "; a CPU: against the same CPU of the others, beside its machine"
+        words = text.explain_relations(name for name in rows["relation"] if name != MEAN)
+        parts.append("\n".join(filter(None, (words, f"{legend}."))))
+    parts.append(render_warnings([caveat for group in groups for caveat in group.caveats]))
+    return "\n\n".join(filter(None, parts))
+
+
+def siblings_as_json(groups: Sequence[Siblings]) -> str:
+    """Render a list of groups; latencies one way in ns, shares as fractions, null where unknown."""
+    return text.format_document("siblings", _select_fields(groups, _SIBLING_FIELDS))
+
+
+def siblings_as_csv(groups: Sequence[Siblings]) -> str:
+    """Render a row per host and number, with its group's number."""
+    rows = [group.rows.assign(group=place) for place, group in enumerate(groups)]
+    return text.format_csv(pd.concat(rows)).rstrip("\n")
+
+
+def render_siblings_headline(group: Siblings) -> str:
+    """Say in a sentence how many machines are equal, and which are odd."""
+    answer = "none is odd" if group.has_verdict else "no verdict"
+    if group.odd_hosts:
+        answer = f"{len(group.odd_hosts)} odd: {join_names(group.odd_hosts, _NAMES_LENGTH)}"
+    about = f"{len(group.hosts)} equal machines, {format_count(group.runs, 'run')}"
+    return one_line(f"{join_names(group.hosts, _NAMES_LENGTH)}: {about}: {answer}")
+
+
+def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
+    """Return the cells of SIBLING_TITLES for each number of an odd machine."""
+    rows = []
+    for row in text.to_records(_select_numbers(group)):
+        kind, numbers = "-", ["-", "-"]
+        if row["benchmark"]:
+            kind = text.name_kind(row)
+            numbers = text.format_columns(row, ("ns", "others_ns"), group.descriptions)
+            numbers[1] += f" {text.format_half_width(row['scatter'])}" * (not text.is_none(row["scatter"]))
+        change, low, high = text.convert_change(row, group.descriptions)
+        q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
+        changes = (text.format_change(change), text.format_interval(low, high), q)
+        rows.append((row["host"], kind, row["relation"], *numbers, *changes))
+    return rows
+
+
+def odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
+    """Yield each odd host whose facts differ from most others', and how."""
+    for host, facts in group.environment.groupby("host", sort=False):
+        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.to_records(facts))
+        yield str(host), one_line(f"also differs in {'; '.join(words)}")
+
+
+def _select_numbers(group: Siblings) -> pd.DataFrame:
+    """Return the rows of odd machines or, without verdicts, those beyond the threshold."""
+    is_listed = group.rows["odd"]
+    if not group.has_verdict:
+        ratio, limit = group.rows["ratio"], 1 + group.threshold
+        is_listed = (ratio > limit) | (ratio < 1 / limit)
+    return group.rows[is_listed].sort_values(["host", "p"], kind="stable")
+
+
+def _render_group(group: Siblings, width: int | None) -> Iterator[str]:
+    yield render_siblings_headline(group)
+    yield one_line(f"  {group.about}")
+    if rows := format_odd_numbers(group):
+        some, drop = rows[:_NUMBERS_LISTED], ("benchmark", "q")
+        yield "\n" + table(SIBLING_TITLES, some, right={3, 4, 5, 6, 7}, width=width, drop=drop)
+        if len(rows) > _NUMBERS_LISTED:
+            yield f"{len(rows) - _NUMBERS_LISTED} more with --csv"
+    elif group.has_verdict:
+        yield f"  One relation {group.smallest:.1%} apart would be found in 8 of 10 such comparisons."
+    for host, words in odd_environments(group):
+        yield f"{host} {words}"

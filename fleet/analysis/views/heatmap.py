@@ -11,15 +11,9 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.reduce.heatmap import (
-    MOST_GROUPS,
-    SHADES,
-    Heatmap,
-    find_value,
-    is_log,
-    map_cpus,
-    map_groups,
-)
+from fleet.analysis.base.tables import Bools
+from fleet.analysis.reduce import heatmap
+from fleet.analysis.reduce.heatmap import Heatmap
 from fleet.analysis.reduce.topology import Layout
 
 MOST_CPUS = 64
@@ -63,32 +57,24 @@ def draw_matrix(
     marked: Pairs = frozenset(),
     as_map: bool = False,
 ) -> Text:
-    """Draw `table` (rows and columns as `order.cpus`) in the most exact form that fits.
-
-    label: names its numbers. marked: pairs to point out. as_map: draw the shape, not
-    numbers, where colour or numbers do not fit.
-    """
-    drawn = map_cpus(table, order)
-    many = len(order.cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
-    numbers = () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
-    for number in numbers:
+    """Draw a table in the order of its CPUs as exactly as fits; as_map: rather its shape than groups."""
+    drawn, cpus = heatmap.map_cpus(table, order), order.cpus
+    marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
+    many = len(cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
+    for number in () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}"):
         texts = [
-            [text + _mark(a, b, marked) for b, text in zip(order.cpus, row, strict=True)]
-            for a, row in zip(order.cpus, drawn.format_cells(number, "-"), strict=True)
+            [text + ("*" if mark else " ") * bool(marked) for text, mark in zip(row, line, strict=True)]
+            for row, line in zip(drawn.format_cells(number, "-"), marks, strict=True)
         ]
-        ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas)
+        ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas.colour)
         if canvas.fits(ruled.plain):
             flagged = "; *: pair with a flag of its own (Warnings)" if marked else ""
             return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
     if canvas.colour or as_map:
-        cells = (_draw_half_blocks if canvas.colour else _draw_signs)(drawn, order, label, marked)
+        cells = (_draw_half_blocks if canvas.colour else _draw_signs)(drawn, label, marks)
         if canvas.fits(cells.plain):
             return cells
     return _draw_groups(table, order, canvas, label)
-
-
-def _mark(a: int, b: int, marked: Pairs) -> str:
-    return "" if not marked else "*" if (min(a, b), max(a, b)) in marked else " "
 
 
 def _lay_out_matrix(
@@ -96,7 +82,7 @@ def _lay_out_matrix(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     drawn: Heatmap,
-    canvas: Canvas,
+    colour: bool,
 ) -> Text:
     """Lay out right-aligned cells, with a rule before each row and column that has a border."""
     label = max(map(len, rows))
@@ -105,28 +91,28 @@ def _lay_out_matrix(
     def line(name: str, line_cells: Sequence[str], shades: Iterable[int]) -> Text:
         text = Text(f"{name:>{label}} |")
         for cell, border, shade in zip(line_cells, drawn.borders, shades, strict=True):
-            style = _choose_style(shade) if canvas.colour and shade >= 0 else ""
+            style = _choose_style(shade) if colour and shade >= 0 else ""
             text.append(f"{' |' if border else ''} ").append(f"{cell:>{width}}", style)
         return text
 
     head = line("", columns, [-1] * len(columns))
     rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
     lines = [head, rule]
-    for name, line_cells, shades, border in zip(
-        rows, cells, drawn.choose_shades(), drawn.borders, strict=True
-    ):
+    every = zip(rows, cells, drawn.choose_shades(), drawn.borders, strict=True)
+    for name, line_cells, shades, border in every:
         lines += [rule] * border + [line(name, line_cells, shades)]
     return Text("\n").join([*lines, Text()])
 
 
-def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> Text:
+def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     """Draw a column for each CPU, two rows of pairs in a line, with gaps between groups."""
     label = max(map(len, drawn.labels))
-    flagged = "; x: pair with a flag" if marked else ""
-    text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
+    text = Text(
+        f"{quantity}, by colour; rows ping, columns pong{'; x: pair with a flag' * bool(marks.any())}\n"
+    )
     for share in np.linspace(0, 1, _LEGEND_STEPS):
-        text.append("  ", _choose_style(round(share * (SHADES - 1))))
-        text.append(f" {find_value(share, drawn.limits):.0f}  ")
+        text.append("  ", _choose_style(round(share * (heatmap.SHADES - 1))))
+        text.append(f" {heatmap.find_value(share, drawn.limits):.0f}  ")
     text.append("\n").append(_column_labels(drawn, label))
     shades = drawn.choose_shades()
     begins = [row for row, border in enumerate(drawn.borders) if border]
@@ -135,7 +121,7 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pair
             text.append(f"{drawn.labels[rows[0]]:>{label}} ")
             for column, gap in enumerate(drawn.borders):
                 top, bottom = [*shades[rows, column], -1][:2]
-                is_marked = any(_mark(order.cpus[row], order.cpus[column], marked) == "*" for row in rows)
+                is_marked = bool(marks[rows, column].any())
                 style = _style_two_cells(top, bottom, is_marked)
                 text.append(" " * gap).append("x" if is_marked else "▀", style)
             text.append("\n")
@@ -154,24 +140,18 @@ def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
     return Style(color=upper, bgcolor=lower)
 
 
-def _draw_signs(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> Text:
+def _draw_signs(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     """Draw a character for each pair, without colour; darker is slower."""
-    label = max(map(len, drawn.labels))
-    low, high = drawn.limits
-    scale = ", logarithmic" if is_log(drawn.limits) else ""
-    flagged = "; x: pair with a flag" if marked else ""
+    label, (low, high) = max(map(len, drawn.labels)), drawn.limits
+    scale = ", logarithmic" * heatmap.is_log(drawn.limits)
     text = Text(
-        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; "
-        f"rows ping, columns pong{flagged}\n"
-        f"{_column_labels(drawn, label)}"
+        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows ping, columns pong"
+        f"{'; x: pair with a flag' * bool(marks.any())}\n{_column_labels(drawn, label)}"
     )
-    steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (SHADES - 1)
-    for name, cpu, row, border in zip(drawn.labels, order.cpus, steps, drawn.borders, strict=True):
-        signs = [
-            "x" if _mark(cpu, other, marked) == "*" else _SIGNS[step] if step >= 0 else " "
-            for other, step in zip(order.cpus, row, strict=True)
-        ]
-        text.append("\n" * border + f"{name:>{label}} {_spread_words(signs, drawn.borders)}\n")
+    steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
+    signs = np.where(marks, "x", np.array([*_SIGNS, " "])[steps])  # nothing was measured at step -1
+    for name, row, border in zip(drawn.labels, signs, drawn.borders, strict=True):
+        text.append("\n" * border + f"{name:>{label}} {_spread_words(row, drawn.borders)}\n")
     return text
 
 
@@ -196,29 +176,28 @@ def _choose_style(shade: int) -> Style:
 
 def is_light_shade(shade: int) -> bool:
     """Report whether black text is easier to read on a shade than white."""
-    return shade / (SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
+    return shade / (heatmap.SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
 
 
 def shade_to_rgb(shade: int) -> tuple[int, ...]:
     """Return the red, green and blue of a shade, 0 to 255."""
-    step = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
-    return tuple(
-        round(float(np.interp(step, range(len(_VIRIDIS)), part))) for part in zip(*_VIRIDIS, strict=True)
-    )
+    step = shade / (heatmap.SHADES - 1) * (len(_VIRIDIS) - 1)
+    steps, parts = range(len(_VIRIDIS)), zip(*_VIRIDIS, strict=True)
+    return tuple(round(float(np.interp(step, steps, part))) for part in parts)
 
 
 def colour_by_rank(text: str, rank: float) -> str:
     """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
-    return _choose_style(round(rank * (SHADES - 1))).render(text)
+    return _choose_style(round(rank * (heatmap.SHADES - 1))).render(text)
 
 
 def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
     """Draw groups of CPUs in numbers, as many as fit."""
-    for max_groups in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
-        drawn = map_groups(table, order, max_groups)
+    for max_groups in (heatmap.MOST_GROUPS, heatmap.MOST_GROUPS // 2, heatmap.MOST_GROUPS // 4, 2):
+        drawn = heatmap.map_groups(table, order, max_groups)
         letters = [_name_group(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
-        body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas)
+        body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas.colour)
         if canvas.fits(body.plain):
             break
     return Text(

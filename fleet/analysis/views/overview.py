@@ -1,33 +1,23 @@
-"""Many hosts on a screen, also after `fleet run`: a line a host, a column a relation, level or peak."""
+"""Many hosts on a screen, also after `fleet run`, and one relation or host run by run."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import (
-    describe_half_widths,
-    describe_units,
-    explain_relations,
-    format_half_width,
-    format_share,
-    format_span,
-    format_value,
-    to_records,
-)
+from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.reduce import interval
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
-from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.interval import (
-    LEAST_RUNS,
-    compute_geometric_mean,
-    half_width_beside_runs,
-    half_width_between_runs,
-)
+from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs
+from fleet.analysis.reduce.interval import LEAST_RUNS, compute_geometric_mean
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
@@ -62,8 +52,8 @@ class Group:
     title: str
     benchmark: Benchmark
     columns: dict[str, dict[str, Cell]]
-    bursts: dict[str, float]
-    flagged: dict[str, float]
+    bursts: Mapping[Any, float]
+    flagged: Mapping[Any, float]
     variants: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -115,10 +105,7 @@ def describe_interval(table: pd.DataFrame) -> str:
 
 
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
-    """Return a table of `compute_host_medians` as groups of columns, in its order.
-
-    A group has one variant, or all where each host was measured with one and these differ.
-    """
+    """Return a table of `compute_host_medians` as groups of columns of a variant, or of one by host."""
     hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)["variant"].transform("nunique")
     is_single = hosts.groupby([table["benchmark"], table["about"]]).transform("max") == 1
     keys = [table["benchmark"], table["variant"].where(~is_single, ""), table["about"]]
@@ -133,9 +120,7 @@ def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> 
         names = list(dict.fromkeys(part["variant"]))
         title = f"{benchmark}/{' or '.join(names)}".rstrip("/") + f" {about}".rstrip()
         variants = dict(zip(part["host_id"], part["variant"], strict=True)) if len(names) > 1 else {}
-        bursts, flagged = (
-            dict(zip(map(str, counts.index), column, strict=True)) for column in (counts["bursts"], shares)
-        )
+        bursts, flagged = counts["bursts"].to_dict(), shares.to_dict()
         groups.append(Group(title, descriptions[str(benchmark)], columns, bursts, flagged, variants))
     return groups
 
@@ -150,15 +135,12 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
     if not fits or len(listed.hosts) > _SEPARATE_UP_TO:
         plain = listed.text(intervals=False)
         body = plain if not fits or plain.count("\n\n") < body.count("\n\n") else body
-    several = "\nof several runs: the geometric mean of those at the main level"
-    lines = [
-        body,
-        *_explain_numbers(
-            table, descriptions, "flagged: of bursts" + several * bool(table["runs"].max() > 1)
-        ),
-    ]
+    others = "flagged: of bursts"
+    if table["runs"].max() > 1:
+        others += "\nof several runs: the geometric mean of those at the main level"
+    lines = [body, *_explain_numbers(table, descriptions, others)]
     if table["half"].notna().any():
-        widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
+        widths = text.describe_half_widths("half of them", table["half"].median(), table["half"].max())
         lines.append(f"±95%: {describe_interval(table)}" + f"; {widths}" * ("±" not in body))
     return "\n".join(lines)
 
@@ -171,7 +153,7 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
         for column, cells in group.columns.items():
             ordered = sorted(cells.values(), key=lambda cell: cell.ns)
             first, last = ordered[0], ordered[-1]
-            middle = format_value(group.benchmark, float(np.median([cell.ns for cell in ordered])))
+            middle = text.format_value(group.benchmark, float(np.median([cell.ns for cell in ordered])))
             ends = (first.text, first.host, last.text, last.host)
             rows.append((group.title, column, f"{len(ordered):,}", middle, *ends))
     listed = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
@@ -202,17 +184,14 @@ def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], 
 def render_heading(
     runs: Sequence[RunSummary], left_out: int = 0, missing: Sequence[MissingHost] = (), command: str = "show"
 ) -> str:
-    """Say how many hosts and runs are shown, from when, and which hosts are left out or missing.
-
-    command: the one that shows all.
-    """
+    """Say how many hosts and runs are shown, from when, which are missing, and the command that shows all."""
     hosts = len({run.host_name for run in runs})
     total = hosts + left_out + sum(not host.has_runs for host in missing)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
         f"{hosts} of " * (total > hosts)
         + f"{format_count(total, 'host')}, {format_count(len(runs), 'run')}, "
-        + f"{format_span(runs[0].started_utc, runs[-1].started_utc)} UTC"
+        + f"{text.format_span(runs[0].started_utc, runs[-1].started_utc)} UTC"
         + f", {partial} partial" * bool(partial)
         + f"; all: fleet {command} all" * bool(left_out)
         + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
@@ -224,23 +203,19 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = find_main_runs(values)
     main, others = values[is_main], values[~is_main]
-    number, levels = compute_geometric_mean(main), [(compute_geometric_mean(main), len(main))]
+    number, levels = (
+        compute_geometric_mean(main),
+        [(compute_geometric_mean(main), len(main))],
+    )
     if len(others):
         levels.append((float(np.median(others)), len(others)))
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
     near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
     if len(main) >= LEAST_RUNS:
-        half = half_width_between_runs(main)
+        half = interval.half_width_between_runs(main)
     elif len(near) >= LEAST_RUNS:
-        half, behind = half_width_beside_runs(near), len(near)
+        half, behind = interval.half_width_beside_runs(near), len(near)
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
-
-
-def _order_hosts(table: pd.DataFrame) -> list[str]:
-    """Sort hosts by their mean latency relative to the other hosts', over the columns they have."""
-    usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
-    logs = pd.Series(np.log(table["median_ns"] / usual))
-    return [*logs.groupby(table["host_id"], sort=False).mean().sort_values(kind="stable").index]
 
 
 def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
@@ -250,16 +225,19 @@ def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tupl
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
     columns = (rows[name] for name in names)
     for benchmark, host, name, ns, half, rank in zip(*columns, ranks, strict=True):
-        number = format_value(descriptions[benchmark], ns)
-        yield host, Cell(number, format_half_width(half), rank, _shorten_host_name(name), ns)
+        number = text.format_value(descriptions[benchmark], ns)
+        yield host, Cell(number, text.format_half_width(half), rank, _shorten_host_name(name), ns)
 
 
 class _Listed:
     """Groups as tables that fit a canvas: side by side if of the same hosts, else one below another."""
 
     def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
-        self.hosts = _order_hosts(table)
-        self._own = {host: table[table["host_id"] == host] for host in self.hosts}
+        usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
+        logs = pd.Series(np.log(table["median_ns"] / usual))
+        means = logs.groupby(table["host_id"], sort=False).mean()
+        self.hosts = [*means.sort_values(kind="stable").index]  # the fastest first, beside the others
+        self._rows = table.groupby("host_id").agg({"host_name": "first", "runs": "max"})
         self._groups, self._canvas = group_columns(table, descriptions), canvas
 
     def text(self, *, intervals: bool) -> str:
@@ -285,8 +263,8 @@ class _Listed:
     def _render_table(self, groups: Sequence[Group], *, intervals: bool) -> str:
         """Render groups side by side below their names, then the share of flagged bursts, and the runs."""
         hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
-        own = [self._own[host] for host in hosts]
-        names = [_shorten_host_name(rows["host_name"].iloc[0]) for rows in own]
+        rows = self._rows.loc[hosts]
+        names = [*map(_shorten_host_name, rows["host_name"])]
         margin = max(len("host"), *map(len, names))
         # Columns of text as wide as their titles: the group's, the column's in two lines, then the hosts.
         blocks = [[f"{word:<{margin}}" for word in ("", "host", "", *names)]]
@@ -301,20 +279,20 @@ class _Listed:
             widths = [max(map(len, texts)) for texts in columns]
             widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
             for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True):
-                padded = [f"{text:>{width}}" for text in texts]
-                ranks = [cells[host].rank if host in cells else None for host in hosts]
-                texts[:] = padded[:2]
-                texts += [
-                    colour_by_rank(text, rank) if self._canvas.colour and rank is not None else text
-                    for text, rank in zip(padded[2:], ranks, strict=True)
-                ]
+                ranks = [None, None, *(cells[host].rank if host in cells else None for host in hosts)]
+                for place, rank in enumerate(ranks):
+                    texts[place] = f"{texts[place]:>{width}}"
+                    if self._canvas.colour and rank is not None:
+                        texts[place] = colour_by_rank(texts[place], rank)
             lines = [_GAP.join(texts) for texts in zip(*columns, strict=True)]
             blocks.append([gap + line for line in (f"{group.title:<{len(lines[0])}}", *lines)])
         bursts = (sum(group.bursts[host] for group in groups) for host in hosts)
         flagged = (sum(group.flagged[host] * group.bursts[host] for group in groups) for host in hosts)
-        ends = {"flagged": [format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]}
-        if max(rows["runs"].max() for rows in self._own.values()) > 1:
-            ends["runs"] = [str(rows["runs"].max()) for rows in own]
+        ends = {
+            "flagged": [text.format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]
+        }
+        if self._rows["runs"].max() > 1:
+            ends["runs"] = [*map(str, rows["runs"])]
         for title, texts in ends.items():
             width = max(map(len, (title, *texts)))
             blocks.append([f"{_GAP}{word:>{width}}" for word in ("", title, "", *texts)])
@@ -334,18 +312,23 @@ def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals
 
 def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: str) -> Iterator[str]:
     """Explain relations and units, then name hosts that changed or are at several levels. others: columns."""
-    yield from filter(None, [explain_relations(table["relation"])])
-    yield f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
-    yield from _describe_changes(table)
-    yield from _describe_levels(table, descriptions)
-
-
-def _describe_changes(table: pd.DataFrame) -> Iterator[str]:
-    """Name the hosts whose numbers are from the runs since their last change."""
-    changed = list(dict.fromkeys(since_text(row) for row in to_records(table) if row["since"]))
-    if changed:
+    yield from filter(None, [text.explain_relations(table["relation"])])
+    yield f"numbers: {text.describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
+    rows = text.to_records(table)
+    if changed := list(dict.fromkeys(since_text(row) for row in rows if row["since"])):
         more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
         yield one_line(f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}")
+    switching = [row for row in rows if len(row["levels"]) > 1]
+    for row in switching[:_LISTED]:
+        (main_ns, runs), (other_ns, others_runs) = row["levels"]
+        main, other = (text.format_value(descriptions[row["benchmark"]], ns) for ns in (main_ns, other_ns))
+        yield one_line(
+            f"levels differ between runs: {row['host_name']}, {row['benchmark']}, {row['relation']}: "
+            f"{format_count(runs, 'run')} at {main}, {format_count(others_runs, 'run')} at another level, "
+            f"median {other}"
+        )
+    if len(switching) > _LISTED:
+        yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
 def since_text(row: Mapping[str, Any]) -> str:
@@ -353,20 +336,91 @@ def since_text(row: Mapping[str, Any]) -> str:
     return f"{row['host_name']} {row['benchmark']}, {row['since']}"
 
 
-def _describe_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
-    """Name the hosts with some runs at another level than the number."""
-    switching = [row for row in to_records(table) if len(row["levels"]) > 1]
-    for row in switching[:_LISTED]:
-        (main_ns, runs), (other_ns, others) = row["levels"]
-        main, other = (format_value(descriptions[row["benchmark"]], ns) for ns in (main_ns, other_ns))
-        yield one_line(
-            f"levels differ between runs: {row['host_name']}, {row['benchmark']}, {row['relation']}: "
-            f"{format_count(runs, 'run')} at {main}, {format_count(others, 'run')} at another level, "
-            f"median {other}"
-        )
-    if len(switching) > _LISTED:
-        yield f"levels differ between runs of {len(switching) - _LISTED} more"
-
-
 def _shorten_host_name(name: str) -> str:
     return shorten_name(one_line(name))
+
+
+SPARKS = 24
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+_LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
+
+
+def render_relation_history(
+    history: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
+) -> str:
+    """Render a line per run, benchmark and variant, oldest first, then each host's course."""
+    relations = list(history["relation"].unique())
+    several = len(relations) > 1
+    names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
+    numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
+    titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
+    rows = text.to_records(history)
+    common_labels = text.find_common_labels([row["labels"] for row in rows])
+    lines = []
+    for row in rows:
+        ends = ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
+        started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+        run = (started, row["host_name"], row["run_id"], text.name_kind(row), *[row["relation"]] * several)
+        cells = text.format_columns(row, ("median_ns", *ends, "p99_ns"), descriptions)
+        shares = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
+        labels = text.format_labels(row["labels"], without=common_labels)
+        lines.append((*run, str(row["pairs"]), *cells, *shares, labels))
+    drop = ("p99", "min", "max", "run", "flagged", "pairs")
+    listed = laid_out(titles, lines, right=right, width=width, drop=drop)
+    courses = [
+        (str(host), f"{name}/{variant}", str(relation), draw_sparkline(part["median_ns"]))
+        for (host, name, variant, relation), part in history.groupby(["host_name", *CLASS], sort=False)
+        if len(part) > 1
+    ]
+    levels = not are_pairs(history["relation"]).any()
+    listed_titles = listed.partition("\n")[0].split()
+    parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
+    of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
+    named = (([name for name in names if name in listed_titles], subject) for names, subject in of.items())
+    meant = [f"{', '.join(names)}: of {subject}" for names, subject in named if names]
+    explanation = "; ".join((text.describe_units(history["benchmark"], descriptions), *meant))
+    body = [text.add_common_labels(listed, common_labels)]
+    if courses:
+        body.append(laid_out(("host", "benchmark", "of", "oldest to newest"), courses, width=width))
+    body.append(one_line(f"What changed when: fleet compare {rows[-1]['host_name']}"))
+    title = ", ".join(sorted({name.partition(" ")[0] for name in relations})) if several else relations[0]
+    return f"{title}: {explanation}\n" + "\n\n".join(body)
+
+
+def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions) -> str:
+    """Render a host's comparable runs by level and course. history: from `mark_usual`."""
+    rows = []
+    keys = ["benchmark", "variant", "about", "place", "relation"]
+    for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
+        values = part["median_ns"].to_numpy(dtype=float)
+        since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
+        usual = since[find_main_runs(since)]
+        ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
+        numbers = [
+            text.format_value(descriptions[str(name)], ns) for ns in (compute_geometric_mean(usual), *ends)
+        ]
+        of = f"{len(usual)} of {len(values)}"
+        title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
+        half = text.format_half_width(interval.half_width_between_runs(usual))
+        rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
+    changed = dict.fromkeys(since_text(row) for row in text.to_records(history) if row["since"])
+    first, last = runs[0].started_utc, runs[-1].started_utc
+    titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
+    return (
+        f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
+        + laid_out(titles, rows, right={2, 3, 4, 5, 6})
+        + "\nusual: geometric mean of the runs at the main level; ±95%: between them"
+        + "".join(f"\nusual since the last change: {one_line(line)}" for line in changed)
+        + "\nThe last run:"
+    )
+
+
+def draw_sparkline(values: npt.ArrayLike) -> str:
+    """Draw values as blocks, the newest SPARKS at most; the scale spans at least 5 %."""
+    newest = np.asarray(values, dtype=float)[-SPARKS:]
+    low, high = float(newest.min()), float(newest.max())
+    spare = max(_LEAST_SPAN * low - (high - low), 0.0) / 2
+    low, high = low - spare, high + spare
+    share = (newest - low) / (high - low) if high > low else np.full(len(newest), 0.5)
+    return "".join(_BLOCKS[min(int(height * len(_BLOCKS)), len(_BLOCKS) - 1)] for height in share)

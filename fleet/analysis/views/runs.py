@@ -1,6 +1,6 @@
 """Text and JSON of `fleet runs`. Reads no samples and needs no pandas."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC
 
@@ -17,8 +17,16 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
         return "No runs are stored here. `fleet run` measures; --results names another root."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-    common_labels = find_common_labels([dict(run.labels) for run in runs])
-    lines = [_run_line(run, common_labels) for run in runs]
+    common_labels, lines = find_common_labels([dict(run.labels) for run in runs]), []
+    for run in runs:
+        kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
+        kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
+        started = str(run.started_utc.astimezone(UTC))[:19]  # strftime is slow
+        counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
+        state = f"{run.state}, {run.failed} failed" if run.failed else run.state
+        labels = format_labels(dict(run.labels), without=common_labels)
+        about = (run.run_id, run.host_name, started, run.target, ",".join(kinds))
+        lines.append((*about, *counts, state, labels))
     return add_common_labels(table(titles, lines, right={5, 6}, width=width, drop=drop), common_labels)
 
 
@@ -28,13 +36,3 @@ def runs_as_json(runs: Sequence[RunSummary]) -> str:
     for row in rows:
         del row["descriptions"]
     return format_document("runs", rows)
-
-
-def _run_line(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:
-    started = run.started_utc.astimezone(UTC)
-    failed = f", {run.failed} failed" if run.failed else ""
-    counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
-    kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
-    kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
-    cells = (run.run_id, run.host_name, str(started)[:19], run.target, ",".join(kinds))  # strftime is slow
-    return (*cells, *counts, f"{run.state}{failed}", format_labels(dict(run.labels), without=common_labels))

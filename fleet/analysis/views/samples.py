@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.base.tables import Bools, Floats
-from fleet.analysis.base.text import (
-    convert_to_shown,
-    format_pair,
-    format_span,
-    format_value,
-    is_none,
-    is_rate,
-    name_kind,
-    to_records,
-)
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.burst_levels import REACH
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
@@ -68,16 +59,12 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     CPU's clock, since no message arrives before it was sent).
     """
     parts = load.load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
-    rows = (row for part in parts for row in to_records(part.dropna(subset=["other_ticks"])))
-    statistics = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}
-    bursts = pd.DataFrame(
-        [_reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
-        columns=[*_PAIR, *statistics],
-    )
+    rows = (row for part in parts for row in text.to_records(part.dropna(subset=["other_ticks"])))
+    statistics = {"up_ns": "median", "down_ns": "median", "most_ns": "min", "least_ns": "max"}
+    reduced = [_reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]]
+    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *statistics])
     pairs = bursts.groupby(_PAIR, sort=True).agg(statistics).reset_index()
-    mean, minimum = (pairs["up_ns"] + pairs["down_ns"]) / 2, -pairs["down_min"]
-    pairs = pairs.assign(mean_ns=mean, least_ns=minimum, most_ns=pairs["up_min"])
-    return pairs.drop(columns=["up_min", "down_min"])
+    return pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
 
 
 def _reduce_burst(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -87,36 +74,30 @@ def _reduce_burst(row: dict[str, Any]) -> tuple[Any, ...]:
     low, high = row["ping_cpu"], row["pong_cpu"]
     if low > high:
         low, high, down, up = high, low, up, down
-    numbers = (np.median(up), np.median(down), up.min(), down.min())
+    numbers = (np.median(up), np.median(down), up.min(), -down.min())
     return row["variant"], row["point"], low, high, *map(float, numbers)
 
 
 def render_directions(root: Root, run: dict[str, Any]) -> str:
     """Render the section of `fleet show --ways`; empty without messages. run: from `load_run`."""
-    directions = compute_directions(root, run["run_id"])
-    parts = []
+    directions, parts = compute_directions(root, run["run_id"]), []
+    titles = ("pair", "there", "back", "mean", "offset ± bound")
     for (variant, point), rows in directions.groupby(["variant", "point"], sort=False):
-        title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
         lines = []
-        for row in to_records(rows):
+        for row in text.to_records(rows):
             numbers = (f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns"))
             middle = round((row["most_ns"] + row["least_ns"]) / 2, 1) + 0.0  # no -0.0
             offset = f"{middle:+.1f} ± {(row['most_ns'] - row['least_ns']) / 2:.1f}"
             lines.append((f"{row['low']}-{row['high']}", *numbers, offset))
-        titles = ("pair", "there", "back", "mean", "offset ± bound")
-        parts.append(
-            f"{title}\n{table(titles, lines, right=set(range(5)))}\n{_explain_directions(rows, run)}"
-        )
+        title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
+        listed, words = table(titles, lines, right=set(range(5))), _NOT_DISTINGUISHABLE
+        half_ns, quantum = (rows["up_ns"] - rows["down_ns"]).abs().max() / 2, run["clock_quantum_ticks"]
+        if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
+            words = _SHARED
+        elif quantum is not None and half_ns < _STEPS * quantum * 1e9 / run["ticks_per_second"]:
+            words = _TESTED
+        parts.append("\n".join((title, listed, words)))
     return "\n\n".join(parts)
-
-
-def _explain_directions(rows: pd.DataFrame, run: dict[str, Any]) -> str:
-    if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
-        return _SHARED
-    half_ns = (rows["up_ns"] - rows["down_ns"]).abs().max() / 2
-    quantum = run["clock_quantum_ticks"]
-    is_tested = quantum is not None and half_ns < _STEPS * quantum * 1e9 / run["ticks_per_second"]
-    return _TESTED if is_tested else _NOT_DISTINGUISHABLE
 
 
 def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL) -> pd.DataFrame:
@@ -164,7 +145,7 @@ def _name_pairs(pairs: pd.DataFrame) -> str:
     cpus = sorted({cpu for pair in ends for cpu in pair})
     if sum(a != b for a, b in ends) == len(cpus) * (len(cpus) - 1) // 2 > 0:
         return f"Pairs are any two of the CPUs {format_cpus(cpus)}."
-    listed = ", ".join(format_pair(dict(zip(_ENDS, pair, strict=True))) for pair in ends[:_PAIRS_NAMED])
+    listed = ", ".join(text.format_pair(dict(zip(_ENDS, pair, strict=True))) for pair in ends[:_PAIRS_NAMED])
     more = f" and {len(ends) - _PAIRS_NAMED} more (fleet show HOST --csv)" * (len(ends) > _PAIRS_NAMED)
     return f"There are {listed}{more}."
 
@@ -177,10 +158,7 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return the edges of up to _BINS bins, at most one for two values; equal factors over a wide range.
-
-    No bin is narrower than `grain`, what the clock resolves (NaN if unknown), or its part of _LEAST_SPAN.
-    """
+    """Return the edges of up to _BINS bins, none narrower than `grain`; by factors over a wide range."""
     low, high = float(values.min()), float(values.max())
     width = max(np.nan_to_num(grain), _LEAST_SPAN * low / _BINS)
     count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))
@@ -199,11 +177,11 @@ def render_pair(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
 
 
 def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
-    first, runs = to_records(bursts.head(1))[0], bursts.drop_duplicates("run_id")
+    first, runs = text.to_records(bursts.head(1))[0], bursts.drop_duplicates("run_id")
     benchmark = descriptions[first["benchmark"]]
-    values = convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())
+    values = text.convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())
     is_main, grain = find_main_level(bursts), float(bursts["grain_ns"].median())
-    edges = make_bins(values, np.nan if is_rate(benchmark) else grain)
+    edges = make_bins(values, np.nan if text.is_rate(benchmark) else grain)
     counts, at_main = (np.histogram(part, edges)[0] for part in (values, values[is_main]))
     decimals = int(np.clip(1 - np.floor(np.log10(edges[1] - edges[0])), 0, 4))
     rows = []
@@ -212,14 +190,14 @@ def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
         rows.append((f"{low:.{decimals}f}", str(count), "█" * bar + "░" * other))
     histogram = table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
     measured = f"{format_count(len(bursts), 'burst')} of {format_count(len(runs), 'run')}"
-    span = format_span(runs["started_utc"].iloc[0], runs["started_utc"].iloc[-1])
+    span = text.format_span(runs["started_utc"].iloc[0], runs["started_utc"].iloc[-1])
     levels = []
     for part in (bursts[is_main], bursts[~is_main]):
         if len(part):
-            middle = format_value(benchmark, part["burst_ns"].median())
+            middle = text.format_value(benchmark, part["burst_ns"].median())
             levels.append(f"{len(part)} at {middle} in {format_count(part['run_id'].nunique(), 'run')}")
     samples = " or ".join(map(str, sorted({*bursts["samples"]})))
-    step = "unknown" if is_none(grain) else f"{grain:.2g} ns of a sample"
+    step = "unknown" if text.is_none(grain) else f"{grain:.2g} ns of a sample"
     flags = [f"{flag} {count}" for flag, count in count_flags(bursts["flags"]).items()]
     totals = count_flags(runs["pair_flags"])
     flags += [f"{flag} in {format_count(totals[flag], 'run')}" for flag in PAIR_FLAGS if flag in totals]
@@ -227,7 +205,9 @@ def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
     conditions = [f"kernel {' | '.join(kernels)}"] * bool(len(kernels))
     conditions += [f"core at {ghz.min():.2f} to {ghz.max():.2f} GHz"] * bool(len(ghz))
     lines = (
-        one_line(f"{first['host_name']} {format_pair(first)} ({first['relation']}), {name_kind(first)}"),
+        one_line(
+            f"{first['host_name']} {text.format_pair(first)} ({first['relation']}), {text.name_kind(first)}"
+        ),
         f"{benchmark.heading}, medians of {measured}, {span} UTC",
         histogram,
         f"levels: {'; another: '.join(levels)}",

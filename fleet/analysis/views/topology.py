@@ -38,16 +38,19 @@ def list_cpus(root: Root, run_id: str, name: str) -> list[str]:
 
 
 def describe_topology(order: Layout) -> list[str]:
-    """Return a line per level that divides the CPUs, outermost first, then kinds of cores and siblings.
-
-    Equal levels are named once.
-    """
+    """Return a line per level that divides the CPUs, outermost first, then kinds of cores and siblings."""
     levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:
         blocks = order.blocks(level)
         if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
             levels.setdefault(blocks, level)
-    lines = [f"{level}: {_groups(blocks)}" for blocks, level in levels.items()]
+    lines = []
+    for groups, level in levels.items():
+        listed, sizes = " | ".join(map(format_cpus, groups)), sorted({len(cpus) for cpus in groups})
+        if len(listed) > _LONGEST:
+            listed = f"{len(groups)} groups of {' or '.join(map(str, sizes))} CPUs; the first "
+            listed += format_cpus(groups[0])
+        lines.append(f"{level}: {listed}")
     if kinds := list_core_kinds(order):
         lines.append(kinds)
     return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
@@ -58,14 +61,6 @@ def list_core_kinds(order: Layout) -> str:
     of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
     listed = [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]
     return f"kinds of cores: {', '.join(listed)}" if listed else ""
-
-
-def _groups(blocks: Blocks) -> str:
-    listed = " | ".join(map(format_cpus, blocks))
-    if len(listed) <= _LONGEST:
-        return listed
-    sizes = sorted({len(block) for block in blocks})
-    return f"{len(blocks)} groups of {' or '.join(map(str, sizes))} CPUs; the first {format_cpus(blocks[0])}"
 
 
 def _siblings(order: Layout) -> str:

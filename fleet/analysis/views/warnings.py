@@ -178,15 +178,11 @@ def verify_marked_bursts(root: Root) -> list[str]:
 def select_marked_rows(
     pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Return each run's marked rows, by its ID.
-
-    pairs: from `as_float64`. bursts: with BURST_COLUMNS. of_bursts: number of bursts by run.
-    """
+    """Return each run's marked rows by ID. bursts: with BURST_COLUMNS. of_bursts: their number by run."""
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in to_records(pairs[list(_OF_PAIRS)][some]):
-        rows.setdefault(row["run_id"], []).append(row)
+    groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
+    rows = {str(run_id): to_records(part) for run_id, part in groups}
     lost = [bursts[name].notna().to_numpy() for name in _STEAL]
     few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
     parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
@@ -202,17 +198,12 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """List the warnings of a run, the most serious first, then its notes. checked: from `check_run`.
-
-    A fact is warned of once: minor flags are one warning, and a note adds to the warning about its fact.
-    """
+    """List a run's warnings, one a fact, the most serious first, then notes. checked: from `check_run`."""
     warnings = [
         *_warn_of_failures(run, rows),
         *_warn_of_flags(run, rows),
         *(_warn_of_steal(rows) if len(rows.bursts) else ()),
-        *_warn_of_topology(findings),
-        *_warn_of_breaches(checked),
-        *_warn_of_wide_intervals(run, rows),
+        *_warn_of_checks(findings, checked),
     ]
     minor = ", ".join(f"{warning.key} {warning.extent}" for warning in warnings if warning.minor)
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
@@ -287,6 +278,12 @@ def _warn_of_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning
                 cause = f"the hypervisor took it from {taken} of {format_count(of, 'burst')}" * bool(taken)
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
+    wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
+    if run["precision"] is None and wide:  # else `not_converged` names them
+        extent, worst = f"{len(wide)} of {rows.of_pairs}", _format_worst_pairs(wide, "not_converged")
+        yield RunWarning(
+            "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
+        )
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
@@ -326,15 +323,6 @@ def _warn_of_pairs(
         yield RunWarning(flag, text, extent, _format_worst_pairs(pairs, flag))
 
 
-def _warn_of_wide_intervals(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    """Warn of uncertain pairs where no precision was requested; else `not_converged` names them."""
-    wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
-    if run["precision"] is None and wide:
-        text = f"pairs have an interval wider than {format_half_width(_WIDE)}"
-        worst = _format_worst_pairs(wide, "not_converged")
-        yield RunWarning("wide", text, f"{len(wide)} of {rows.of_pairs}", worst)
-
-
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
     """Format the pairs furthest off by what the flag measures; for some flags the smallest are."""
     column, describe = _MEASURES[flag]
@@ -344,28 +332,23 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
     return ", ".join(f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst)
 
 
-def _warn_of_breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
-    """Yield a warning per check of numbers that must fit together, its worst breaches first."""
+def _warn_of_checks(findings: pd.DataFrame, checked: pd.DataFrame) -> Iterator[RunWarning]:
+    """Yield a warning per check of the topology, then of numbers that must fit; the worst cases first."""
+    if len(findings):
+        usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
+        far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))
+        findings = findings.assign(says=findings["benchmark"] + " " + findings["says"])
+        findings = findings.iloc[np.argsort(-far, kind="stable")]
     breaches = cross_checks.select_breaches(checked) if len(checked) else checked
-    for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(breaches) else ():
-        part = breaches[breaches["check"] == check].sort_values("value", ascending=False, kind="stable")
-        yield from _warn_of_cases(check, text, part["says"].tolist(), "case", "; ")
-
-
-def _warn_of_topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
-    """Yield a warning per check of the topology with findings, the most serious first."""
-    for check, text in FINDING_MEANINGS.items() if len(findings) else ():
-        part = findings[findings["check"] == check]
-        usual = SIBLING_NEARER if check == "siblings" else 1.0
-        far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
-        worst = part.iloc[np.argsort(-far, kind="stable")]
-        cases = (worst["benchmark"] + " " + worst["says"]).tolist()
-        yield from _warn_of_cases(check, text, cases, "finding", ", ")
-
-
-def _warn_of_cases(
-    check: str, text: str, cases: Sequence[str], noun: str, between: str
-) -> Iterator[RunWarning]:
-    more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
-    if cases:
-        yield RunWarning(check, text, format_count(len(cases), noun), between.join(cases[:_LISTED]) + more)
+    if len(breaches):
+        breaches = breaches.sort_values("value", ascending=False, kind="stable")
+    for meanings, rows, noun, between in (
+        (FINDING_MEANINGS, findings, "finding", ", "),
+        (cross_checks.CROSS_CHECK_MEANINGS, breaches, "case", "; "),
+    ):
+        for check, text in meanings.items() if len(rows) else ():
+            cases = rows.loc[rows["check"] == check, "says"].tolist()
+            more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
+            if cases:
+                worst = between.join(cases[:_LISTED]) + more
+                yield RunWarning(check, text, format_count(len(cases), noun), worst)

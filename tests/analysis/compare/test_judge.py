@@ -16,6 +16,7 @@ from fleet.analysis.compare import (
     control_false_discovery,
     detectable_change,
     estimate_scatter,
+    find_chance_limits,
     fit_within_blocks,
     judge_comparisons,
     judge_rows,
@@ -23,6 +24,7 @@ from fleet.analysis.compare import (
     moderate_variances,
 )
 
+PAIRS, NOISE, MAPS = 120, 0.01, 150
 A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
 
 
@@ -184,10 +186,10 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
     logs = np.random.default_rng(2).normal(0, 0.01, (2, 8))
     logs[0, [0, 5]] = np.nan
-    found, apart, majority = judge_rows(logs, sides(4, 4), label_levels(logs, 0.01), None)
-    assert found.freedom.tolist() == [4, 6]
-    assert majority.total.tolist() == [[3, 3], [4, 4]]
-    assert not apart.any()
+    judged = judge_rows(logs, sides(4, 4), label_levels(logs, 0.01), None)
+    assert judged["freedom"].tolist() == [4, 6]
+    assert judged["a_total"].tolist() == judged["b_total"].tolist() == [3, 4]
+    assert not judged["are_apart"].any()
 
 
 def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
@@ -218,6 +220,31 @@ def test_the_change_of_all_hosts_is_students_over_their_changes() -> None:
         expected = stats.ttest_1samp(changes, 0)
         assert fleet["p"][relation] == pytest.approx(expected.pvalue)
     assert fleet["hosts"][:2].tolist() == [5, 5]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runs", [1, 3])
+def test_of_maps_of_noise_about_one_in_twenty_has_a_coloured_pair(runs: int) -> None:
+    rng = np.random.default_rng(7)
+    relations = np.array(["llc", "package"] * (PAIRS // 2), dtype=object)
+    coloured = 0
+    for _ in range(MAPS):
+        a, b = rng.normal(0, NOISE, (2, PAIRS, runs))
+        limit = find_chance_limits(a, b, relations)
+        coloured += bool((np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).any())
+    assert coloured <= 0.1 * MAPS
+
+
+def test_a_pair_that_changed_alone_is_beyond_chance() -> None:
+    rng = np.random.default_rng(8)
+    a, b = rng.normal(0, NOISE, (2, PAIRS, 3))
+    b[5] += 0.2
+    limit = find_chance_limits(a, b, ["llc"] * PAIRS)
+    assert np.flatnonzero(np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).tolist() == [5]
+
+
+def test_single_runs_of_few_pairs_are_no_evidence() -> None:
+    assert np.isinf(find_chance_limits(np.zeros((3, 1)), np.ones((3, 1)), ["smt"] * 3)).all()
 
 
 @pytest.mark.slow
