@@ -204,8 +204,7 @@ def test_written_ranges_are_read_again_and_replace_other_expectations(
 
 
 @pytest.mark.parametrize(
-    ("text", "low", "high"),
-    [("20 to 28", 20, 28), ("at most 28", None, 28), ("at least 0.5", 0.5, None)],
+    ("text", "low", "high"), [("20 to 28", 20, 28), ("at most 28", None, 28), ("at least 0.5", 0.5, None)]
 )
 def test_a_range_is_read_as_it_is_written(
     tmp_path: Path, text: str, low: float | None, high: float | None

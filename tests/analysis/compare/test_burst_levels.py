@@ -19,19 +19,9 @@ from tests import builders
 
 def side(name: str, runs: list[tuple[float, float, float]]) -> pd.DataFrame:
     """A row per run of one pair; runs: ns, ns of the bursts at another level, and their share."""
-    rows = [
-        {
-            **dict.fromkeys(("benchmark", "variant", "relation"), "x"),
-            "ping_cpu": 0,
-            "pong_cpu": 1,
-            "unit": f"{name}{number}",
-            "median_ns": ns,
-            "other_ns": other_ns,
-            "other_share": share,
-        }
-        for number, (ns, other_ns, share) in enumerate(runs)
-    ]
-    return pd.DataFrame(rows)
+    rows = pd.DataFrame(runs, columns=["median_ns", "other_ns", "other_share"])
+    rows = rows.assign(benchmark="x", variant="x", relation="x", ping_cpu=0, pong_cpu=1)
+    return rows.assign(unit=[f"{name}{number}" for number in range(len(runs))])
 
 
 def test_levels_and_shares_of_both_sides_stand_side_by_side() -> None:

@@ -190,15 +190,12 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
         slower = {Relation.SMT: 1.3} if (host, side) == ("two", "b") else None
         keep(tmp_path, place, side, host=host, slower=slower)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert [(one.a.name, one.b.name) for one in found] == [
-        ("one@kernel=a", "one@kernel=b"),
-        ("two@kernel=a", "two@kernel=b"),
-    ]
+    names = [(f"{host}@kernel=a", f"{host}@kernel=b") for host in ("one", "two")]
+    assert [(one.a.name, one.b.name) for one in found] == names
     assert all(one.unit == "run" and one.has_verdict for one in found)
     first, _, _, changed, *rest = render_comparisons(found).splitlines()  # what changed, before any details
-    assert (
-        first == "kernel=b against kernel=a, 2 hosts: 4 relations, 1 changed (two), 3 equivalent (within ±3%)"
-    )
+    counts = "4 relations, 1 changed (two), 3 equivalent (within ±3%)"
+    assert first == f"kernel=b against kernel=a, 2 hosts: {counts}"
     assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", changed)
     assert any(re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed", line) for line in rest)
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
@@ -238,10 +235,8 @@ def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None
     for place, side in enumerate("abcabcabc"):
         keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
     found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
-    assert [(one.a.name, one.b.name, one.has_changed) for one in found] == [
-        ("kernel=a", "kernel=b", False),
-        ("kernel=a", "kernel=c", True),
-    ]
+    sides = [(one.a.name, one.b.name, one.has_changed) for one in found]
+    assert sides == [("kernel=a", "kernel=b", False), ("kernel=a", "kernel=c", True)]
 
 
 def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
@@ -288,9 +283,7 @@ def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> Non
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg"))
     assert found.b.hosts == ["two"]
     assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons([found])
-    with pytest.raises(
-        UsageError, match=r"one, two: not compared: no latencies of cas/cmpxchg on both sides\."
-    ):
+    with pytest.raises(UsageError, match="one, two: not compared: no latencies of cas/cmpxchg on both sides"):
         compare(tmp_path, ["one", "two"], only=Only("cas/cmpxchg"))
 
 
@@ -303,16 +296,12 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     smt, package = found[0].fleet.to_dict("records")
     assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
     assert 1.07 < smt["low"] < smt["ratio"] < smt["high"] < 1.13
-    assert (smt["verdict"], smt["why"], package["verdict"]) == (
-        "changed",
-        "slower, by more than 3%",
-        "equivalent",
-    )
+    assert (smt["verdict"], smt["why"]) == ("changed", "slower, by more than 3%")
+    assert package["verdict"] == "equivalent"
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
     lines = render_comparisons(found).splitlines()
-    assert re.match(
-        r"kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed \(h\[0-3\]\), 4 equiv", lines[0]
-    )
+    headline = "kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed (h[0-3]), 4 equiv"
+    assert lines[0].startswith(headline)
     assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])

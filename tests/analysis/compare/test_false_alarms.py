@@ -25,9 +25,8 @@ def keep(root: Path, count: int) -> None:
 def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
     """Store a run of two CPUs at each of these levels."""
     for place, ns in enumerate(levels):
-        run = builders.a_run(
-            (Cpu(0, package=0), Cpu(1, package=0)), run_id=f"r2026T03{place:02}Z-{place:08x}"
-        )
+        cpus = (Cpu(0, package=0), Cpu(1, package=0))
+        run = builders.a_run(cpus, run_id=f"r2026T03{place:02}Z-{place:08x}")
         about = replace(run.facts, **facts)  # type: ignore[arg-type]
         run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z", facts=about)
         Store(root).publish(run, builders.bursts_of(run, noise=0.004, ns=lambda a, b, ns=ns: ns, seed=place))  # type: ignore[misc]

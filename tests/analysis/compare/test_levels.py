@@ -23,13 +23,8 @@ def alternated(root: Path, change: float, level: str = "L2", operation: str = "r
     rates = {**memory.BYTES, operation: {**memory.BYTES[operation]}}
     rates[operation][level] *= change
     for number, side in enumerate("abba" * (RUNS // 2)):
-        memory.publish(
-            root,
-            rates=rates if side == "b" else memory.BYTES,
-            noise=0.003,
-            started=f"2026-01-02T03:{number:02}:00Z",
-            labels={"side": side},
-        )
+        own, started = rates if side == "b" else memory.BYTES, f"2026-01-02T03:{number:02}:00Z"
+        memory.publish(root, rates=own, noise=0.003, started=started, labels={"side": side})
 
 
 def only(root: Path, **how: Any) -> Comparison:

@@ -80,10 +80,7 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
     [
         (["r2-"], "'r2-' is the beginning of 2 runs: r2-a, r2-b. Type more of it, or 'r2-*'."),
         (["nobody"], "no run and no host 'nobody' in "),
-        (
-            ["kernel=z"],
-            "no run has the label 'kernel=z'; did you mean 'kernel=b'",
-        ),
+        (["kernel=z"], "no run has the label 'kernel=z'; did you mean 'kernel=b'"),
         (["r3,nobody"], "no run and no host 'nobody'"),
         (["kernel=a", "r1"], "run r1 is on both sides, 'kernel=a' and 'r1'"),
         (["r3", "epyc", "kernel=a"], "run r1 is on both sides, 'epyc' and 'kernel=a'"),

@@ -19,9 +19,8 @@ from tests import builders
 def root(tmp_path: Path) -> Path:
     """Publish two runs of host `a`, one of `b` between them; leave one of `b` under way."""
     for name, hour in (("a", 1), ("b", 2), ("a", 3)):
-        run = builders.a_run(
-            builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1", labels={"rack": name})
-        )
+        host = Host(name, "192.0.2.1", labels={"rack": name})
+        run = builders.a_run(builders.small_desktop(), new_run_id(), host)
         run = replace(run, started_utc=f"2026-01-02T{hour:02}:00:00Z", labels={"hour": str(hour)})
         Store(tmp_path / "results").publish(run, builders.bursts_of(run, seed=hour))
     Store(tmp_path / "results").new_journal(builders.a_run(host=Host("b", "192.0.2.1"))).close()
@@ -73,13 +72,11 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
     runs = [run.run_id for run in Store(root).list_runs()]
     (tmp_path / "pairs.csv").write_text(show_as_csv(root, runs))
     frame = pd.read_csv(tmp_path / "pairs.csv")
-    stored_pairs = load_pairs(root)
+    stored = load_pairs(root).astype({"run_id": str})
     keys = ["run_id", "ping_cpu", "pong_cpu"]
     assert [*frame.columns[:5]] == ["host_name", "started_utc", "cpu_model", "kernel", "labels"]
     assert len(frame) == 3 * 28
-    merged = frame.merge(
-        stored_pairs.assign(run_id=stored_pairs["run_id"].astype(str)), on=keys, suffixes=("", "_kept")
-    )
+    merged = frame.merge(stored, on=keys, suffixes=("", "_kept"))
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
     (run,) = json.loads("".join(show_as_json(root, runs[:1])))["rows"]
     assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -88,27 +89,14 @@ def publish(
     nodes = (*nodes[:2], replace(nodes[2], read_mbps=30_000), Node(3, allowed=False))
     run = replace(run, facts=replace(run.facts, nodes=nodes, memory_modules="14 x 16 GiB DDR4-4000"))
     template = next(iter(builders.bursts_of(run)))
-    bursts = []
-    for round_ in range(3):
-        for (row, node), ns in NS.items():
-            first = 32 * row
-            noise = 1 + 0.001 * round_
-            slow = slower if (row, node) == (1, 0) else 1.0
-            start_ns = len(bursts) * 10_000_000
-            both = (
-                burst(template, start_ns, "chase", (first,), node, ns * noise * slow),
-                burst(
-                    template,
-                    start_ns + 1,
-                    "bandwidth",
-                    tuple(range(first, first + 8)),
-                    node,
-                    1 / GBS[row, node] * noise,
-                ),
-            )
-            bursts += [
-                replace(candidate, round=round_) for candidate in both if candidate.benchmark in benchmarks
-            ]
+    bursts: list[Burst] = []
+    for round_, ((row, node), ns) in product(range(3), NS.items()):
+        cpus, slow = tuple(range(32 * row, 32 * row + 8)), slower if (row, node) == (1, 0) else 1.0
+        numbers = {"chase": (cpus[:1], ns * slow), "bandwidth": (cpus, 1 / GBS[row, node])}
+        for name in benchmarks:
+            some, unit_ns = numbers[name]
+            own = burst(template, len(bursts) * 10_000_000, name, some, node, unit_ns * (1 + 0.001 * round_))
+            bursts.append(replace(own, round=round_))
     Store(root).publish(run, iter(bursts))
     return run
 
@@ -192,10 +180,8 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
 
 def test_an_overview_has_own_and_other_memory(numa_run: tuple[Path, str]) -> None:
     history = load_overview_history(numa_run[0], open_listing(numa_run[0]).runs, Only("chase"))
-    assert [(row.relation, round(row.median_ns)) for row in history.itertuples()] == [
-        ("local", 91),
-        ("remote", 200),
-    ]
+    numbers = [(row.relation, round(row.median_ns)) for row in history.itertuples()]
+    assert numbers == [("local", 91), ("remote", 200)]
 
 
 def test_a_node_that_is_nearer_than_the_own_one_is_a_breach(tmp_path: Path) -> None:

@@ -210,6 +210,11 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
         load_overview_history(listing, runs, Only(cpus="big"))
 
 
+def make_loaded_rows(**columns: object) -> pd.DataFrame:
+    rows = pd.DataFrame(columns).assign(run_id="r", benchmark="loaded", variant="mov", relation="package")
+    return rows.reindex(columns=[column.name for column in TABLES["pairs"]])
+
+
 @pytest.mark.parametrize(
     ("loads", "about", "columns"),
     [
@@ -221,33 +226,19 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
 def test_a_lesser_load_does_not_stand_for_the_greatest(
     loads: dict[str, list[int | None]], about: str, columns: list[str]
 ) -> None:
-    operation_loads = [("idle", 0.0)] + [(name, load) for name, of_name in loads.items() for load in of_name]
-    names, columns_of_pairs = ["operation", "load_mbps"], [column.name for column in TABLES["pairs"]]
-    constants = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package", "point": "p"}
-    rows = pd.DataFrame(operation_loads, columns=names).assign(**constants).reindex(columns=columns_of_pairs)
+    points = [("idle", 0.0)] + [(name, load) for name, own in loads.items() for load in own]
+    operations, rates = zip(*points, strict=True)
+    rows = make_loaded_rows(operation=operations, load_mbps=rates, point="p")
     overview_rows = cells_of_overview(rows, pd.DataFrame())
     assert set(overview_rows["about"]) == {about}
     assert [*overview_rows.sort_values("place")["relation"]] == columns
 
 
 def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
-    constants = {
-        "run_id": "r",
-        "benchmark": "loaded",
-        "variant": "mov",
-        "relation": "package",
-        "median_ns": 200.0,
-    }
-    points = {
-        "point": ["idle.x2.64M.huge", "read.at16G.x2.64M.huge", "read.full.x2.64M.huge"],
-        "threads": [2, 2, 2],
-        "bytes": [1 << 26] * 3,
-        "load_mbps": [0, 16000, None],
-        "operation": ["idle", "read", "read"],
-        "other_rate": [0, 16, 32],
-    }
-    columns_of_pairs = [column.name for column in TABLES["pairs"]]
-    rows = pd.DataFrame(points).assign(**constants).reindex(columns=columns_of_pairs)
+    points = ["idle.x2.64M.huge", "read.at16G.x2.64M.huge", "read.full.x2.64M.huge"]
+    rates = {"load_mbps": [0, 16000, None], "other_rate": [0, 16, 32], "median_ns": 200.0}
+    operations, sizes = ["idle", "read", "read"], {"threads": 2, "bytes": 1 << 26}
+    rows = make_loaded_rows(point=points, operation=operations, **rates, **sizes)
     comparison_rows = build_comparison_rows(rows, pd.DataFrame())
     assert [*comparison_rows["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
     assert [*comparison_rows["relation"]] == [
@@ -261,19 +252,12 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
 
 
 def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
-    constants = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package"}
-    points = {
-        "point": ["read.full.x2.64M.huge", "read.full.x8.1G.huge", "idle.x8.1G.huge"],
-        "threads": [2, 8, 8],
-        "bytes": [1 << 26, 1 << 30, 1 << 30],
-        "load_mbps": [None, None, 0],
-    }
-    columns_of_pairs = [column.name for column in TABLES["pairs"]]
-    comparison_rows = build_comparison_rows(
-        pd.DataFrame(points).assign(**constants).reindex(columns=columns_of_pairs), pd.DataFrame()
-    )
+    points = ["read.full.x2.64M.huge", "read.full.x8.1G.huge", "idle.x8.1G.huge"]
+    sizes = {"threads": [2, 8, 8], "bytes": [1 << 26, 1 << 30, 1 << 30]}
+    rows = make_loaded_rows(point=points, load_mbps=[None, None, 0], **sizes)
     names = ("read full 64M x2", "read full 1G x8", "idle 1G x8")
-    assert [*comparison_rows["relation"]] == [f"package {name}" for name in names]
+    relations = build_comparison_rows(rows, pd.DataFrame())["relation"]
+    assert [*relations] == [f"package {name}" for name in names]
 
 
 @pytest.mark.long

@@ -152,9 +152,8 @@ def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> 
 
 def test_warnings_end_the_text(tmp_path: Path) -> None:
     run = builders.a_run(rounds=2)
-    run = replace(
-        run, failed=(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),), notes=("coarse clock",)
-    )
+    failed = (Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),)
+    run = replace(run, failed=failed, notes=("coarse clock",))
     ticks = tuple(int(1.1 * tick) for tick in builders.a_burst().ticks)
     bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=ticks)]
     Store(tmp_path).publish(run, bursts)
@@ -173,12 +172,8 @@ def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
 
 
 def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
-    notes = (
-        "The host is busy: 9 runnable threads.",
-        "0 of 1 numbers are known to 1 %.",
-        "A hypervisor (KVM) is.",
-    )
-    run = builders.a_run(rounds=2)
+    busy, known = "The host is busy: 9 runnable threads.", "0 of 1 numbers are known to 1 %."
+    notes, run = (busy, known, "A hypervisor (KVM) is."), builders.a_run(rounds=2)
     run = replace(run, hello=replace(run.hello, precision=0.01), notes=notes)
     stolen = {"flags": ("busy_cpu",), "ran_ppm": (700_000, 1_000_000), "steal_ppm": (300_000, 0)}
     ticks = tuple(int(1.2 * tick) for tick in builders.a_burst().ticks)
@@ -216,10 +211,8 @@ def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) 
     Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id)
     assert "less than 90% of their CPUs (75%): the hypervisor took it from 1 of 3 bursts" in text
-    assert (
-        "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their time): "
-        "cas 0-1 in round 1 (30%), cas 0-1 in round 2 (5.0%)"
-    ) in text
+    lost = "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their time): "
+    assert f"{lost}cas 0-1 in round 1 (30%), cas 0-1 in round 2 (5.0%)" in text
 
 
 def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
@@ -256,10 +249,8 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
     assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
     assert text.splitlines()[-1] == "labels of all: kernel=6.12"
-    listed = {
-        row["host_name"]: row
-        for row in json.loads(runs_as_json(Listing(store.place).list_with_unfinished()))["rows"]
-    }
+    rows = json.loads(runs_as_json(Listing(store.place).list_with_unfinished()))["rows"]
+    listed = {row["host_name"]: row for row in rows}
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
     assert "fleet run" in render_runs([])
