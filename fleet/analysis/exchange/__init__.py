@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.exchange.beside import lay_out_beside, render_beside
     from fleet.analysis.exchange.export import (
         export_matrix,
         export_samples,
         render_markdown,
         render_openmetrics,
     )
-    from fleet.analysis.exchange.grid import Grid
     from fleet.analysis.exchange.guess import guess_topology
     from fleet.analysis.exchange.imports import (
         ImportMetadata,
@@ -26,7 +24,12 @@ if TYPE_CHECKING:
         make_grid,
         make_rows,
     )
-    from fleet.analysis.exchange.summaries import render_list, render_summary
-    from fleet.analysis.exchange.tools import TOOLS, read_matrices
+    from fleet.analysis.exchange.summaries import (
+        lay_out_beside,
+        render_beside,
+        render_list,
+        render_summary,
+    )
+    from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -7,27 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import (
-    convert_to_shown,
-    format_csv,
-    format_half_width,
-    format_json,
-    name_kind,
-    to_records,
-)
-from fleet.analysis.exchange.grid import Grid, write_matrix_csv
-from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid
-from fleet.analysis.exchange.tools import TOOLS
+from fleet.analysis.base import text
+from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid, name_kinds
+from fleet.analysis.exchange.tools import TOOLS, Grid, write_matrix_csv
+from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
-from fleet.analysis.reduce.load import (
-    add_run_columns,
-    is_chosen_benchmark,
-    load_cpus,
-    load_run,
-    load_runs,
-    load_samples_in_parts,
-    samples_long,
-)
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, pairs_of_run
 from fleet.analysis.views.overview import describe_interval
 from fleet.errors import UsageError
@@ -62,7 +46,7 @@ def export_matrix(
     if value is not None:
         raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
     rows = find_summary(root, what)
-    kinds = _name_kinds(rows)
+    kinds = name_kinds(rows)
     chosen = _choose_kind(_list_pair_kinds(kinds.unique(), SHIPPED), benchmark, what)
     yield writer.write(make_grid(rows[kinds == chosen]))
 
@@ -79,10 +63,10 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
             kinds = [*select_kinds(benchmark, _list_measured_kinds(root, run_id))]
         for rows in _read_samples(root, run_id, kinds):
             if benchmark is not None:
-                rows = rows[is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
+                rows = rows[load.is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
             if rows.empty:
                 continue
-            yield format_csv(rows, header=header)
+            yield text.format_csv(rows, header=header)
             header = False
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
@@ -93,7 +77,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
 
 def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> str:
     """Return the matrix of pairs, or one by NUMA node, which only the tool `csv` writes."""
-    run, cpus = load_run(root, run_id), load_cpus(root, run_id=run_id)
+    run, cpus = load.load_run(root, run_id), load.load_cpus(root, run_id=run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     descriptions, kinds = read_descriptions(run["hello"]), _list_measured_kinds(root, run_id)
     placed = dict[str, pd.DataFrame]()
@@ -101,18 +85,18 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
     if tool == "csv" and names:
         pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
         cells = select_node_cells(pairs, cpus, descriptions)
-        settings = _name_kinds(cells) + " " + cells["setting"].astype(str)
+        settings = name_kinds(cells) + " " + cells["setting"].astype(str)
         placed = {str(name): part for name, part in cells.groupby(settings, sort=False)}
     chosen = _choose_kind([*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id)
     if chosen in placed:
         rows, columns, by_nodes = lay_out_node_matrix(placed[chosen], f"{value}_ns")
         description = descriptions[chosen.partition("/")[0]]
-        values = {ends: convert_to_shown(description, ns) for ends, ns in by_nodes.items()}
+        values = {ends: text.convert_to_shown(description, ns) for ends, ns in by_nodes.items()}
         return write_matrix_csv("node", rows, columns, values)
     pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
-    parts = load_samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
+    parts = load.load_samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
     grid = Grid(
@@ -149,14 +133,8 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
 
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
-    parts = load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
-    return list(dict.fromkeys(kind for part in parts for kind in _name_kinds(part)))
-
-
-def _name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
-    names = rows["benchmark"].astype(str)
-    has_variant = rows["variant"].notna()
-    return names.where(~has_variant, names + "/" + rows["variant"].astype(str))
+    parts = load.load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
+    return list(dict.fromkeys(kind for part in parts for kind in name_kinds(part)))
 
 
 def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
@@ -185,13 +163,14 @@ def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
 
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
     """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kinds: with None for all."""
-    run, descriptions = load_runs(root, run_id=run_id), read_descriptions(load_run(root, run_id)["hello"])
-    parts = (part for kind in kinds for part in load_samples_in_parts(root, run_id, benchmark=kind))
+    runs = load.load_runs(root, run_id=run_id)
+    descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
+    parts = (part for kind in kinds for part in load.load_samples_in_parts(root, run_id, benchmark=kind))
     for bursts in parts:
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
             for part in _cut_into_samples(bursts.iloc[begin : begin + step], descriptions):
-                yield add_run_columns(part, run)
+                yield load.add_run_columns(part, runs)
 
 
 def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
@@ -214,13 +193,9 @@ def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Itera
             ]
             for name in _OF_OTHERS
         }
-        long = samples_long(part, descriptions)
+        long = load.samples_long(part, descriptions)
         columns = {name: pd.Series(numbers, dtype=object) for name, numbers in others.items()}
         yield long.assign(sample=long["sample"] + first, **columns)
-
-
-_NS = 1e-9
-_KIND = ("benchmark", "variant", "relation")
 
 
 def render_openmetrics(table: pd.DataFrame) -> str:
@@ -234,25 +209,26 @@ def render_openmetrics(table: pd.DataFrame) -> str:
         "fleet_median_latency_upper": ("Upper end of its 95 % interval.", []),
         "fleet_measured_timestamp": ("When the last run began.", []),
     }
-    for row in to_records(table):
-        labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
-        listed = ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items())
-        ends = [f"{ns * _NS:.6g}" if ns else "" for ns in (row["median_ns"], *_find_ends(row))]
+    for row in _list_medians(table):
+        names = ("host_name", "benchmark", "variant", "relation")
+        labels = ((name.removesuffix("_name"), _escape_label(str(row[name]))) for name in names)
+        listed = ",".join(f'{name}="{value}"' for name, value in labels)
+        ends = [f"{ns * 1e-9:.6g}" if ns else "" for ns in (row["median_ns"], row["lower"], row["upper"])]
         values = [*ends, f"{row['measured_utc'].timestamp():.0f}"]
         for (name, (_, samples)), value in zip(families.items(), values, strict=True):
             if value:
                 samples.append(f"{name}_seconds{{{listed}}} {value}")
     lines = list[str]()
-    for name, (text, samples) in families.items():
+    for name, (words, samples) in families.items():
         lines += [f"# TYPE {name}_seconds gauge", f"# UNIT {name}_seconds seconds"]
-        lines += [f"# HELP {name}_seconds {text}", *samples]
+        lines += [f"# HELP {name}_seconds {words}", *samples]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _find_ends(row: Mapping[str, Any]) -> tuple[float, float] | tuple[None, None]:
-    """Return the 95 % interval of a row's median in ns; None where it has none."""
-    ns, half = row["median_ns"], row["half"]
-    return (None, None) if half is None else (ns * (1 - half), ns * (1 + half))
+def _list_medians(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """List the rows, with the ends of the 95 % interval of each median: None where it has none."""
+    low, high = (table["median_ns"] * (1 + sign * table["half"]) for sign in (-1, 1))
+    return text.to_records(table.assign(lower=low, upper=high))
 
 
 def render_bmf(table: pd.DataFrame) -> str:
@@ -261,12 +237,11 @@ def render_bmf(table: pd.DataFrame) -> str:
     Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: of `compute_host_medians`.
     """
     metrics = {}
-    for row in to_records(table):
-        lower, upper = _find_ends(row)
-        ends = {"lower_value": lower, "upper_value": upper} if lower is not None else {}
-        name = f"{row['host_name']} {name_kind(row)} {row['relation']}"
+    for row in _list_medians(table):
+        ends = {f"{end}_value": row[end] for end in ("lower", "upper") if row[end] is not None}
+        name = f"{row['host_name']} {text.name_kind(row)} {row['relation']}"
         metrics[name] = {"latency": {"value": row["median_ns"], **ends}}
-    return format_json(metrics) + "\n"
+    return text.format_json(metrics) + "\n"
 
 
 def render_markdown(table: pd.DataFrame) -> str:
@@ -275,9 +250,9 @@ def render_markdown(table: pd.DataFrame) -> str:
         f"| host | benchmark | relation | runs | ns, one way | ±95% {describe_interval(table)} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
-    for row in to_records(table):
-        names = map(_escape_cell, (row["host_name"], name_kind(row), row["relation"]))
-        numbers = (str(row["runs"]), f"{row['median_ns']:.1f}", format_half_width(row["half"]))
+    for row in text.to_records(table):
+        names = map(_escape_cell, (row["host_name"], text.name_kind(row), row["relation"]))
+        numbers = (str(row["runs"]), f"{row['median_ns']:.1f}", text.format_half_width(row["half"]))
         lines.append(f"| {' | '.join((*names, *numbers))} |")
     return "\n".join([*lines, ""])
 
@@ -289,11 +264,11 @@ DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-def _escape_cell(text: str) -> str:
+def _escape_cell(words: str) -> str:
     """Escape a text for a cell of Markdown: no character of it is markup or HTML."""
-    return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(text))
+    return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(words))
 
 
-def _escape_label(text: str) -> str:
+def _escape_label(words: str) -> str:
     """Escape a label's value for OpenMetrics; control characters become visible."""
-    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return printable(words).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

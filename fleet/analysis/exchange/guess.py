@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.tools import Grid
 from fleet.model import Cpu, Topology
 
 APART = 1.3  # a level of latencies is that much slower than the one before
@@ -33,10 +33,9 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     core, is_single = np.arange(len(cpus)), np.zeros(len(cpus), dtype=bool)
     levels = list(_cut_at_jumps(tree))
     for ns, groups in levels:
-        singles = np.bincount(groups)[groups] == 1
-        if ns > SIBLINGS_NS or np.bincount(groups).max() != 2 or not _are_neighbours(groups, singles):
-            continue
-        core, is_single = groups, singles
+        singles, largest = np.bincount(groups)[groups] == 1, np.bincount(groups).max()
+        if ns <= SIBLINGS_NS and largest == 2 and _are_neighbours(groups, singles):
+            core, is_single = groups, singles
     size = np.bincount(core).max()
     llc, cluster = package, core
     wider = [groups for _, groups in levels if _are_equal(groups) and sockets < groups.max() < core.max()]
@@ -52,12 +51,14 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
         cluster = wider[0]
     elif wider:
         llc = wider[0]
-    lowest = [_name_by_lowest(cpus, groups) for groups in (core, cluster, llc, package)]
+    levels_by_lowest = (
+        pd.Series(cpus).groupby(groups).transform("min").tolist() for groups in (core, cluster, llc, package)
+    )
     kinds = np.where(is_single, "efficiency", "performance") if is_single.any() else [None] * len(cpus)
     return Topology(
         tuple(
             Cpu(int(cpu), core=c, cluster=k, llc=cache, die=p, package=p, node=p, kind=kind)
-            for cpu, c, k, cache, p, kind in zip(cpus, *lowest, kinds, strict=True)
+            for cpu, c, k, cache, p, kind in zip(cpus, *levels_by_lowest, kinds, strict=True)
         )
     )
 
@@ -96,8 +97,3 @@ def _are_neighbours(groups: Ints, is_single: Ints) -> bool:
     return first == len(groups) or bool(
         first < len(groups) - 1 and is_single[first:].all() and are_neighbours
     )
-
-
-def _name_by_lowest(cpus: Ints, groups: Ints) -> list[int]:
-    """Return the lowest CPU of each CPU's group."""
-    return [int(cpu) for cpu in pd.Series(cpus).groupby(groups).transform("min")]

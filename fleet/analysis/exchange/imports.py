@@ -5,23 +5,23 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
-from fleet.analysis.base.text import is_none, to_records
+from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.guess import guess_topology
+from fleet.analysis.exchange.tools import Grid
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
@@ -42,7 +42,6 @@ _NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
 _NEAR = (Relation.SMT, Relation.CLUSTER, Relation.LLC, Relation.DIE, Relation.NODE, Relation.PACKAGE)
 MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
-_STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
 
 def load_imports(root: Root) -> pd.DataFrame:
@@ -162,8 +161,10 @@ def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
     return (high - low) / 2 / rows["latency_ns"]
 
 
-def renumber(grid: Grid, cpus: Sequence[int]) -> Grid:
+def renumber(grid: Grid, cpus: Sequence[int] | None) -> Grid:
     """Give the CPUs of a matrix these numbers, in order; some formats lose them. Raises UsageError."""
+    if cpus is None:
+        return grid
     if len(cpus) != len(grid.cpus):
         raise UsageError(f"--cpus names {len(cpus)} CPUs, the matrix has {len(grid.cpus)}.")
     names = dict(zip(grid.cpus, cpus, strict=True))
@@ -208,14 +209,19 @@ def lay_out_summary(rows: pd.DataFrame) -> Layout:
     return make_layout(derive_cpus(rows), np.unique(rows[["ping_cpu", "pong_cpu"]].astype(int)).tolist())
 
 
+def name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
+    """Name the benchmark and variant of each row, as `cas/llsc`; the benchmark alone without a variant."""
+    names = rows["benchmark"].astype(str)
+    return names.where(rows["variant"].isna(), names + "/" + rows["variant"].astype(str))
+
+
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Report of each row of `summaries` whether its relation was guessed from the levels of the matrix."""
     guesses = {text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()}
     return rows["labels_json"].map(guesses).astype(bool)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportMetadata:
+class ImportMetadata(NamedTuple):
     """Statements of the user about the files. topology: a selection, whose last run has their CPUs.
 
     sockets: of the machine, for a guess of its topology.
@@ -232,7 +238,7 @@ class ImportMetadata:
     source: str | None = None
     topology: str | None = None
     sockets: int = 1
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
 def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata) -> str:
@@ -246,19 +252,15 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         tool, grids = tools.read_matrices(_read_text(file), str(file), metadata.tool)
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
-        numbered = [grid if metadata.cpus is None else renumber(grid, metadata.cpus) for grid in grids]
-        matrices += [(file, tool, grid) for grid in numbered]
+        matrices += [(file, tool, renumber(grid, metadata.cpus)) for grid in grids]
     labels, machine = dict(metadata.labels), None
     if metadata.topology is not None:
-        machine = _load_topology(root, metadata.topology)
+        machine = _load_topology(root, metadata.topology, matrices)
     elif (machine := guess_topology(matrices[0][2], metadata.sockets)) is not None:
         labels[RELATIONS] = GUESSED
-    stated = {key: getattr(metadata, key) for key in _STATED}
-    stated |= {"imported_utc": datetime.now(UTC), "labels": labels}
+    stated = metadata._asdict() | {"imported_utc": datetime.now(UTC), "labels": labels}
     rows, kinds = list[dict[str, Any]](), list[str]()
     for file, tool, grid in matrices:
-        if metadata.topology is not None and machine is not None:
-            _require_cpus(file, grid, machine, metadata.topology)
         columns = stated | {"source": metadata.source or printable(str(file))}
         rows += make_rows(name, tool, grid, columns, machine)
         if not grid.cells:
@@ -274,20 +276,19 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
 
 
-def _load_topology(root: str | Path, text: str) -> Topology:
+def _load_topology(root: str | Path, text: str, matrices: Sequence[tuple[Path, str, Grid]]) -> Topology:
+    """Load the topology of the last run selected. Raises UsageError if it lacks a CPU of the matrices."""
     store = Store(root)
     run = select_runs(store.list_runs(), [text], store.place)[-1]
     rows = to_records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
-    cpus = [{name: None if is_none(value) else int(value) for name, value in row.items()} for row in rows]
-    return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
-
-
-def _require_cpus(file: Path, grid: Grid, machine: Topology, text: str) -> None:
-    if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
-        raise UsageError(
-            f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
-            "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
-        )
+    cpus = [{name: None if value is None else int(value) for name, value in row.items()} for row in rows]
+    for file, _, grid in matrices:
+        if unknown := sorted(set(grid.cpus) - {row["cpu"] for row in cpus}):
+            raise UsageError(
+                f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
+                "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
+            )
+    return Topology(tuple(Cpu(**row) for row in cpus))
 
 
 def _require_valid(name: str, metadata: ImportMetadata) -> None:

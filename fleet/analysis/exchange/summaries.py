@@ -1,37 +1,34 @@
-"""Render summaries: the list of them, or some with their relations and matrices."""
+"""Show summaries: the list of them, some with their relations and matrices, or beside each other and runs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import format_document, format_half_width, render_rich
-from fleet.analysis.exchange.imports import (
-    PREFIX,
-    compute_half_widths,
-    find_summary,
-    is_guessed,
-    lay_out_summary,
-    list_names,
-    load_all_summaries,
-    load_model,
-)
+from fleet.analysis.base.text import format_document, format_half_width, is_none, render_rich, to_records
+from fleet.analysis.compare.sides import read_tables, resolve_sides
+from fleet.analysis.exchange import imports
+from fleet.analysis.exchange.imports import PREFIX, find_summary, load_all_summaries, name_kinds
+from fleet.analysis.reduce.load import drop_points, map_views
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
+from fleet.model import SHIPPED, View
 from fleet.store.runs import Root
 from fleet.text import format_count, one_line, table
+
+ALL = "all pairs"
+_KIND = ["benchmark", "variant", "relation"]
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """Render these summaries, named with or without `summary:`; without names, list all."""
     if not names:
         return render_list(load_all_summaries(root))
-    stored, parts = list_names(root), []
+    stored, parts = imports.list_names(root), []
     for name in _require_summaries(names):
         model = name.removeprefix(PREFIX)
-        if model not in stored and len(rows := load_model(root, model)):
+        if model not in stored and len(rows := imports.load_model(root, model)):
             parts.append(render_model(model, rows))
         else:
             parts.append(render_summary(find_summary(root, name), canvas))
@@ -42,14 +39,14 @@ def render_model(cpu_model: str, rows: pd.DataFrame) -> str:
     """Render how the machines of a CPU model differ. rows: from `load_model`."""
     machines = list(rows["summary"].unique())
     parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
-    for _, part in rows.groupby(["benchmark", "variant"], sort=False):
+    for kind, part in rows.groupby(name_kinds(rows).str.rstrip("/"), sort=False):
         by = part.groupby("relation")["median_ns"].agg(["size", "median", "min", "max"]).sort_values("median")
         lines = [
             (str(name), f"{size:.0f}", *map("{:.1f}".format, (median, low, high)), f"{high / low:.2f}")
             for name, size, median, low, high in by.itertuples()
         ]
         titles = ("relation", "tables", "median", "min", "max", "max/min")
-        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, the median of each table's pairs"
+        title = f"{one_line(str(kind))}: one-way latency in ns, the median of each table's pairs"
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
     return "\n\n".join(parts)
 
@@ -74,53 +71,102 @@ def render_list(rows: pd.DataFrame) -> str:
         "Show one with its matrix: fleet show summary:NAME. Beside a run: fleet compare RUN summary:NAME"
     ]
     for name, part in rows.groupby("summary", sort=False):
-        first = _decode_texts(part.iloc[0])
+        (first,) = to_records(part.head(1))
         conditions = f" ({first['conditions']})" if first["conditions"] else ""
         machine = f"{first['cpu_model'] or 'unknown CPU model'}{conditions}"
         day = f"imported {first['imported_utc']:%Y-%m-%d}" if first["imported_utc"] else "shipped"
         number = f"{first['tool']}'s {first['estimator'] or 'number'}"
         lines = [one_line(f"{name}: {', '.join(filter(None, (machine, first['os'], number, day)))}")]
-        for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
-            median = kind["latency_ns"].median()
-            lines.append(f"  {_name_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
+        medians = part.groupby(name_kinds(part), sort=False)["latency_ns"].agg(["size", "median"])
+        for kind, size, median in medians.itertuples():
+            lines.append(f"  {one_line(kind):13}  {size:6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     """Render a summary: its source, and for each benchmark its relations and its matrix."""
-    first, order = _decode_texts(rows.iloc[0]), lay_out_summary(rows)
+    ns = "{:.1f}".format
+    (first,), order = to_records(rows.head(1)), imports.lay_out_summary(rows)
     machine = ", ".join(filter(None, (first[key] for key in ("cpu_model", "os", "conditions"))))
-    guessed = ", guessed from these numbers" if is_guessed(rows).any() else ""
+    guessed = ", guessed from these numbers" if imports.is_guessed(rows).any() else ""
     parts = [
         one_line(f"{PREFIX}{first['summary']}  {machine}".rstrip())
         + f"\nsummary, not raw: the {first['estimator'] or 'number'} of each pair, "
         + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
-    for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
-        groups = part.assign(half=compute_half_widths(part)).groupby("relation")
+    for kind, part in rows.groupby(name_kinds(rows), sort=False):
+        groups = part.assign(half=imports.compute_half_widths(part)).groupby("relation")
         by = groups["latency_ns"].agg(["size", "median", "min", "max"]).assign(half=groups["half"].median())
-        columns = ["median", *(["half"] if by["half"].notna().any() else []), "min", "max"]
+        has_half = bool(by["half"].notna().any())
         lines = [
-            (str(relation), str(int(row["size"])), *(_NUMBERS[column][1](row[column]) for column in columns))
-            for relation, row in by.sort_values("median").iterrows()
+            (relation, f"{size}", ns(median), *[format_half_width(half)] * has_half, ns(low), ns(high))
+            for relation, size, median, low, high, half in by.sort_values("median").itertuples()
         ]
-        titles = ("relation", "cells", *(_NUMBERS[column][0] for column in columns))
-        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share{guessed}"
+        titles = ("relation", "cells", "median", *["±95%"] * has_half, "min", "max")
+        title = f"{one_line(str(kind))}: one-way latency in ns, by what two CPUs share{guessed}"
         drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
         parts.append(render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
     return "\n\n".join(parts)
 
 
-_NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} | {
-    "half": ("±95%", format_half_width)
-}
+def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
+    """Lay out a row per side, benchmark, variant and relation, all pairs together last.
+
+    Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
+    `relation`, `cells`, `median_ns`, `half` (the median half width of a pair's interval, a share; NaN: none),
+    and `ratio` to the first side where it has the same kind, else NaN.
+    Raises UsageError for a side that is not there.
+    """
+    named = [text for text in texts if not text.startswith(PREFIX)]
+    runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
+    parts = []
+    for text in texts:
+        count, descriptions = 0, SHIPPED  # which are enough for summaries
+        if text in runs:
+            tables = read_tables(root, runs[text].runs["run_id"])
+            count, descriptions = len(tables.runs), tables.descriptions
+            pairs = drop_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
+            by = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
+            rows = by.agg(latency_ns=("median_ns", "median"), half=("spread", "median")).reset_index()
+            rows = rows.assign(estimator="median")
+        else:
+            rows = find_summary(root, text)
+            rows = rows.assign(half=imports.compute_half_widths(rows))
+        rows = rows[map_views(rows["benchmark"], descriptions) == View.MATRIX]
+        if rows.empty:
+            raise UsageError(f"{text}: has no pairs of CPUs to compare.")
+        every = pd.concat([rows, rows.assign(relation=ALL)])
+        numbers = {"cells": ("latency_ns", "size"), "median_ns": ("latency_ns", "median")}
+        by = every.groupby(_KIND, sort=False, dropna=False)
+        medians = by.agg(**numbers, half=("half", "median")).reset_index()
+        medians = medians.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
+        parts.append(medians.assign(side=text, runs=count, of=rows["estimator"].iloc[0]))
+    table_ = pd.concat(parts, ignore_index=True)
+    first = table_[table_["side"] == texts[0]].set_index(_KIND)["median_ns"]
+    kinds = pd.MultiIndex.from_frame(table_[_KIND])
+    return table_.assign(ratio=table_["median_ns"].to_numpy() / first.reindex(kinds).to_numpy())
 
 
-def _name_kind(row: "pd.Series[Any]") -> str:
-    return one_line(f"{row['benchmark']}/{row['variant'] if pd.notna(row['variant']) else ''}".rstrip("/"))
-
-
-def _decode_texts(row: "pd.Series[Any]") -> dict[str, Any]:
-    return {str(name): None if pd.isna(value) else value for name, value in row.items()}
+def render_beside(rows: pd.DataFrame) -> str:
+    """Render a table per benchmark, the first side above."""
+    first = rows["side"].iloc[0]
+    names = " beside ".join(rows["side"].unique())
+    parts = [one_line(f"{names}: no verdict is possible, since a summary is of one run.")]
+    for benchmark, part in rows.groupby("benchmark", sort=False):
+        if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
+            part = part[part["relation"] != ALL]  # noqa: PLW2901
+        lines = []
+        for row in to_records(part):
+            ratio = "-" if is_none(row["ratio"]) or row["side"] == first else f"x{row['ratio']:.3f}"
+            source = format_count(row["runs"], "run") if row["runs"] else "summary"
+            about = (row["side"], source, row["variant"] or "-", row["of"] or "-", row["relation"])
+            lines.append(
+                (*about, str(row["cells"]), f"{row['median_ns']:.1f}", format_half_width(row["half"]), ratio)
+            )
+        titles = ("side", "from", "variant", "of", "relation", "cells", "median", "±95%", "ratio")
+        parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7, 8})}")
+    within_run = "±95%: half the interval of the median pair within its run; "
+    parts.append(one_line(f"{within_run}ratio: to {first}, only of the same variant and relation."))
+    return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""Reads and writes the matrices of other tools, as they print them (docs/exchange.md). Pure text.
+"""Read and write the matrices of other tools, as they print them (docs/exchange.md). Pure text.
 
 core_latency (C++, Linux and QNX): a heading per benchmark, then left-aligned columns. Its matrix is full, its
 number the median. An old version names no benchmark: it had only `cas`; a newer one names the instructions of
@@ -9,25 +9,19 @@ core-to-core-latency (Rust): its screen, its --csv, or both in one file. It meas
 diagonal, and its number is the mean. A CSV holds no CPU numbers.
 """
 
+import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from math import floor
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import MappingProxyType
 from typing import NamedTuple
 
-from fleet.analysis.exchange.grid import (
-    Grid,
-    collect_square,
-    format_number,
-    parse_count,
-    parse_heading,
-    parse_latency,
-    parse_row,
-    write_csv,
-)
 from fleet.errors import UsageError
 from fleet.plan.cpulist import MAX_CPU
 
+_CPU = re.compile(r"0*[0-9]{1,5}")
+_LONGEST_COUNT = 15  # digits
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
 _CAS_TITLES = {  # with the variant and the machine, which is None for any
     "CAS (CPP)": ("c11", None),
@@ -37,12 +31,10 @@ _CAS_TITLES = {  # with the variant and the machine, which is None for any
     "CAS_arm64_lse": ("lse", "aarch64"),
 }
 _BENCHMARKS = {title: name for name, title in _TITLES.items()}
-_TITLE = re.compile(r"Running (?:(.+) )?Core Benchmark$")
+_TITLE = re.compile(r"^[ \t]*Running (?:(.+) )?Core Benchmark\s*$", re.MULTILINE)
 _COUNT = re.compile(r"(Samples|Iterations): (\d+)$")
-_CORE_LATENCY_WIDTH = 5
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
-_C2CLAT_WIDTH = 4
 _C2CLAT_TITLE = re.compile(r"\[\s*([^\]()]+?)\s*(?:\(ns\))?\]")
 _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
 _OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
@@ -54,6 +46,29 @@ _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
 _ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
 
 NumberedLines = list[tuple[int, str]]
+Cells = Mapping[tuple[int, int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
+
+    A cell the tool left empty is absent; what the text does not name is None. samples, iterations: of each
+    pair, as the tool counts them. variant, arch: by our names.
+    """
+
+    cpus: tuple[int, ...]
+    cells: Cells = field(default_factory=lambda: MappingProxyType({}))
+    benchmark: str | None = None
+    samples: int | None = None
+    iterations: int | None = None
+    cpu_model: str | None = None
+    variant: str | None = None
+    arch: str | None = None
+
+    def fill_both_halves(self) -> Cells:
+        """Return the cells; fill each missing one from the other side of the diagonal."""
+        return {(column, row): value for (row, column), value in self.cells.items()} | dict(self.cells)
 
 
 def _get_line(lines: list[str], number: int) -> str:
@@ -61,33 +76,87 @@ def _get_line(lines: list[str], number: int) -> str:
     return lines[number - 1] if number <= len(lines) else ""
 
 
-def _is_core_latency(text: str) -> bool:
-    return any(_TITLE.match(line.strip()) for line in text.splitlines())
+def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
+    """Return the CPU numbers of a heading, in the order of its columns; none if it is not a heading."""
+    if not all(map(_CPU.fullmatch, words)):
+        return ()
+    numbers = tuple(map(int, words))
+    return numbers if len(numbers) == len(set(numbers)) and max(numbers, default=0) <= MAX_CPU else ()
+
+
+def _parse_count(digits: str) -> int:
+    """Parse a count of samples or iterations. Raises ValueError for more than there can be."""
+    if len(digits) > _LONGEST_COUNT:
+        raise ValueError(f"{digits[:40]} are more samples or iterations than there can be.")
+    return int(digits)
+
+
+def _parse_latency(word: str, line: int) -> float | None:
+    """Read one cell; None if it is empty. Raises ValueError for what cannot be a latency."""
+    text = word.strip()
+    if not text or text.lower() == "nan":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"line {line}: {text[:40]!r} is not a number.") from None
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"line {line}: {text[:40]!r} cannot be a latency.")
+    return value
+
+
+def _parse_row(
+    words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
+) -> dict[tuple[int, int], float]:
+    """Parse the cells of a printed row, which begins with its CPU, but not of the CPU with itself.
+
+    columns: their CPUs. Raises ValueError for any other row.
+    """
+    if words[:1] != [str(cpu)]:
+        raise ValueError(f"line {line}: the row of CPU {cpu} was expected, found {' '.join(words)[:40]!r}.")
+    if len(words) - 1 != len(columns):
+        raise ValueError(
+            f"line {line}: {len(words) - 1} values in the row of CPU {cpu}, {len(columns)} were expected."
+        )
+    words_by_cpu = zip(columns, words[1:], strict=True)
+    values = {(cpu, other): _parse_latency(word, line) for other, word in words_by_cpu if other != cpu}
+    return {ends: value for ends, value in values.items() if value is not None}
+
+
+def _make_square(rows: Sequence[Sequence[float | None]]) -> Grid:
+    """Make a matrix of full rows, of CPUs 0 to the last, without the diagonal."""
+    cells = {
+        (row, column): value
+        for row, values in enumerate(rows)
+        for column, value in enumerate(values)
+        if value is not None and row != column
+    }
+    return Grid(tuple(range(len(rows))), cells)
 
 
 def _read_core_latency(text: str) -> list[Grid]:
     grids, head, lines = list[Grid](), Grid(()), text.splitlines()
     for number, line in enumerate(lines, 1):
-        if title := _TITLE.match(line.strip()):
+        if title := _TITLE.match(line):
             variant, arch = _CAS_TITLES.get(title[1], (None, None))
             name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
             head = Grid((), benchmark=name, variant=variant, arch=arch)
         elif count := _COUNT.match(line.strip()):
-            head = replace(head, **{count[1].lower(): parse_count(count[2])})  # type: ignore[arg-type]
-        elif line.startswith("  ") and (cpus := parse_heading(line.split())):
+            head = replace(head, **{count[1].lower(): _parse_count(count[2])})  # type: ignore[arg-type]
+        elif line.startswith("  ") and (cpus := _parse_heading(line.split())):
             cells = dict[tuple[int, int], float]()
             for row, cpu in enumerate(cpus, number + 1):
                 words = _get_line(lines, row).split()
                 if cpu != cpus[0] and not words:
                     break
-                cells |= parse_row(words, row, cpu, [other for other in cpus if other != cpu])
+                cells |= _parse_row(words, row, cpu, [other for other in cpus if other != cpu])
             grids.append(replace(head, cpus=cpus, cells=cells))
     return grids
 
 
 def _write_core_latency(grid: Grid) -> str:
     """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
-    cells = {where: floor(value) for where, value in grid.fill_both_halves().items()}
+    cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
     title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
     if grid.benchmark == "cas":  # that of old versions, for instructions the tool does not have
         titles = (
@@ -100,7 +169,7 @@ def _write_core_latency(grid: Grid) -> str:
     lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
     lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
     table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
-    lines += ["", *("".join(f"{word:<{_CORE_LATENCY_WIDTH}} " for word in row) for row in table)]
+    lines += ["", *("".join(f"{word:<5} " for word in row) for row in table)]
     return "\n".join(lines) + "\n"
 
 
@@ -125,58 +194,49 @@ def _read_c2clat(text: str) -> list[Grid]:
             raise ValueError(
                 f"line {number}: a second table. Put each into a file of its own, and import it."
             )
-        rows = list[list[float | None]]()
-        for row, cpu in enumerate(cpus or (), number + 1):
-            words = _get_line(lines, row).split()
-            if words[:1] != [str(cpu)] or len(words) != len(cpus or ()) + 1:
-                raise ValueError(
-                    f"line {row}: the row of CPU {cpu} with {len(cpus or ())} values was expected."
-                )
-            rows.append([parse_latency(word, row) for word in words[1:]])
         if is_plot:
-            rows = _parse_plotted_rows(lines, number)
-            cpus = tuple(range(len(rows)))
-        cells = collect_square(rows, cpus or ())
-        grids[benchmark] = Grid(tuple(sorted(cpus or ())), cells, benchmark=benchmark)
+            grids[benchmark] = replace(_parse_plot(lines, number), benchmark=benchmark)
+        else:
+            cells = dict[tuple[int, int], float]()
+            for row, cpu in enumerate(cpus, number + 1):
+                cells |= _parse_row(_get_line(lines, row).split(), row, cpu, cpus)
+            grids[benchmark] = Grid(tuple(sorted(cpus)), cells, benchmark=benchmark)
         title = None
     return list(grids.values())
 
 
 def _write_c2clat(grid: Grid) -> str:
     """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
-    cells = {where: floor(value) for where, value in grid.fill_both_halves().items()}
+    cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
     cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
     rows = ((row, *(cells.get((row, column), "nan") for column in grid.cpus)) for row in grid.cpus)
     lines = [("CPU", *grid.cpus), *rows]
-    return "".join(" ".join(f"{word:>{_C2CLAT_WIDTH}}" for word in line) + "\n" for line in lines)
+    return "".join(" ".join(f"{word:>4}" for word in line) + "\n" for line in lines)
 
 
-def _parse_c2clat_heading(line: str) -> tuple[int, ...] | None:
+def _parse_c2clat_heading(line: str) -> tuple[int, ...]:
     words = line.split()
-    return parse_heading(words[1:]) if words[:1] == ["CPU"] else None
+    return _parse_heading(words[1:]) if words[:1] == ["CPU"] else ()
 
 
-def _parse_plotted_rows(lines: list[str], begin: int) -> list[list[float | None]]:
+def _parse_plot(lines: list[str], begin: int) -> Grid:
     rows: list[list[float | None]] = []
     for number, line in enumerate(lines[begin:], begin + 1):
         if line.strip() == _PLOT_END:
             break
-        rows.append([parse_latency(word, number) for word in line.split()])
+        rows.append([_parse_latency(word, number) for word in line.split()])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
     if not rows or len(rows) != len(rows[0]):
         raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
-    return rows
+    return _make_square(rows)
 
 
 def _is_core_to_core(text: str) -> bool:
     """Report whether this is its output, or a square of numbers in its format."""
     lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
-    return any(line.startswith("Num cores:") for line in lines) or (
-        any(lines)
-        and all(_CSV.fullmatch(line) for line in lines)
-        and any("," in x or ";" in x for x in lines)
-    )
+    is_csv = ("," in text or ";" in text) and all(map(_CSV.fullmatch, lines))
+    return is_csv or any(line.startswith("Num cores:") for line in lines)
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
@@ -185,23 +245,21 @@ def _read_core_to_core(text: str) -> list[Grid]:
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
         return screens
-    if not screens:
-        names = _OF_SECTION if len(exact) > 1 else (None,)
-        return [
-            replace(head, cpus=grid.cpus, cells=grid.cells, benchmark=name)
-            for grid, name in zip(exact, names, strict=False)
-        ]
-    if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in screens]:
-        raise ValueError(f"{len(screens)} matrices on the screen but {len(exact)} in the CSV.")
+    names = _OF_SECTION if len(exact) > 1 else (None,)
+    heads = screens or [
+        replace(head, cpus=grid.cpus, benchmark=name) for grid, name in zip(exact, names, strict=False)
+    ]
+    if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in heads]:
+        raise ValueError(f"{len(heads)} matrices on the screen but {len(exact)} in the CSV.")
     return [
         replace(seen, cells={(seen.cpus[i], seen.cpus[j]): value for (i, j), value in grid.cells.items()})
-        for seen, grid in zip(screens, exact, strict=True)
+        for seen, grid in zip(heads, exact, strict=True)
     ]
 
 
 def _write_core_to_core(grid: Grid) -> str:
     """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
-    cells = {ends: format_number(value) for ends, value in grid.cells.items()}
+    cells = {ends: _format_number(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)
 
@@ -218,17 +276,17 @@ def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLine
             head = replace(head, cpu_model=line.removeprefix("CPU: "))
         elif count := _COUNTS.match(line):
             name = "samples" if count[1] == "samples" else "iterations"
-            head = replace(head, **{name: parse_count(count[2])})  # type: ignore[arg-type]
+            head = replace(head, **{name: _parse_count(count[2])})  # type: ignore[arg-type]
         elif section := _SECTION.match(line):
             benchmark = _OF_SECTION[int(section[1]) - 1]
-        elif (cpus := parse_heading(line.split())) and len(cpus) > 1:
+        elif (cpus := _parse_heading(line.split())) and len(cpus) > 1:
             cells = dict[tuple[int, int], float]()
             for cpu in cpus:
                 place += 1
                 words = _ERROR_OF_MEAN.sub(" ", _get_line(lines, place)).split()
                 is_full = len(words) == len(cpus)
                 others = [other for other in cpus if other != cpu]
-                cells |= parse_row(words, place, cpu, others if is_full else cpus[: cpus.index(cpu)])
+                cells |= _parse_row(words, place, cpu, others if is_full else cpus[: cpus.index(cpu)])
             screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
         elif _CSV.fullmatch(line):
             while place < len(lines) and _CSV.fullmatch(lines[place]):
@@ -244,27 +302,23 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = [(number, line.split(separator)) for number, line in block if line]
     rows = _pad_triangle(rows) or rows
-    width = max(len(cells) for _, cells in rows)
+    width = len(rows[0][1])
     for number, cells in rows:
-        if len(cells) != len(rows[0][1]):
+        if len(cells) != width:
             raise ValueError(
-                f"line {number}: {len(cells)} values where {len(rows[0][1])} were expected; the file is "
-                "damaged (lines that ran together?)."
+                f"line {number}: {len(cells)} values where {width} were expected; the file is damaged (lines "
+                "that ran together?)."
             )
-    if not width or len(rows) % width or len(rows) // width > len(_OF_SECTION):
+    if len(rows) % width or len(rows) // width > len(_OF_SECTION):
         raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
-    cpus = tuple(range(width))
-    values = [[parse_latency(cell, number) for cell in cells] for number, cells in rows]
+    values = [[_parse_latency(cell, number) for cell in cells] for number, cells in rows]
     for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
         if row[place % width]:
             raise ValueError(
                 f"line {number}: CPU {place % width} has {row[place % width]:g} with itself, as no matrix "
                 "has. Is it a table of pairs, or has it labels? Then the first cell of line 1 must be CPU."
             )
-    return [
-        Grid(cpus, collect_square(values[begin : begin + width], cpus))
-        for begin in range(0, len(values), width)
-    ]
+    return [_make_square(values[begin : begin + width]) for begin in range(0, len(values), width)]
 
 
 def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
@@ -275,7 +329,7 @@ def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
         return None
-    first_is_there = lengths[0] == 1 and parse_latency(rows[0][1][0], rows[0][0]) is None
+    first_is_there = lengths[0] == 1 and _parse_latency(rows[0][1][0], rows[0][0]) is None
     full = rows if first_is_there else [(rows[0][0], [""]), *rows]
     return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
 
@@ -294,7 +348,7 @@ def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
     ]
     is_labelled = (
         len(rows) > 2
-        and parse_heading(rows[0][1][1:]) is not None
+        and bool(_parse_heading(rows[0][1][1:]))
         and re.fullmatch(r"[^\d.]*|Unnamed: 0", rows[0][1][0]) is not None
         and rows[1][1][0] == rows[0][1][1]
     )
@@ -305,13 +359,11 @@ def _read_labelled(text: str) -> list[Grid]:
     if not (rows := _split_labelled_rows(text)):
         return []
     corner, *labels = rows[0][1]
-    cpus = parse_heading(labels) or ()
-    cells = {}
+    cpus = _parse_heading(labels)
+    cells = dict[tuple[int, int], float]()
     for (number, words), cpu in zip(rows[1:], cpus, strict=False):
-        others = ["" if word == "NA" else word for word in words[1:]]
-        if len(words) == len(labels) + 1:
-            del others[cpus.index(cpu)]
-        cells.update(parse_row([words[0], *others], number, cpu, [other for other in cpus if other != cpu]))
+        columns = [other for other in cpus if other != cpu or len(words) > len(cpus)]
+        cells |= _parse_row(["" if word == "NA" else word for word in words], number, cpu, columns)
     if len(rows) != len(labels) + 1:
         raise ValueError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
     if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
@@ -321,18 +373,37 @@ def _read_labelled(text: str) -> list[Grid]:
     return [Grid(tuple(sorted(cpus)), cells)]
 
 
+def _write_labelled(grid: Grid) -> str:
+    """Write for a spreadsheet: a row and a column for each CPU, both sides of the diagonal."""
+    return write_matrix_csv("CPU", grid.cpus, grid.cpus, grid.fill_both_halves())
+
+
+def write_matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells) -> str:
+    """Write a matrix as CSV. corner: its first cell; rows, columns: their numbers."""
+    texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
+    lines = [[corner, *map(str, columns)]]
+    lines += [[str(row), *(texts.get((row, column), "") for column in columns)] for row in rows]
+    return "".join(f"{','.join(line)}\n" for line in lines)
+
+
+def _format_number(value: float) -> str:
+    """Format the shortest decimal number that reads back as exactly `value`, without an exponent."""
+    text = repr(float(value))
+    return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
+
+
 class Tool(NamedTuple):
     """Functions that recognize a tool's output, read its matrices (ValueError names a line) and write one."""
 
-    claims: Callable[[str], bool]
+    claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
     write: Callable[[Grid], str]
     estimator: str
 
 
 TOOLS: Mapping[str, Tool] = {
-    "csv": Tool(lambda text: bool(_split_labelled_rows(text)), _read_labelled, write_csv, "median"),
-    "core_latency": Tool(_is_core_latency, _read_core_latency, _write_core_latency, "median"),
+    "csv": Tool(_split_labelled_rows, _read_labelled, _write_labelled, "median"),
+    "core_latency": Tool(_TITLE.search, _read_core_latency, _write_core_latency, "median"),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
     "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
 }
@@ -355,6 +426,11 @@ def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, 
         grids = TOOLS[tool].read(text)
     except ValueError as err:
         raise UsageError(f"{where}: {err}") from err
+    if zero := next((ends for grid in grids for ends, value in grid.cells.items() if value == 0), None):
+        raise UsageError(
+            f"{where}: the cell of CPUs {zero[0]} and {zero[1]} is 0, which is not a latency. Leave it empty "
+            "if there is no number."
+        )
     if not grids:
         raise UsageError(f"{where}: no matrix of {tool} found, of CPUs up to {MAX_CPU}.")
     return tool, grids

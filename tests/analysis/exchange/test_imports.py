@@ -46,24 +46,16 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
     before = pd.read_parquet(tmp_path / "results" / "samples")
-    message = import_files(
-        tmp_path / "results",
-        [saved(tmp_path, CORE_LATENCY)],
-        "i3",
-        ImportMetadata(variant="cmpxchg", os="linux"),
-    )
+    metadata = ImportMetadata(variant="cmpxchg", os="linux")
+    message = import_files(tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", metadata)
     assert "summary:i3" in message
     rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert make_grid(rows).cells[2, 0] == 12
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
-
-
-def test_its_file_says_what_it_is(tmp_path: Path) -> None:
-    import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
-    found = pq.read_schema(tmp_path / "summaries" / "i3.parquet")
-    assert found.metadata[b"fleet.table"] == b"summaries"
+    schema_of_file = pq.read_schema(tmp_path / "results" / "summaries" / "i3.parquet")
+    assert schema_of_file.metadata[b"fleet.table"] == b"summaries"
 
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
@@ -79,7 +71,7 @@ def full_matrix(count: int) -> str:
     return "\n".join([f"CPU {' '.join(map(str, cpus))}", *rows]) + "\n"
 
 
-def test_the_relations_of_an_import_are_those_of_the_run_named(tmp_path: Path) -> None:
+def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpus(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop())
     Store(tmp_path).publish(run, builders.bursts_of(run))
     topology = Topology(run.facts.cpus)
@@ -93,24 +85,11 @@ def test_the_relations_of_an_import_are_those_of_the_run_named(tmp_path: Path) -
     rows = lay_out_beside(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")
     assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
-
-
-@pytest.mark.parametrize(
-    ("text", "topology", "message"),
-    [
-        (full_matrix(9), "RUN", "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"),
-        (full_matrix(2), "nowhere", "nowhere"),
-    ],
-)
-def test_a_topology_that_does_not_fit_is_refused(
-    tmp_path: Path, text: str, topology: str, message: str
-) -> None:
-    run = builders.a_run(builders.small_desktop())
-    Store(tmp_path).publish(run, builders.bursts_of(run))
-    metadata = ImportMetadata(topology=run.run_id if topology == "RUN" else topology)
-    with pytest.raises(FleetError, match=message):
-        import_files(tmp_path, [saved(tmp_path, text)], "x", metadata)
-    assert load_imports(tmp_path).empty
+    missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
+    for cpus, text, message in ((9, run.run_id, missing), (2, "nowhere", "nowhere")):
+        with pytest.raises(FleetError, match=message):
+            import_files(tmp_path, [saved(tmp_path, full_matrix(cpus))], "x", ImportMetadata(topology=text))
+    assert set(load_imports(tmp_path)["summary"]) == {"by-run", "by-host"}
 
 
 @pytest.mark.parametrize(
@@ -145,16 +124,11 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
         import_files(tmp_path, [file], "i3-2120t", ImportMetadata())
 
 
-@pytest.mark.parametrize(
-    "data", [b"\xff\xfe" + CORE_LATENCY.encode("utf-16-le"), CORE_LATENCY.encode("utf-8-sig")]
-)
-def test_text_as_windows_saves_it_is_read(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "x").write_bytes(data)
-    import_files(tmp_path, [tmp_path / "x"], "i3", ImportMetadata())
-    assert len(load_imports(tmp_path)) == 12
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_text_as_windows_saves_it_is_read_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-8-sig"):
+        (tmp_path / "x").write_bytes(CORE_LATENCY.encode(encoding))
+        import_files(tmp_path, [tmp_path / "x"], f"i3-{encoding}", ImportMetadata())
+    assert len(load_imports(tmp_path)) == 24
     (tmp_path / "x").write_bytes(b"Num cores: \xb1\xfe")
     with pytest.raises(UsageError, match="not text"):
         import_files(tmp_path, [tmp_path / "x"], "i3", ImportMetadata())
@@ -207,12 +181,7 @@ def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -
 
 
 def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
-    import_files(
-        tmp_path / "results",
-        [saved(tmp_path, CORE_LATENCY)],
-        "i3",
-        ImportMetadata(variant="cmpxchg", os="linux"),
-    )
+    import_files(tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
     with Fleet(tmp_path) as fleet:
         done = fleet("show")
     assert done.exit_code == 2
@@ -229,6 +198,9 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
     assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
+    other = lay_out_beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])  # other instructions
+    is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
+    assert other[is_cas]["ratio"].isna().all()
     text = render_beside(rows)
     assert "no verdict is possible" in text
     assert "equivalent" not in text
@@ -244,12 +216,6 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
         done = fleet("show", "summary:AMD Ryzen 9 99")
         assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
     assert load_model(str(tmp_path), "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz")["summary"].nunique() == 2
-
-
-def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
-    rows = lay_out_beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
-    other = rows[(rows["side"] == "summary:i3-2120t") & (rows["benchmark"] == "cas")]
-    assert other["ratio"].isna().all()
 
 
 @pytest.mark.long

@@ -53,12 +53,6 @@ def test_core_latency_leaves_the_diagonal_empty() -> None:
     assert (grid.cells[0, 1], grid.cells[1, 0], grid.cells[3, 2]) == (39, 38, 38)
 
 
-def test_core_latency_is_written_as_it_prints() -> None:
-    _, (grid,) = read_matrices(CORE_LATENCY, "x")
-    written = TOOLS["core_latency"].write(grid)
-    assert [line.rstrip() for line in written.splitlines()] == CORE_LATENCY.splitlines()
-
-
 def test_two_benchmarks_in_one_text_are_two_matrices() -> None:
     both = CORE_LATENCY + CORE_LATENCY.replace("CAS", "Read/Write")
     assert [grid.benchmark for grid in read_matrices(both, "x")[1]] == ["cas", "readwrite"]
@@ -71,13 +65,10 @@ def test_a_row_that_a_paste_lost_is_missing_not_an_error() -> None:
     assert len(grid.cells) == 9
 
 
-def test_the_screen_of_the_rust_tool_keeps_its_cpu_numbers() -> None:
+def test_the_screen_of_the_rust_tool_has_cpu_numbers_and_its_csv_beside_it_the_digits() -> None:
     tool, (grid,) = read_matrices(RUST_SCREEN, "x")
     assert (tool, grid.benchmark, grid.cpu_model) == ("core-to-core-latency", "cas", "Some CPU")
     assert grid.cells == {(2, 0): 11, (5, 0): 94, (5, 2): 93}
-
-
-def test_its_csv_beside_the_screen_gives_the_digits() -> None:
     (grid,) = read_matrices(RUST_SCREEN + RUST_CSV, "x")[1]
     assert grid.cells == {(2, 0): 20.459379999999996, (5, 0): 20.151615000000003, (5, 2): 19.43073}
     assert grid.samples == 500
@@ -123,10 +114,8 @@ def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> No
 
 
 def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
-    plot = (
-        f'set title "Inter-core one-way write latency between CPU cores"\n$data << EOD\n{C2CLAT}EOD\nplot\n'
-    )
-    (grid,) = read_matrices(plot, "x")[1]
+    title = 'set title "Inter-core one-way write latency between CPU cores"'
+    (grid,) = read_matrices(f"{title}\n$data << EOD\n{C2CLAT}EOD\nplot\n", "x")[1]
     assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
 
 
@@ -183,27 +172,6 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
         (TITLED.replace("RW", "CAS"), "line 7: a second table"),
         (TITLED.replace("[RW (ns)]", ""), "line 7: a second table"),
         (TITLED.replace("RW", "LL/SC"), "line 7: a table of 'LL/SC'; fleet reads CAS and RW"),
-    ],
-)
-def test_what_is_no_matrix_is_refused_and_not_stored_as_one(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_matrices(text, "m.csv")
-
-
-def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
-    heading, rows = " CPU    0    2    1\n", "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
-    (grid,) = read_matrices(heading + rows, "x")[1]
-    assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
-
-
-def test_c2clat_is_written_as_it_prints() -> None:
-    (grid,) = read_matrices(C2CLAT, "x")[1]
-    assert TOOLS["c2clat"].write(grid) == C2CLAT
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
         ("hello\n", "unknown format"),
         ("", "unknown format"),
         (",,\n1,,\n2,3,4,5,6\n", "line 3: 5 values where 3 were expected.*ran together"),
@@ -216,9 +184,15 @@ def test_c2clat_is_written_as_it_prints() -> None:
         (RUST_SCREEN.replace("11±0", "11±0 9±1 8±1"), "line 10: 3 values in the row of CPU 2, 1"),
     ],
 )
-def test_a_damaged_text_is_refused_with_its_line(text: str, message: str) -> None:
+def test_what_is_damaged_or_no_matrix_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"file.txt: .*{message}"):
         read_matrices(text, "file.txt")
+
+
+def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
+    heading, rows = " CPU    0    2    1\n", "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
+    (grid,) = read_matrices(heading + rows, "x")[1]
+    assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
 
 
 LATENCIES = st.floats(min_value=1, max_value=1e9, allow_nan=False)
