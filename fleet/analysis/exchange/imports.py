@@ -288,7 +288,7 @@ def _load_topology(root: str | Path, text: str, matrices: Sequence[tuple[Path, s
                 f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
                 "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
             )
-    return Topology(tuple(Cpu(**row) for row in cpus))
+    return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
 
 
 def _require_valid(name: str, metadata: ImportMetadata) -> None:

@@ -3,8 +3,7 @@
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def export_runs(
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
-    runs = {run.run_id: run for run in listing.runs}
+    runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
     chosen, lines, drafts = run_ids if output.suffix == ".zip" else run_ids[-1:], list[str](), list[Path]()
     try:
         with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
@@ -53,7 +52,7 @@ def export_runs(
                 record = TableFile(listing.place, name, "samples").record
                 if medians:
                     exported, pairs = anonymize(record, keep), load_pairs(root, run_id=run_id)
-                    write_table(draft, make_summary(exported.row, pairs, runs[run_id].descriptions))
+                    write_table(draft, _make_summary(exported.row, pairs, runs[run_id].descriptions))
                 else:
                     exported = export_run(listing.place, record, draft, keep)
                 drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
@@ -76,14 +75,13 @@ def export_runs(
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Publish the runs in these files under a host name; return a message. Raises UsageError, StoreError."""
     place, lines = open_listing(root).place, []
-    with ExitStack() as stack:
-        unpacked = [path for file in files for path in stack.enter_context(_unpack(file))]
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = [path for file in files for path in _unpack(file, folder)]
         tables = {path: read_table_name(Folder(path.absolute().parent), path.name) for path in unpacked}
-        medians = {path for path, table in tables.items() if table == "summaries"}
-        if name and len(medians) > 1:
-            raise UsageError(f"--name {name}: not for {len(medians)} summaries; leave it out.")
-        for path in unpacked:
-            if path in medians:
+        if name and (medians := [*tables.values()].count("summaries")) > 1:
+            raise UsageError(f"--name {name}: not for {medians} summaries; leave it out.")
+        for path, table in tables.items():
+            if table == "summaries":
                 subject, is_new = _import_medians(place, path, name)
             else:
                 record, is_new = import_run(place, path, name)
@@ -92,7 +90,7 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     return "\n".join(lines)
 
 
-def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
+def _make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
     """Make a table of `summaries` with the median and interval of each pair of CPUs.
 
     row: the anonymized run; pairs: its table. Raises UsageError if there is no pair.
@@ -125,23 +123,22 @@ def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bo
     return f"{PREFIX}{name}", write_summary(place.address, name, [row | own for row in rows])
 
 
-@contextmanager
-def _unpack(file: Path) -> Iterator[list[Path]]:
+def _unpack(file: Path, folder: str) -> list[Path]:
+    """Return the file, or those in it if it is a zip, which are unpacked below the folder."""
     if not file.is_file():
         raise UsageError(f"{file}: no such file.")
     if file.suffix != ".zip":
-        yield [file]
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                if len(members) > _MOST_RUNS or sum(member.file_size for member in members) > _MOST_BYTES:
-                    raise UsageError(f"{file}: has more than {_MOST_RUNS} files or {_MOST_BYTES >> 30} GiB.")
-                for number, member in enumerate(members):
-                    path = Path(folder) / f"{number}.parquet"
-                    with archive.open(member) as packed, path.open("xb") as plain:
-                        shutil.copyfileobj(packed, plain)
-        except (OSError, RuntimeError, zipfile.BadZipFile) as err:
-            raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err
-        yield sorted(Path(folder).iterdir(), key=lambda path: int(path.stem))
+        return [file]
+    paths, own_folder = list[Path](), tempfile.mkdtemp(dir=folder)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_RUNS or sum(member.file_size for member in members) > _MOST_BYTES:
+                raise UsageError(f"{file}: has more than {_MOST_RUNS} files or {_MOST_BYTES >> 30} GiB.")
+            for number, member in enumerate(members):
+                paths.append(Path(own_folder, f"{number}.parquet"))
+                with archive.open(member) as packed, paths[-1].open("xb") as plain:
+                    shutil.copyfileobj(packed, plain)
+    except (OSError, RuntimeError, zipfile.BadZipFile) as err:
+        raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err
+    return paths

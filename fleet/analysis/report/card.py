@@ -31,13 +31,13 @@ from fleet.analysis.reduce.ladders import (
     lay_out_node_matrix,
     select_node_cells,
 )
-from fleet.analysis.reduce.load import drop_points, read_runs
+from fleet.analysis.reduce.load import drop_points, map_views, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.report.findings import describe_acceptance, judge
-from fleet.analysis.report.markup import render_template
-from fleet.analysis.report.output import CARD, CARDS
+from fleet.analysis.report.findings import judge
+from fleet.analysis.report.markup import CARD, CARDS, render_template
+from fleet.analysis.views.accept import acceptance_line
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.point_tables import BY_NODE
 from fleet.analysis.views.topology import list_core_kinds
@@ -54,7 +54,6 @@ _LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; of more the numbers would be too small to read
 _MOST_ROWS = 8
-_TITLES = ("median", "±95%", "pairs")
 _EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
@@ -80,8 +79,7 @@ class Card:
 
     cells: shades of the map, SHADES for none. edges: offsets of the lines between groups in the map. rows:
     the table beside it, titles first. quotes: whether it is as expected; the fastest, middle and slowest
-    pair. about: lines about the
-    machine and the run.
+    pair. about: lines about the machine and the run.
     """
 
     kind: str
@@ -100,7 +98,8 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
     """
     (run,), _, cpus = read_runs(root, [run_id])
-    accepted = "".join(map(describe_acceptance, judge(root, [run_id], ranges)))
+    judged = judge(root, [run_id], ranges)
+    accepted = "".join(acceptance_line(machine).partition(": ")[2] for machine in judged)
     return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
 
 
@@ -114,9 +113,7 @@ def lay_out_card(
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
-    pairs = pairs[
-        pairs["benchmark"].map(lambda name: descriptions[str(name)].view is View.MATRIX).astype(bool)
-    ]
+    pairs = pairs[map_views(pairs["benchmark"], descriptions) == View.MATRIX]
     if by_node := pairs.empty:
         pairs = select_node_cells(every, cpus, descriptions)
     named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
@@ -135,7 +132,7 @@ def lay_out_card(
     else:
         order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
         drawn = map_cpus(matrix(pairs, order.cpus, number), order)
-    table = [("memory" if by_node else "shared", *_TITLES)]
+    table = [("memory" if by_node else "shared", "median", "±95%", "pairs")]
     for row in to_records(relations(pairs, number).astype({"pairs": str})):
         median = f"{format_value(benchmark, row['median_ns'])} {benchmark.rate or 'ns'}"
         table.append((row["relation"], median, format_half_width(row["spread"]), row["pairs"]))
@@ -149,8 +146,8 @@ def lay_out_card(
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
     foot = foot or _write_foot(run, pairs)
     wrapped = textwrap.wrap(judged, 48) if len(table) < _MOST_ROWS else filter(None, [judged])
-    head = [(counts, 17), (core_kinds, 15)]
-    words = _place_words(model, head, subject, table, memory, [*wrapped, *extremes], foot)
+    about = (model, counts, core_kinds, subject, table, memory)
+    words = _place_words(*about, [*wrapped, *extremes], foot)
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     return Card(
@@ -178,25 +175,25 @@ def _describe_extremes(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -
     """Describe the pairs with the least, the middle and the greatest number."""
     rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
+    chosen = to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]])
     return [
         f"{name}: {format_value(benchmark, row[number])} {benchmark.rate or 'ns'}, "
         f"CPUs {row['ping_cpu']} and {row['pong_cpu']} ({row['relation']})"
-        for name, row in zip(
-            ("min", "median", "max"), to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]]), strict=True
-        )
+        for name, row in zip(("min", "median", "max"), chosen, strict=True)
     ]
 
 
 def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     """List the memory levels of the first latency ladder of one CPU; empty if none was measured."""
     rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
-    keys = ["benchmark", "variant", "setting", "ping_cpu"]
-    rows = rows[(rows[keys] == rows[keys].iloc[:1].squeeze()).all(axis=1)] if len(rows) else rows
-    listed = [
+    if rows.empty:
+        return ""
+    _, first = next(iter(rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False)))
+    listed = ", ".join(
         f"{row['level']} {format_value(descriptions[row['benchmark']], row['median_ns'])}"
-        for row in to_records(rows)
-    ]
-    return one_line(f"memory, {rows['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
+        for row in to_records(first)
+    )
+    return one_line(f"memory, {first['setting'].iloc[0]}: {listed} ns")
 
 
 def _write_foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
@@ -220,28 +217,29 @@ def _fit_line(x: float, y: float, largest: float, words: str, kind: str = "ink",
 
 def _place_words(
     model: str,
-    head: Sequence[tuple[str, int]],
+    counts: str,
+    core_kinds: str,
     subject: str,
     table: Sequence[tuple[str, ...]],
     memory: str,
     lines: Sequence[str],
     foot: str,
 ) -> Iterator[Text]:
-    """Place the words beside the map. head: lines below the model, each with its size."""
+    """Place the words beside the map, from the top down; the lines end above the foot."""
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _fit_line(_LEFT, y, 24, line, "strong")
         y += 30
-    for place, (line, size) in enumerate((line, size) for line, size in head if line):
-        y += 24 if place else 0
-        yield _fit_line(_LEFT, y, size, line)
+    yield _fit_line(_LEFT, y, 17, counts)
+    if core_kinds:
+        y += 24
+        yield _fit_line(_LEFT, y, 15, core_kinds)
     yield _fit_line(_LEFT, y + 30, 15, subject, "muted")
     y += 62
-    titles, *rows = table
-    more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
-    step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
-    visible_rows = [titles, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
-    for place, row in enumerate(visible_rows):
+    rows, step = [*table], 36 if len(table) - 1 <= _MOST_ROWS // 2 else 27
+    if len(rows) - 1 > _MOST_ROWS:
+        rows[_MOST_ROWS:] = [(f"and {len(rows) - _MOST_ROWS} more",)]
+    for place, row in enumerate(rows):
         for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
             yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
         y += step
@@ -275,11 +273,8 @@ def _map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
 
 
 def _write_numbers(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterator[Text]:
-    size, values, shades = (
-        min(24.0, cell / 3.6),
-        convert_to_shown(benchmark, drawn.values),
-        drawn.choose_shades(),
-    )
+    size, shades = min(24.0, cell / 3.6), drawn.choose_shades()
+    values = convert_to_shown(benchmark, drawn.values)
     yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")
     for place, label in enumerate(drawn.labels):
         middle = (place + 0.5) * cell
@@ -319,10 +314,8 @@ def svg(card: Card) -> str:
         (place, f"data:image/png;base64,{base64.b64encode(map_png(cells)).decode()}")
         for place, cells in _list_pictures(card)
     ]
-    (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
-    return (
-        render_template("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"
-    )
+    place = {"width": _SIZE[0], "height": _SIZE[1], "x": _X, "y": _Y, "side": _SIDE}
+    return render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place) + "\n"
 
 
 def png(card: Card) -> bytes:
@@ -346,8 +339,7 @@ def png(card: Card) -> bytes:
             draw.text(corner, text.words, _INKS[text.kind], turned)
         else:
             draw.text((text.x, text.y), text.words, _INKS[text.kind], font, _ANCHORS[text.anchor])
-    buffer = io.BytesIO()
-    about = PngInfo()
+    buffer, about = io.BytesIO(), PngInfo()
     about.add_text("Software", CARD)
     few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
     few.save(buffer, "png", pnginfo=about)

@@ -1,7 +1,7 @@
 """Compare the two sides of a report host by host."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -12,69 +12,22 @@ from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
-from fleet.analysis.reduce.heatmap import Heatmap, map_changes
+from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.reduce.heatmap import MOST_NUMBERS, map_changes
 from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report.figures import thumbnail
-from fleet.analysis.report.plots import CHANGES
+from fleet.analysis.report.figures import PANEL, draw, draw_map, shorten, thumbnail
+from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_open_relations, render_headlines
-from fleet.model import Descriptions
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
 
 
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """The change of each pair beside its relation, grey where it may be chance.
-
-    picture: a data URI, if many.
-    """
-
-    kind: str
-    drawn: Heatmap
-    picture: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A comparison and its maps. rows: one per relation."""
-
-    comparison: Comparison
-    rows: list[dict[str, Any]]
-    residuals: list[Residual]
-
-
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """The changes of one relation, as `plots.forest` takes them.
-
-    effect: over all hosts, if any; also the first row.
-    """
-
-    name: str
-    relation: str
-    threshold: float
-    rows: pd.DataFrame
-    effect: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """All comparisons of a page. headlines, scatter, rows: from `views.compare`."""
-
-    sides: tuple[str, str]
-    by_host: list[Difference]
-    forests: list[Forest]
-    headlines: list[str]
-    scatter: str
-    rows: list[tuple[str, tuple[str, ...]]]
-
-
 def differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
-) -> Differences:
+) -> dict[str, Any]:
     """Compare two sides host by host, baseline first. tables: those of all readings' runs."""
     by_run = {reading.run["run_id"]: reading for reading in readings}
     places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
@@ -82,51 +35,63 @@ def differences(
     drawn = []
     for comparison in comparisons:
         a, b = ([by_run[run] for run in side.runs["run_id"]] for side in (comparison.a, comparison.b))
-        rows = [places.get(reading.run["run_id"], []) for reading in (*a, *b)]
-        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
-            run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
-        )
+        own = [places.get(reading.run["run_id"], []) for reading in (*a, *b)]
+        numbers = np.repeat(np.arange(len(own)), [*map(len, own)])
+        pairs = tables.pairs.iloc[[*chain(*own)]].assign(run=numbers)
         small = len(comparisons) > _MANY
         residuals = _compute_residuals(comparison, a, b, pairs, small=small) if _are_alike(a, b) else []
-        drawn.append(Difference(comparison, to_records(comparison.relations), residuals))
+        rows = to_records(comparison.relations)
+        drawn.append({"comparison": comparison, "rows": rows, "residuals": residuals})
     some = [comparison for comparison in comparisons if len(comparison.relations)]
     scatter = explain_scatter(pd.concat([comparison.relations for comparison in some])) if some else ""
-    return Differences(
-        sides,
-        drawn,
-        _collect_forests(comparisons),
-        render_headlines(some),
-        scatter,
-        format_open_relations(some),
-    )
+    return {
+        "sides": sides,
+        "by_host": drawn,
+        "forests": _draw_forests(comparisons),
+        "headlines": render_headlines(some),
+        "scatter": scatter,
+        "rows": format_open_relations(some),
+    }
 
 
-def _collect_forests(compared: Sequence[Comparison]) -> list[Forest]:
-    """Return a forest for each benchmark and relation with a verdict in two or more comparisons."""
+def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Draw the changes of each benchmark and relation with a verdict in two or more comparisons.
+
+    effect: over all hosts, if any; also the first row of the picture.
+    """
     pooled = {
-        (row["benchmark"], row["variant"], row["relation"]): row
+        tuple(row[name] for name in CLASS): row | {"name": "all hosts"}
         for comparison in compared
         for row in to_records(comparison.fleet)
     }
-    rows_by_relation: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    tables = []
     for comparison in compared:
         label = comparison.b.hosts[0] if comparison.a.hosts == comparison.b.hosts else comparison.b.name
-        for row in to_records(comparison.relations):
-            if row["low"] is not None:
-                key = (row["benchmark"], row["variant"], row["relation"])
-                rows_by_relation.setdefault(key, []).append(_forest_row(row, label, comparison.descriptions))
-    forests = []
-    for key, rows in rows_by_relation.items():
-        if len(rows) > 1:
-            above = [_forest_row(pooled[key], "all hosts", compared[0].descriptions)] if key in pooled else []
-            about = (f"{key[0]}/{key[1]}", key[2], compared[0].threshold)
-            forests.append(Forest(*about, pd.DataFrame([*above, *rows]), pooled.get(key)))
+        tables.append(comparison.relations.assign(name=label))
+    forests = list[dict[str, Any]]()
+    for key, part in pd.concat(tables).dropna(subset="low").groupby(CLASS, sort=False):
+        if len(part) < 2:
+            continue
+        rows, effect = to_records(part), pooled.get(key)
+        rows = [effect, *rows] if effect else rows
+        changes = [convert_change(row, compared[0].descriptions) for row in rows]
+        listed = "; ".join(
+            f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})"
+            for row, (change, low, high) in zip(rows, changes, strict=True)
+        )
+        names = [shorten(row["name"]) for row in rows]
+        table = pd.DataFrame(changes, columns=["change", "low", "high"])
+        table = table.assign(name=names, pooled=["hosts" in row for row in rows])
+        name, relation = f"{key[0]}/{key[1]}", key[2]
+        picture = draw(
+            f"forest-{len(forests) + 1}",
+            f"Changes of {name} {relation} with 95% intervals: {listed}",
+            (PANEL, 62 + 20 * len(rows)),
+            partial(forest, table, threshold=compared[0].threshold),
+            margins=(14 + 7 * max(map(len, names)), 42, 18, 8),
+        )
+        forests.append({"name": name, "relation": relation, "effect": effect, "picture": picture})
     return forests
-
-
-def _forest_row(row: Mapping[str, Any], name: str, descriptions: Descriptions) -> dict[str, Any]:
-    change, low, high = convert_change(row, descriptions)
-    return {"name": name, "change": change, "low": low, "high": high, "pooled": "hosts" in row}
 
 
 def _are_alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
@@ -140,13 +105,19 @@ def _are_alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
 
 def _compute_residuals(
     comparison: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
-) -> list[Residual]:
-    """Map how pairs changed beside their relation. pairs: with `run`, the index of each one's reading."""
+) -> list[dict[str, Any]]:
+    """Map how each pair changed beside its relation, grey where that may be chance.
+
+    pairs: with `run`, the index of each one's reading. small: as a picture of a pixel a pair. drawn: the map;
+    picture: a data URI or SVG, None where it is shown as numbers.
+    """
     order, residuals = a[0].order, []
     for part in a[0].parts:
         benchmark, _, variant = part.name.partition("/")
         rows = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        numbers = [other.number for reading in (*a, *b) for other in reading.parts if other.name == part.name]
+        numbers = [
+            reading.number for reading in (*a, *b) for other in reading.parts if other.name == part.name
+        ]
         if part.of_cpus or (rows["run"] == 0).sum() < 2 or len(numbers) < len(a) + len(b):
             continue
         columns = np.array(numbers)[rows["run"].to_numpy()]  # a pair's number is in the column of its run
@@ -160,15 +131,17 @@ def _compute_residuals(
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
         drawn = map_changes(change, order, _estimate_chance(rows, len(a), order))
-        residuals.append(Residual(part.name, drawn, thumbnail(drawn, CHANGES) if small else None))
+        picture: str | None = thumbnail(drawn, CHANGES) if small else None
+        if not small and len(drawn.labels) > MOST_NUMBERS:
+            between = f"from {comparison.a.name} to {comparison.b.name}"
+            title = f"Change of {part.name} {between} relative to its relation, in %"
+            picture = draw_map(title, [("own", drawn)], colours=CHANGES)
+        residuals.append({"kind": part.name, "drawn": drawn, "picture": picture, "small": small})
     return residuals
 
 
 def _estimate_chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Return the largest relative change of each pair that chance explains.
-
-    first: number of runs of side A.
-    """
+    """Return the largest relative change of each pair that chance explains. first: runs of side A."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

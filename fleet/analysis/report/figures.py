@@ -3,7 +3,8 @@
 import base64
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,18 +16,20 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
+from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.plots import ink_on
 from fleet.text import one_line
 
 _INK, _RULE = "#010203", "#040506"  # of figures.mplstyle, stand for the page's own colours
 _STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), use_default_template=False)
-_FITTED: Any = ConstrainedLayoutEngine(w_pad=8 / 72, h_pad=4 / 72)
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
 _NO_SOFTWARE: Any = {"Software": None}
+PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _SHORT = 20  # characters
+_SIDE, _MOST_CELL = 640, 26  # CSS pixels of a map and of its cells
+_TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -35,24 +38,59 @@ def draw(
     title: str,
     size: tuple[int, int],
     onto: Callable[[Axes], object],
-    margins: tuple[int, int, int, int] | None = None,
+    margins: tuple[int, int, int, int],
 ) -> Markup:
     """Draw on Axes and return them as an SVG element of `size` (CSS pixels).
 
     name: prefix of its IDs, unique on the page. title: its content, for screen readers. margins: left,
-    bottom, right, top, in CSS pixels; None fits them to the labels, which takes half as long again.
+    bottom, right, top, in CSS pixels.
     """
-    width, height = size
+    (width, height), (left, bottom, right, top) = size, margins
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width / 72, height / 72), layout=None if margins else _FITTED)
+        figure = Figure(figsize=(width / 72, height / 72))
         FigureCanvasSVG(figure)
-        if margins:
-            left, bottom, right, top = margins
-            figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+        figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
         onto(figure.add_subplot())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
     return _embed_svg(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
+
+
+def draw_map(
+    title: str,
+    scales: Sequence[tuple[str, Heatmap]],
+    tips: Sequence[tuple[str, str]] = (),
+    *,
+    colours: str | Colormap = "viridis",
+    side: int = _SIDE,
+) -> Markup:
+    """Draw a labelled map as SVG of at most `side` CSS pixels; a pixel per pair keeps it small.
+
+    scales: classes of elements, and the map in the colours of each. tips: paths around cells, in cells from
+    the upper left corner, and their texts. title: its content, for screen readers.
+    """
+    drawn = scales[0][1]
+    cell = min(_MOST_CELL, side / len(drawn.labels))
+    size = cell * len(drawn.labels)
+    beside = _DIGIT * max(map(len, drawn.labels)) + 8
+    margin = beside + _TIER * len(drawn.tiers)
+    every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
+    svg = render_template(
+        "map.svg",
+        title=title,
+        whole=f"{margin + size + 2:.0f}",
+        margin=margin,
+        near=margin - 4,
+        size=size,
+        cell=cell,
+        labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
+        upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
+        groups=list(_name_groups(drawn, cell, margin, margin - beside)),
+        pictures=[(name, thumbnail(scaled, colours)) for name, scaled in scales],
+        borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
+        tips=tips,
+    )
+    return Markup(svg)  # noqa: S704  (the template escapes)
 
 
 def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
@@ -88,17 +126,17 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         element.tag = element.tag.rpartition("}")[2]
         element.text = (element.text or "").strip() if element.tag != "text" else element.text
         element.tail = None
-        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        if attributes.get("id") not in targets:
-            attributes.pop("id", None)
-        element.attrib.clear()
-        element.attrib.update({key: _convert_value(key, value, name) for key, value in attributes.items()})
+        attributes = ((key.rpartition("}")[2], value) for key, value in element.attrib.items())
+        element.attrib = {
+            key: _convert_value(key, value, name)
+            for key, value in attributes
+            if key != "id" or value in targets
+        }
         if element.tag == "g":
             _share_style(element)
     height = f"{float(svg.attrib['viewBox'].split()[3]):g}"
-    svg.attrib.clear()
-    svg.attrib.update({"viewBox": f"0 0 {size[0]} {height}", "width": str(size[0]), "height": height})
-    svg.attrib.update({"role": "img", "aria-label": one_line(title)})
+    svg.attrib = {"viewBox": f"0 0 {size[0]} {height}", "width": str(size[0]), "height": height}
+    svg.attrib |= {"role": "img", "aria-label": one_line(title)}
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
 
 
@@ -125,3 +163,14 @@ def _share_style(group: ET.Element) -> None:
             group.set("style", _convert_value("style", style, ""))
             for child in group:
                 del child.attrib["style"]
+
+
+def _name_groups(
+    drawn: Heatmap, cell: float, margin: float, far: float
+) -> Iterator[tuple[str, float, float, float]]:
+    """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""
+    for line, tier in enumerate(reversed(drawn.tiers)):
+        bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
+        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
+            if name:
+                yield name if len(name) * _DIGIT + 4 <= high - low else "", low, high, far - _TIER * line

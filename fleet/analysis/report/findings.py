@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from fleet.analysis.base.text import convert_change, format_change, format_value, is_rate, to_records
 from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
@@ -20,6 +21,7 @@ from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.exchange.imports import load_model
 from fleet.analysis.reduce.comparison_rows import ALL, Only
+from fleet.analysis.report.markup import render_template
 from fleet.analysis.views import compare as view
 from fleet.analysis.views.accept import acceptance_line
 from fleet.errors import UsageError
@@ -27,10 +29,7 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.store.runs import Root
 from fleet.text import format_count, one_line
 
-COURSE_SIZE = (640, 180)  # pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0
-
-Point = tuple[float, float]
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0  # CSS pixels of course.svg
 
 
 class Finding(NamedTuple):
@@ -49,36 +48,16 @@ class Answer(NamedTuple):
     note: str
 
 
-class Course(NamedTuple):
-    """A host's nights around a change, in pixels of COURSE_SIZE.
-
-    words: the change, under `CHANGE_TITLES`. nights: x and y; odd: those far from the nights around them.
-    levels: (from x, to x, y) before and after the change. band: from y to y, the 95 % interval of the second
-    level. ticks: x and words of the nights in which facts changed. scale: y and number of both ends. first,
-    last: nights.
-    """
-
-    words: tuple[str, ...]
-    nights: list[Point]
-    odd: list[Point]
-    levels: tuple[tuple[float, float, float], ...]
-    band: Point
-    ticks: list[tuple[float, str]]
-    scale: tuple[tuple[float, str], ...]
-    first: str
-    last: str
-
-
 @dataclass(slots=True)
 class HostFindings:
     """The findings about one host.
 
-    marks: those beyond the threshold, in a few words. accepted: whether its last run is as expected, empty if
-    it was not judged.
+    courses: drawings of its changes. marks: those beyond the threshold, in a few words. accepted: whether its
+    last run is as expected, empty if it was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)
-    courses: list[Course] = field(default_factory=list)
+    courses: list[Markup] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     accepted: str = ""
 
@@ -116,11 +95,6 @@ def judge(
         return []
 
 
-def describe_acceptance(machine: Acceptance) -> str:
-    """Say whether a machine's last run is as expected, without its name."""
-    return acceptance_line(machine).partition(": ")[2]
-
-
 def find(
     root: Root, selection: Sequence[str], benchmark: str | None = None, ranges: Sequence[ExpectedRange] = ()
 ) -> Findings:
@@ -147,7 +121,7 @@ def find(
     answers += [_answer_odd(group, hosts) for group in groups if len(group.hosts) > 1]
     acceptances = judge(root, selection, ranges, only)
     for machine in acceptances:
-        hosts[machine.host].accepted = describe_acceptance(machine)
+        hosts[machine.host].accepted = acceptance_line(machine).partition(": ")[2]
     return Findings(answers, changes, dict(hosts), acceptances)
 
 
@@ -169,7 +143,8 @@ def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answe
     return Answer("Which of equal machines is odd", headline, listed, " ".join(group.caveats))
 
 
-def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Course:
+def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Markup:
+    """Draw a host's nights around a change. words: the change, under `CHANGE_TITLES`."""
     rows, far_off = past.logs.loc[[host]], past.odd[past.odd["host"] == host]
     kind, descriptions = change["benchmark"], past.descriptions
     if kind:
@@ -180,12 +155,8 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
     sign = -1 if is_rate(descriptions[kind]) else 1
     series = rows.mean().dropna() * sign
     dates, far = list(series.index), set(far_off["night"])
-    before = [
-        log
-        for night, log in zip(dates, series, strict=True)
-        if night not in far and change["begin"] <= night <= change["before"]
-    ]
-    level = float(np.mean(before or series))
+    is_before = [night not in far and change["begin"] <= night <= change["before"] for night in series.index]
+    level = float(np.mean(series[is_before] if any(is_before) else series))
     after, low, high = level + np.log1p(convert_change(change, descriptions))
     bottom, top = (end([*series, level, low, high]) for end in (min, max))
     days = max((dates[-1] - dates[0]).days, 1)
@@ -207,11 +178,16 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
         for night, facts in sorted(past.facts.get(host, {}).items())
         if facts and dates[0] <= night <= dates[-1]
     ]
-    nights, odd = (
-        [(x(night), y(log)) for night, log in zip(dates, series, strict=True) if (night in far) is is_odd]
-        for is_odd in (False, True)
-    )
+    nights = [(x(night), y(log), night in far) for night, log in zip(dates, series, strict=True)]
     begin, until, since, end = (x(change[name]) for name in ("begin", "before", "after", "end"))
-    levels = ((begin, until, y(level)), (since, max(end, since), y(after)))
-    scale = tuple((y(log), text(log)) for log in (bottom, top))
-    return Course(words, nights, odd, levels, (y(high), y(low)), ticks, scale, f"{dates[0]}", f"{dates[-1]}")
+    svg = render_template(
+        "course.svg",
+        words=words,
+        nights=nights,
+        levels=((begin, until, y(level)), (since, max(end, since), y(after))),
+        band=(y(high), y(low)),
+        ticks=ticks,
+        scale=[(y(log), text(log)) for log in (bottom, top)],
+        ends=(dates[0], dates[-1]),
+    )
+    return Markup(svg)  # noqa: S704  (the template escapes)

@@ -1,5 +1,7 @@
-"""Build the ladders of a report: levels and a figure per memory benchmark and number of threads."""
+"""Draw what memory gives: ladders by its size, and the roofline of products, each beside its levels."""
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,16 +10,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from fleet.analysis.base.text import is_rate
 from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, sort_settings
 from fleet.analysis.report import figures, plots
-from fleet.analysis.views.point_tables import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
+from fleet.analysis.views.point_tables import (
+    add_peak_shares,
+    describe_cpus,
+    explain_marks,
+    group_like_cpus,
+    tabulate_levels,
+)
 from fleet.model import SHIPPED, Descriptions, View
+from fleet.text import format_count
 
-_WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
-_IN_A_LINE = 3  # settings of the legend
-_NUMBERS = ("median_ns", "low_ns", "high_ns")
+_NUMBERS = ["median_ns", "low_ns", "high_ns"]
+_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+_FROM_MEMORY = {"stream": "o", "stream.prefetch": "^", "deep": "D"}  # and their marks
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +55,6 @@ class Ladder:
         return "the size of the memory" if self.over == "bytes" else "GB/s of the other threads"
 
     @property
-    def benchmark(self) -> str:
-        """Return the name without the variant."""
-        return self.name.partition("/")[0]
-
-    @property
     def legend(self) -> str:
         """Describe the table of levels and its marks."""
         return "; ".join((f"{self.heading} by the level of the memory", *explain_marks(self.levels)))
@@ -56,10 +63,7 @@ class Ladder:
 def build_ladders(
     pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str], descriptions: Descriptions = SHIPPED
 ) -> list[Ladder]:
-    """Return the ladders and curves of a run, ordered as in `kinds`.
-
-    pairs (from `as_float64`), cpus: its rows.
-    """
+    """Return the ladders and curves of a run, ordered as in `kinds`. pairs: from `as_float64`."""
     benchmarks = [descriptions[kind] for kind in kinds]
     loaded = [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
     ladders = list(_collect_curves(pairs[pairs["benchmark"].isin(loaded)], descriptions))
@@ -76,8 +80,8 @@ def _collect_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[
         lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
         if lines:
             steps = pd.concat(lines).assign(asked=lambda rows: rows["load_mbps"].fillna(np.inf))
-            numbers = {name: (name, "median") for name in (*_NUMBERS, "other_rate")}
-            steps = steps.groupby(["benchmark", "setting", "asked"], sort=True).agg(**numbers).reset_index()
+            by = steps.groupby(["benchmark", "setting", "asked"], sort=True)
+            steps = by[[*_NUMBERS, "other_rate"]].median().reset_index()
             name, heading = f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading
             yield Ladder(name, heading, describe_cpus(part), (), [], steps, part[:0], "other_rate")
 
@@ -85,17 +89,16 @@ def _collect_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[
 def _collect_ladders(
     rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
-    numbers = {name: (name, "median") for name in _NUMBERS}
     level_groups = group_like_cpus(levels, "benchmark", "variant")
     for key, part in group_like_cpus(rows, "benchmark", "variant").items():
         own = level_groups.get(key, levels[:0])
         titles, lines = tabulate_levels(own, descriptions) if len(own) else ((), [])
-        steps = part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index()
+        steps = part.groupby(["benchmark", "setting", "bytes"], sort=True)[_NUMBERS].median().reset_index()
         about = (f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading, describe_cpus(part))
         yield Ladder(*about, titles, lines, steps, own)
 
 
-def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
+def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
     """Draw a ladder with its intervals, caches and levels."""
     descriptions = reading.descriptions
     order = sort_settings(ladder.steps, descriptions)
@@ -105,11 +108,120 @@ def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
     ]
     subject = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by {ladder.axis}"
     levels = ladder.levels if ladder.over == "bytes" else None
-    rate = is_rate(descriptions[ladder.benchmark])
+    rate = is_rate(descriptions[ladder.name])
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         ". ".join([subject, "; ".join(cells)]),
-        (_WIDTH, _HEIGHT),
+        (figures.PANEL, 270),
         partial(plots.ladder, ladder.steps, levels, settings=order, rate=rate, over=ladder.over),
-        margins=(54, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
+        margins=(54, 42, 12, 22 + 18 * -(-len(order) // 3)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The products that one number of CPUs multiplies in a second.
+
+    roofs: by memory level, nearest first, the rate at which they read together, in GB/s. rows: columns
+    `variant`, `operation`, `shape` and `gops`, medians over like CPUs; of several sizes the largest.
+    """
+
+    threads: int
+    cpus: str
+    roofs: dict[str, float]
+    rows: pd.DataFrame
+
+
+def build_products(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> list[Products]:
+    """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
+    if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
+        return []
+    keys = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
+    rows = add_peak_shares(pairs, descriptions).sort_values("bytes", na_position="first", kind="stable")
+    rows = rows.drop_duplicates(keys, keep="last").sort_index()
+    products, levels = [], find_plateaus(pairs, cpus, descriptions)
+    for threads, part in rows.groupby("threads", sort=True):
+        groups = part.groupby(["variant", "operation", "shape"], sort=False)
+        medians = groups["gops"].median().reset_index()
+        (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
+        medians = medians.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
+        count = int(float(str(threads)))
+        is_read = (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read")
+        fastest = levels[is_read & (levels["threads"] == count)].groupby("level")["median_ns"].min()
+        roofs = {str(level): float(1 / ns) for level, ns in fastest.sort_values().items()}
+        products.append(Products(count, describe_cpus(part), roofs, medians))
+    return products
+
+
+def draw_roofline(reading: Any) -> Markup:
+    """Draw how fast the units multiply, over the operations per byte from memory."""
+    every: list[Products] = reading.products
+    sentences = []
+    for group in every:
+        roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items())
+        sentences.append(f"{group.cpus}: Gop/s by operations per byte; {roofs}")
+        for variant, rows in group.rows.groupby("variant", sort=False):
+            numbers = zip(rows["operation"], rows["gops"], strict=True)
+            sentences.append("; ".join((str(variant), *(f"{name} {gops:.1f}" for name, gops in numbers))))
+    rows = pd.concat([group.rows for group in every])
+    dots = {*rows["operation"]} & _FROM_MEMORY.keys()
+    entries = rows["variant"].nunique() + len(every) + len(dots)
+    above = 14 + 17 * -(-entries // 2)
+    return figures.draw(
+        f"{reading.anchor}-roofline",
+        f"Roofline of {reading.name}, {'. '.join(sentences)}",
+        (figures.PANEL, 280 + above),
+        partial(_plot_products, every),
+        margins=(56, 42, 12, above),
+    )
+
+
+def _plot_products(every: Sequence[Products], axes: Axes) -> None:
+    """Draw a line style per number of CPUs and a colour per variant; the axes end at the data."""
+    parts = [group.rows.assign(cpus=place, threads=group.threads) for place, group in enumerate(every)]
+    rows = pd.concat(parts, ignore_index=True)
+    peaks, dots = rows[rows["operation"] == "peak"], rows[rows["operation"].isin(_FROM_MEMORY)]
+    dots = dots.assign(x=[_compute_intensity(row) for row in dots.to_dict("records")])
+    tops = [float(group.rows["gops"].max()) for group in every]
+    ridges = [top / rate for group, top in zip(every, tops, strict=True) for rate in group.roofs.values()]
+    x, y = [*ridges, *dots["x"]] or [1.0], [*tops, *dots["gops"], *peaks["gops"]]
+    left, right, low = min(x) / 1.6, max(x) * 2.2, min(y) / 2.2
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, max(y) * 1.5))
+    (x0, y0), (x1, y1) = axes.transData.transform([(left, low), (10 * left, 10 * low)])
+    rise = float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
+    along: Any = {"rotation": rise, "rotation_mode": "anchor", "va": "bottom", "fontsize": 8, "clip_on": True}
+    colours = dict(zip(dict.fromkeys(rows["variant"]), itertools.cycle(_COLOURS)))
+    for (place, group), style in zip(enumerate(every), itertools.cycle(_STYLES)):
+        for level, rate in group.roofs.items():
+            begin = max(left, low / rate)
+            axes.plot(
+                [begin, tops[place] / rate], [begin * rate, tops[place]], style, color="#888888", linewidth=1
+            )
+            axes.text(begin * 1.3, begin * 1.3 * rate, level, **along)
+        for row in peaks[peaks["cpus"] == place].to_dict("records"):
+            begin = max(left, row["gops"] / max(group.roofs.values(), default=math.inf))
+            axes.plot([begin, right], [row["gops"]] * 2, style, color=colours[row["variant"]], linewidth=1.6)
+        for row in dots[dots["cpus"] == place].to_dict("records"):
+            look: Any = {"marker": _FROM_MEMORY[row["operation"]], "fillstyle": "none" if place else "full"}
+            axes.plot(row["x"], row["gops"], color=colours[row["variant"]], markersize=5, **look)
+    axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
+    for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
+        plots.name_steps(axis, *ends)
+    lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    grey = partial(Line2D, [], [], color="#888888")
+    styles = zip(every, itertools.cycle(_STYLES))
+    lines += [grey(linestyle=style, label=format_count(group.threads, "CPU")) for group, style in styles]
+    marks = {name: _FROM_MEMORY[name] for name in dict.fromkeys(dots["operation"])}
+    lines += [grey(linestyle="none", marker=mark, label=name) for name, mark in marks.items()]
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
+    axes.legend(handles=lines, ncols=2, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
+
+
+def _compute_intensity(row: dict[Any, Any]) -> float:
+    """Return a product's operations for each byte that is new in it: B, and where all streams A as well."""
+    m, n, k = map(int, row["shape"].split("x"))
+    size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4
+    moved = size * k * (n + m if row["operation"] == "deep" else n)
+    return 2 * m * n * k / moved

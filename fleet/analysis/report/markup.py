@@ -1,7 +1,9 @@
-"""Render the templates of pages, maps and cards: escape hosts' text and make control characters visible."""
+"""Render the templates of pages, maps and cards, and tell the files that fleet made of them from others."""
 
+from contextlib import suppress
 from datetime import UTC
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -9,7 +11,15 @@ from markupsafe import Markup
 
 from fleet.analysis.base import text
 from fleet.analysis.reduce import heatmap
+from fleet.errors import UsageError
+from fleet.model.version import VERSION
 from fleet.text import format_count, one_line
+
+GENERATOR, CARD = "fleet report", "fleet card"
+CARDS = (".svg", ".png")
+_SUFFIXES = ("", ".html", ".htm", *CARDS)
+_MARKS = (f'<meta name="generator" content="{GENERATOR} '.encode(), CARD.encode())
+_HEAD = 2048  # bytes; the mark stands at the top of every report
 
 
 def render_template(template: str, **values: Any) -> str:
@@ -31,26 +41,14 @@ def _load_templates() -> jinja2.Environment:
     environment.filters |= {
         "counted": format_count,
         "number": number,
-        "spark": draw_spark,
         "px": "{:.1f}".format,
         "within": text.format_half_width,
         "percent": text.format_share,
         "signed": text.format_change,
         "moment": lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}",
     }
-    environment.globals |= {"text": text, "heatmap": heatmap}
+    environment.globals |= {"text": text, "heatmap": heatmap, "generator": f"{GENERATOR} {VERSION}"}
     return environment
-
-
-def draw_spark(blocks: str) -> Markup:
-    """Draw a course of block characters, oldest first, as a named line; return other text unchanged."""
-    heights = ["▁▂▃▄▅▆▇█".find(block) for block in blocks]
-    if len(heights) < 2 or min(heights) < 0:
-        return Markup("{}").format(blocks)
-    points = " ".join(f"{4 * place + 2},{16 - 2 * height}" for place, height in enumerate(heights))
-    name = f"{format_count(len(heights), 'run')}, oldest to newest, between their least and most"
-    svg = '<svg class="spark" role="img" aria-label="{}" width="{}" height="18"><polyline points="{}"/></svg>'
-    return Markup(svg).format(name, 4 * len(heights), points)  # noqa: S704  (escapes what it formats)
 
 
 def number(value: float | None) -> str:
@@ -62,3 +60,26 @@ def number(value: float | None) -> str:
 
 def _escape_controls(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def check(path: Path, *, force: bool = False) -> None:
+    """Raise UsageError if nothing may be written to `path`; only `force` replaces more than our own files."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{path}: is no page (.html), card (.png, .svg) or site (a folder, with a / behind)."
+        )
+    if path.exists() and not path.is_file():  # to replace a device would break it for all
+        raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
+    if path.exists() and not force:
+        with suppress(OSError), path.open("rb") as file:
+            head = file.read(_HEAD)
+            if any(mark in head for mark in _MARKS):
+                return
+        raise UsageError(
+            f"{path}: exists and is not a report of fleet; it was not changed. "
+            f"Name another file, or replace it with --force."
+        )

@@ -1,17 +1,16 @@
 """Build a report: read the runs, draw them and render one HTML page without scripts."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.colors import Colormap
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.history import mark_usual
@@ -19,73 +18,39 @@ from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.comparison_rows import OVERVIEW, select_overview_rows, sort_overview
 from fleet.analysis.reduce.environment import list_properties
-from fleet.analysis.reduce.matrices import estimator_column, reduce_by_relation
+from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
-from fleet.analysis.report.differences import Difference, Forest, Residual, differences
+from fleet.analysis.report.differences import differences
 from fleet.analysis.report.figures import thumbnail
-from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
-from fleet.analysis.report.ladders import picture
+from fleet.analysis.report.findings import Findings, find
+from fleet.analysis.report.ladders import draw_ladder, draw_roofline
 from fleet.analysis.report.markup import number, render_template
-from fleet.analysis.report.output import GENERATOR
-from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
-from fleet.analysis.views.overview import (
-    Group,
-    compute_host_medians,
-    describe_interval,
-    group_columns,
-    render_heading,
-    since_text,
-)
+from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.warnings import DEEDS, ORDER
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
-from fleet.model.version import VERSION
 from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line
 
-_PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _LEAST_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
-_SIDE = 640  # CSS pixels
 _MOST_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
-_MOST_CELL = 26
 _FEW_MAPS = 10  # runs in detail; of more, pairs have no number and no tip of their own
-_TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    """A map of one run: numbers of pairs where they fit, else a picture of the pairs, and numbers of groups.
-
-    limits: of its scale. cells: those shown as numbers. tips: by row and column, for one of a pair's two
-    cells.
-    """
-
-    limits: heatmap.Limits
-    cells: heatmap.Heatmap | None
-    number: str
-    tips: Mapping[tuple[int, int], str]
-    picture: Markup | None
-
-
-class Affected(NamedTuple):
-    """A run that a warning applies to, and how much of it."""
-
-    reading: Reading
-    extent: str = ""
+Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
 
 
 class PageWarning(NamedTuple):
-    """A warning of one or more runs. key: as in `RunWarning`. affected: the runs; none: the whole page.
+    """A warning of one or more runs. key: as in `RunWarning`; deed: what the reader can do, if not plain.
 
-    deed: what the reader can do about it; empty where that is plain.
+    affected: none for the whole page.
     """
 
     key: str
@@ -116,12 +81,12 @@ def render(
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     overall = _read_overview(root, readings, tables_read)
-    usual, descriptions = compute_host_medians(overall), tables_read.descriptions
-    maps: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
+    usual, descriptions = overview.compute_host_medians(overall), tables_read.descriptions
+    maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
     for reading in detailed:
         for part in reading.parts:
             if part.table is not None:
-                maps.setdefault(part.name, []).append((reading, part.table))
+                maps[part.name].append((reading, part.table))
     shared = {kind: heatmap.choose_limits([table for _, table in own]) for kind, own in maps.items()}
     thumbnails = {  # the benchmark of most runs comes first
         kind: [
@@ -132,32 +97,27 @@ def render(
         if len(maps[kind]) > 1
     }
     chosen = set(run_ids)
+    measured = (kind for reading in readings for kind in reading.run["benchmarks"])
     return render_template(
         "page.html",
-        title=title or _make_title(readings),
-        generator=f"{GENERATOR} {VERSION}",
+        title=title,
         made=datetime.now(UTC),
         readings=readings,
-        heading=heading or render_heading([run for run in root.runs if run.run_id in chosen]),
-        kinds=select_kinds(
-            benchmark or ALL,
-            dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
-        ),
+        heading=heading or overview.render_heading([run for run in root.runs if run.run_id in chosen]),
+        kinds=select_kinds(benchmark or ALL, dict.fromkeys(measured)),
         warnings=_list_page_warnings(readings),
         tables=_group_tables(usual, descriptions),
-        within=describe_interval(usual) if len(usual) else "",
-        since=list(dict.fromkeys(since_text(row) for row in text.to_records(usual) if row["since"])),
+        within=overview.describe_interval(usual) if len(usual) else "",
+        since=list(dict.fromkeys(overview.since_text(row) for row in text.to_records(usual) if row["since"])),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=_draw_history(overall, readings, descriptions) if len(readings) > 1 else {},
         detailed=detailed,
         descriptions=descriptions,
-        anchors={reading.anchor for reading in detailed},
         front=None if thumbnails else _choose_front(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
         differences=differences(root, readings, tables_read, sides) if sides else None,
         findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark, ranges),
-        course_size=COURSE_SIZE,
         environment=list_properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),
         diverging=figures.palette(plots.CHANGES),
@@ -165,36 +125,25 @@ def render(
         levels_of=describe_burst_levels,
         map_of=_map,
         ecdf_of=_draw_ecdf,
-        residual_of=_draw_residual,
-        forest_of=_draw_forest,
-        ladder_of=picture,
-        roofline_of=roofline,
+        ladder_of=draw_ladder,
+        roofline_of=draw_roofline,
     )
-
-
-def _make_title(readings: Sequence[Reading]) -> str:
-    memory, pairs = (any(getattr(reading, name) for reading in readings) for name in ("ladders", "parts"))
-    latency = "Core-to-core latency" + " and memory" * memory
-    hosts = list(dict.fromkeys(reading.run["host_name"] for reading in readings))
-    names = ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
-    return f"{latency if pairs or not memory else 'Memory'}: {names}"
 
 
 def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
     """Return the warnings of the page, each once with the runs it applies to, without harmless ones."""
-    runs_by_warning: dict[tuple[str, str], list[Affected]] = {}
+    runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
         for warning in reading.warnings:
             if not warning.minor:
-                affected = runs_by_warning.setdefault((warning.key, warning.text), [])
-                affected.append(Affected(reading, warning.extent))
+                runs_by_warning[warning.key, warning.text].append((reading, warning.extent))
     about_runs = []
     for (key, words), affected in sorted(runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])):
         listed = list(_group_by_host(affected, readings)) if len(readings) > MANY_RUNS else affected
         about_runs.append(PageWarning(key, words, listed, DEEDS.get(key, "")))
     single = "the difference between runs is unknown, and ±95% does not include it"
     hosts = Counter(reading.run["host_id"] for reading in readings)
-    single_runs = [Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1]
+    single_runs = [(reading, "") for reading in readings if hosts[reading.run["host_id"]] == 1]
     if len(single_runs) == len(readings) > 1:
         about_runs.append(PageWarning("", f"one run of each host: {single}"))
     elif single_runs:
@@ -212,7 +161,7 @@ def _warn_of_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
             yield PageWarning("", f"{benchmark} {fault}")
     presets = [(reading, reading.run["preset"]) for reading in readings]
     if len({preset for _, preset in presets}) > 1:
-        runs = [Affected(reading, preset) for reading, preset in presets if preset]
+        runs = [(reading, preset) for reading, preset in presets if preset]
         yield PageWarning("", "runs used the sampling and estimator of another tool", runs)
 
 
@@ -220,19 +169,19 @@ def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) ->
     """Yield each affected host by its last run, with how many of its runs are affected."""
     counts = Counter(reading.run["host_id"] for reading in readings)
     last = {reading.run["host_id"]: reading for reading in readings}
-    for host, count in Counter(entry.reading.run["host_id"] for entry in affected).items():
-        yield Affected(last[host], f"{count} of {format_count(counts[host], 'run')}")
+    for host, count in Counter(reading.run["host_id"] for reading, _ in affected).items():
+        yield last[host], f"{count} of {format_count(counts[host], 'run')}"
 
 
 def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
     """Return a row per run and overview cell, in the order of the runs, marked by `mark_usual`."""
     pairs = tables.pairs
     for reading in readings:
-        if (number := estimator_column(reading.run)) != "median_ns":
+        if reading.number != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
-            pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
-    overview = select_overview_rows(pairs, tables.cpus, tables.descriptions)
-    rows = sort_overview(reduce_by_relation(overview, ["run_id", *OVERVIEW]))
+            pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[reading.number]))
+    chosen = select_overview_rows(pairs, tables.cpus, tables.descriptions)
+    rows = sort_overview(reduce_by_relation(chosen, ["run_id", *OVERVIEW]))
     by_id = {reading.run["run_id"]: reading.run for reading in readings}
     for name in ("host_id", "host_name"):
         rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
@@ -240,12 +189,12 @@ def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> p
     return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
 
-def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[Group]]:
+def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
     """Group columns by the table they share; those of a single host share one if their names are equal."""
     is_single = table["host_id"].nunique() == 1
-    shared: dict[object, list[Group]] = {}
-    for group in group_columns(sort_overview(table), descriptions):
-        shared.setdefault(tuple(group.columns) if is_single else group.title, []).append(group)
+    shared = defaultdict[object, list[overview.Group]](list)
+    for group in overview.group_columns(sort_overview(table), descriptions):
+        shared[tuple(group.columns) if is_single else group.title].append(group)
     return list(shared.values())
 
 
@@ -253,10 +202,9 @@ def _draw_history(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
 ) -> dict[str, list[tuple[str, Markup]]]:
     """Return panels by overview group, one per column: runs are dots on hosts' lines, rounds are ticks."""
-    panels: dict[str, list[tuple[str, Markup]]] = {}
-    for (benchmark, variant, about, column), own in sort_overview(rows).groupby(
-        list(OVERVIEW[:4]), sort=False
-    ):
+    panels = defaultdict[str, list[tuple[str, Markup]]](list)
+    groups = sort_overview(rows).groupby([*OVERVIEW[:4]], sort=False)
+    for (benchmark, variant, about, column), own in groups:
         if len(own) < 2:
             continue
         kind, description = f"{benchmark}/{variant}".rstrip("/"), descriptions[str(benchmark)]
@@ -277,36 +225,41 @@ def _draw_history(
         panel = figures.draw(
             f"dots-{title.replace('/', '-')}-{column}",
             f"Run medians of {title}, {column}: {listed} {unit.rpartition(' ')[2]}",
-            (_PANEL, 62 + 24 * len(medians)),
+            (figures.PANEL, 62 + 24 * len(medians)),
             partial(plots.run_dots, runs, ticks, unit=unit),
             margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
         )
-        panels.setdefault(title, []).append((str(column), panel))
+        panels[title].append((str(column), panel))
     return panels
 
 
-def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]) -> Map:
-    """Build the map of a part. readings: all of the page; few in detail leave room for numbers of pairs."""
+def _map(
+    reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]
+) -> dict[str, Any]:
+    """Build the map of a part: numbers of pairs where they fit, else a picture and numbers of groups.
+
+    limits: of its scale. cells: shown as numbers, with tips by row and column, one for a pair's two cells.
+    readings: all of the page; few in detail leave room for numbers of pairs.
+    """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     fits = len(order.cpus) <= heatmap.MOST_NUMBERS
     few = sum(reading.detailed for reading in readings) <= _FEW_MAPS
     has_pair_tips = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
-    tips = _pair_tips(part.pairs, order, part.number) if has_pair_tips else {}
+    tips = _pair_tips(part.pairs, order, reading.number) if has_pair_tips else {}
+    about = {"limits": drawn.limits, "number": number}
     if fits and few:
-        return Map(drawn.limits, drawn, number, tips, None)
+        return about | {"cells": drawn, "tips": tips, "picture": None}
     shapes = [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()]
     scales = [("own", drawn)]
     if len(readings) > 1:
         scales.append(("common", replace(drawn, limits=shared[part.name])))
-    title = (
-        f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
-        "its numbers are in the tables and in fleet show"
-    )
+    numbers = "its numbers are in the tables and in fleet show"
+    title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
     grouped = None if fits else heatmap.map_groups(part.table, order)
-    picture = _map_picture(title, scales, shapes or _block_tips(part.pairs, order, part.number))
-    return Map(drawn.limits, grouped, number, {}, picture)
+    drawing = figures.draw_map(title, scales, shapes or _block_tips(part.pairs, order, reading.number))
+    return about | {"cells": grouped, "tips": {}, "picture": drawing}
 
 
 def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
@@ -315,10 +268,10 @@ def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
-            return f"{part.name}: dark is fast", _map_picture(title, [("own", drawn)], side=_FRONT)
+            return f"{part.name}: dark is fast", figures.draw_map(title, [("own", drawn)], side=_FRONT)
     if reading.ladders:
         ladder = reading.ladders[0]
-        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", picture(reading, ladder, 0)
+        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", draw_ladder(reading, ladder, 0)
     for part in reading.parts:
         if part.curves:
             return f"{part.name}: all samples", _draw_ecdf(reading, part, "front")
@@ -334,69 +287,10 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     return figures.draw(
         f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
-        (_PANEL, 260),
+        (figures.PANEL, 260),
         partial(plots.ecdf, part.curves, unit=part.heading),
         margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves))),
     )
-
-
-def _draw_residual(difference: Difference, residual: Residual) -> Markup:
-    a, b = difference.comparison.a.name, difference.comparison.b.name
-    title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
-    return _map_picture(title, [("own", residual.drawn)], palette=plots.CHANGES)
-
-
-def _draw_forest(forest: Forest, place: int) -> Markup:
-    rows = forest.rows
-    listed = "; ".join(
-        f"{row['name']} {row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
-        for row in rows.to_dict("records")
-    )
-    names = rows["name"].map(figures.shorten)
-    return figures.draw(
-        f"forest-{place}",
-        f"Changes of {forest.name} {forest.relation} with 95% intervals: {listed}",
-        (_PANEL, 62 + 20 * len(rows)),
-        partial(plots.forest, rows.assign(name=names), threshold=forest.threshold),
-        margins=(14 + 7 * int(names.str.len().max()), 42, 18, 8),
-    )
-
-
-def _map_picture(
-    title: str,
-    scales: Sequence[tuple[str, heatmap.Heatmap]],
-    tips: Sequence[tuple[str, str]] = (),
-    *,
-    palette: str | Colormap = "viridis",
-    side: int = _SIDE,
-) -> Markup:
-    """Draw a labelled map as SVG of at most `side` CSS pixels; a pixel per pair keeps it small.
-
-    scales: classes of elements, and the map in the colours of each. tips: paths around cells, in cells from
-    the upper left corner, and their texts. title: its content, for screen readers.
-    """
-    drawn = scales[0][1]
-    cell = min(_MOST_CELL, side / len(drawn.labels))
-    size = cell * len(drawn.labels)
-    beside = _DIGIT * max(map(len, drawn.labels)) + 8
-    margin = beside + _TIER * len(drawn.tiers)
-    every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
-    svg = render_template(
-        "map.svg",
-        title=one_line(title),
-        whole=f"{margin + size + 2:.0f}",
-        margin=margin,
-        near=margin - 4,
-        size=size,
-        cell=cell,
-        labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
-        upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-        groups=list(_name_groups(drawn, cell, margin, margin - beside)),
-        pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
-        borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
-        tips=tips,
-    )
-    return Markup(svg)  # noqa: S704  (the template escapes)
 
 
 def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[int, int], str]:
@@ -429,14 +323,3 @@ def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[s
         tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
         tips.append(("".join(dict.fromkeys(shapes)), tip))
     return tips
-
-
-def _name_groups(
-    drawn: heatmap.Heatmap, cell: float, margin: float, far: float
-) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""
-    for line, tier in enumerate(reversed(drawn.tiers)):
-        bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
-        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            if name:
-                yield name if len(name) * _DIGIT + 4 <= high - low else "", low, high, far - _TIER * line

@@ -77,12 +77,9 @@ def heatmap(
     axes.set_yticks(range(0, count, every), drawn.labels[::every])
     axes.tick_params(length=0, labelsize="small" if count > MOST_NUMBERS else "medium")
     axes.xaxis.set(ticks_position="top", label_position="top")
-    axes.set_xlabel("pong CPU")
-    axes.set_ylabel("ping CPU")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    figure = axes.get_figure()
-    assert figure is not None  # noqa: S101  (Axes are always on one)
+    axes.set(xlabel="pong CPU", ylabel="ping CPU")
+    axes.spines[:].set_visible(False)
+    figure: Any = axes.figure
     marks: Any = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"} if is_log(drawn.limits) else {}
     figure.colorbar(image, ax=axes, label=table.attrs.get("unit", "ns"), shrink=0.8, **marks).minorticks_off()
     if count <= MOST_NUMBERS:
@@ -160,8 +157,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
         name_steps(axes.xaxis, lowest, highest)
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
-    axes.set_ylim(0, 1)
-    axes.set(xlabel=unit, ylabel="share of samples")
+    axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     _draw_legend(axes, 1.0, legend_columns(values))
     return axes
@@ -225,9 +221,8 @@ def ladder(
         axes.set_xscale("log", base=2)
         _label_sizes(axes, steps["bytes"].to_numpy())
         axes.set_xlabel("memory of a thread")
-    axes.set_ylim(low, high)
+    axes.set(ylim=(low, high), ylabel="GB/s" if rate else "ns")
     name_steps(axes.yaxis, low, high)
-    axes.set_ylabel("GB/s" if rate else "ns")
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)

@@ -16,38 +16,15 @@ from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import name_kind, to_records
 from fleet.analysis.compare.sides import Tables, read_tables
-from fleet.analysis.reduce import load
+from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, select_kinds
 from fleet.analysis.reduce.topology import Layout, load_layouts
-from fleet.analysis.reduce.topology_check import (
-    FINDING_COLUMNS,
-    Medians,
-    check_runs,
-    find_earlier_runs,
-    group_medians_by_run,
-)
-from fleet.analysis.report.ladders import Ladder, build_ladders
-from fleet.analysis.report.products import Products, build_products
-from fleet.analysis.views.point_tables import (
-    PointTables,
-    count_per_unit,
-    tabulate_events,
-    tabulate_homes,
-    tabulate_nodes,
-    tabulate_points,
-    tabulate_products,
-)
-from fleet.analysis.views.warnings import (
-    BURST_COLUMNS,
-    NOTHING,
-    RunWarning,
-    list_warnings,
-    load_marked_bursts,
-    select_marked_rows,
-)
+from fleet.analysis.report.ladders import Ladder, Products, build_ladders, build_products
+from fleet.analysis.views import point_tables
+from fleet.analysis.views import warnings as run_warnings
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
@@ -66,15 +43,14 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
-    number: the column of `pairs` that is the run's number. relations: from `relations`. Only for a run in
-    detail: pairs (a row each, with flags), table (the matrix, None for single CPUs), rounds (columns
-    `relation`, `ns`, a row per round), curves (quantiles of all samples by relation).
+    relations: from `relations`. Only for a run in detail: pairs (a row each, with flags), table (the matrix,
+    None for single CPUs), rounds (columns `relation`, `ns`, a row per round), curves (quantiles of all
+    samples by relation).
     """
 
     name: str
     heading: str
     of_cpus: bool
-    number: str
     relations: list[dict[str, Any]]
     pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
     table: pd.DataFrame | None = None
@@ -84,7 +60,7 @@ class Part:
 
 @dataclass(slots=True)
 class Reading:
-    """One run. name: from `name_runs`. anchor: its place on the page.
+    """One run. name: from `name_runs`. anchor: its place on the page. number: the column of `pairs` shown.
 
     detailed: whether it has its own section. points: tables. checks: from `summarize_checks`. descriptions:
     of its benchmarks. memory: from `describe_memory`.
@@ -94,13 +70,14 @@ class Reading:
     anchor: str
     detailed: bool
     run: dict[str, Any]
+    number: str
     order: Layout
     descriptions: Descriptions
     parts: list[Part] = field(default_factory=list)
-    points: list[PointTables] = field(default_factory=list)
+    points: list[point_tables.PointTables] = field(default_factory=list)
     ladders: Sequence[Ladder] = ()
     products: Sequence[Products] = ()
-    warnings: Sequence[RunWarning] = ()
+    warnings: Sequence[run_warnings.RunWarning] = ()
     checks: Sequence[tuple[str, ...]] = ()
     memory: Sequence[str] = ()
 
@@ -116,7 +93,7 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
     last = {row["host_id"]: row["run_id"] for row in rows}
     detailed = {row["run_id"] for row in rows if len(rows) <= MANY_RUNS or row["run_id"] in last.values()}
-    before = find_earlier_runs(listing, rows)
+    before = topology_check.find_earlier_runs(listing, rows)
     others = read_tables(listing, {*chain(*before.values())} - before.keys())
     past = _compute_medians(others.pairs, others.descriptions)
     readings, parts = list[Reading](), list[pd.DataFrame]()
@@ -142,14 +119,13 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
-        common = text.find_common_labels([run["labels"] for run in runs])
-        days = len({f"{run['started_utc']:%Y-%m-%d}" for run in runs}) == len(runs)
+        common, moment = text.find_common_labels([run["labels"] for run in runs]), "%Y-%m-%d"
+        if len({f"{run['started_utc']:{moment}}" for run in runs}) < len(runs):
+            moment += " %H:%M:%S"
         for run in runs:
-            when = (
-                f"{run['started_utc']:{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M:%S'}}" if len(runs) > 1 else ""
-            )
-            labels = text.format_labels(run["labels"], without=common) if len(runs) > 1 else ""
-            names[run["run_id"]] = " ".join(filter(None, (run["host_name"], when, labels)))
+            about = [f"{run['started_utc']:{moment}}", text.format_labels(run["labels"], without=common)]
+            parts = [run["host_name"], *(about if len(runs) > 1 else ())]
+            names[run["run_id"]] = " ".join(filter(None, parts))
     return names
 
 
@@ -167,8 +143,9 @@ def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
     yield batch
 
 
-def _compute_medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, Medians]:
-    return group_medians_by_run(reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION))
+def _compute_medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, topology_check.Medians]:
+    rows = reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION)
+    return topology_check.group_medians_by_run(rows)
 
 
 def _read_batch(
@@ -178,18 +155,15 @@ def _read_batch(
     cpus: pd.DataFrame,
     names: Iterator[tuple[str, str]],
     detailed: Set[str],
-    earlier: Mapping[str, Medians],
+    earlier: Mapping[str, topology_check.Medians],
 ) -> Iterator[Reading]:
     """Yield the runs of a batch. pairs: theirs. names: of runs and their anchors. earlier: medians by run."""
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
-    flagged = [load_marked_bursts(listing, bursts.keys() - detailed)]
-    flagged += [
-        load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS)
-        for run_id in bursts
-        if run_id in detailed
-    ]
-    marked = select_marked_rows(pairs, pd.concat(flagged), bursts)
+    flagged = [run_warnings.load_marked_bursts(listing, bursts.keys() - detailed)]
+    columns, own_ids = run_warnings.BURST_COLUMNS, [run_id for run_id in bursts if run_id in detailed]
+    flagged += [load.load_samples(listing, run_id=run_id, columns=columns) for run_id in own_ids]
+    marked = run_warnings.select_marked_rows(pairs, pd.concat(flagged), bursts)
     relations: dict[str, dict[str, list[dict[str, Any]]]] = {run_id: {} for run_id in bursts}
     for number in dict.fromkeys(map(estimator_column, runs)):
         ids = [run["run_id"] for run in runs if estimator_column(run) == number]
@@ -199,23 +173,19 @@ def _read_batch(
     counters = load.load_counters(listing, run_id=list(bursts))
     places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
-    orders = load_layouts(
-        cpus, {run_id: np.unique(ends[places.get(run_id, [])]).tolist() for run_id in bursts}
-    )
-    findings = check_runs(pairs, earlier, descriptions)
+    measured = {run_id: np.unique(ends[places.get(run_id, [])]).tolist() for run_id in bursts}
+    orders = load_layouts(cpus, measured)
+    findings = topology_check.check_runs(pairs, earlier, descriptions)
     for run in runs:
         run_id, checked = run["run_id"], NO_COMPARISONS
-        reading = Reading(*next(names), run_id in detailed, run, orders[run_id], descriptions)
-        kinds = [
-            kind
-            for kind in dict.fromkeys((*run["benchmarks"], *relations[run_id]))
-            if kind in relations[run_id]
-        ]
+        number, order = estimator_column(run), orders[run_id]
+        reading = Reading(*next(names), run_id in detailed, run, number, order, descriptions)
+        rows_by_kind = relations[run_id]
+        kinds = [kind for kind in dict.fromkeys((*run["benchmarks"], *rows_by_kind)) if kind in rows_by_kind]
         for kind in kinds:
-            description = descriptions[kind]
-            if description.view in (View.MATRIX, View.CPUS):
-                about = (description.view is View.CPUS, estimator_column(run), relations[run_id][kind])
-                reading.parts.append(Part(kind, description.heading, *about))
+            if (view := descriptions[kind].view) in (View.MATRIX, View.CPUS):
+                heading, of_cpus = descriptions[kind].heading, view is View.CPUS
+                reading.parts.append(Part(kind, heading, of_cpus, rows_by_kind[kind]))
         if reading.detailed or can_compare(kinds, descriptions):
             own = pairs.iloc[places.get(run_id, [])].reset_index(drop=True)
             own_cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
@@ -225,10 +195,11 @@ def _read_batch(
             reading.products = build_products(own, own_cpus, descriptions)
             reading.memory = describe_memory(run, own, own_cpus, descriptions)
             if reading.detailed:
-                counts = count_per_unit(counters[counters["run_id"] == run_id], own)
+                counts = point_tables.count_per_unit(counters[counters["run_id"] == run_id], own)
                 _add_details(listing, reading, own, own_cpus, kinds, counts)
-        odd = pd.DataFrame(findings.get(run_id, []), columns=list(FINDING_COLUMNS))
-        reading.warnings = list_warnings(run, marked.get(run_id, NOTHING), checked, odd)
+        odd = pd.DataFrame(findings.get(run_id, []), columns=list(topology_check.FINDING_COLUMNS))
+        marks = marked.get(run_id, run_warnings.NOTHING)
+        reading.warnings = run_warnings.list_warnings(run, marks, checked, odd)
         yield reading
 
 
@@ -252,18 +223,19 @@ def _add_details(
         view = descriptions[kind].view
         if part := parts.get(kind):
             part.pairs = own
-            part.table = None if part.of_cpus else matrix(own, reading.order.cpus, part.number)
+            part.table = None if part.of_cpus else matrix(own, reading.order.cpus, reading.number)
             bursts = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
-            kinds_of_cpus = {run_id: reading.order.kinds}
-            named = (select_kinds(rows.assign(run_id=run_id), kinds_of_cpus) for rows in bursts)
+            cores = {run_id: reading.order.kinds}
+            named = (select_kinds(rows.assign(run_id=run_id), cores) for rows in bursts)
             part.rounds, part.curves = _summarize_samples(part, named, descriptions)
         elif len(own) and view is not View.LADDER:
-            tabulate = tabulate_products if view is View.PRODUCTS else tabulate_points
+            special = {View.PRODUCTS: point_tables.tabulate_products}
+            tabulate = special.get(view, point_tables.tabulate_points)
             reading.points.append(tabulate(own, descriptions))
-        if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
+        if counted := point_tables.tabulate_events(own_counts, reading.run["hello"], descriptions):
             reading.points.append(counted)
-    reading.points += tabulate_nodes(pairs, cpus, reading.run, descriptions)
-    reading.points += tabulate_homes(pairs, cpus, descriptions)
+    reading.points += point_tables.tabulate_nodes(pairs, cpus, reading.run, descriptions)
+    reading.points += point_tables.tabulate_homes(pairs, cpus, descriptions)
 
 
 def _summarize_samples(

@@ -10,38 +10,30 @@ import json
 import re
 import tempfile
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from fleet.analysis.base import text
 from fleet.analysis.base.selection import group_by_host
-from fleet.analysis.base.text import (
-    convert_to_shown,
-    format_half_width,
-    format_value,
-    is_none,
-    is_rate,
-    to_records,
-)
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_cpus, is_guessed, load_imports
-from fleet.analysis.exchange.run_files import make_summary
+from fleet.analysis.exchange.run_files import export_runs
 from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
-from fleet.analysis.report.findings import COURSE_SIZE, Answer, Findings, HostFindings, find
+from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
-from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.views.compare import CHANGE_TITLES
 from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, since_text
 from fleet.errors import UsageError
@@ -49,12 +41,8 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
-from fleet.store.anonymized_run import anonymize
 from fleet.store.files import write_output
-from fleet.store.places import samples_name
-from fleet.store.reading import TableFile
 from fleet.store.runs import Listing, Root, open_listing
-from fleet.store.writing import write_table
 from fleet.text import format_count, one_line
 
 STATE = ".fleet-site.json"
@@ -71,66 +59,14 @@ _FACTS = (
     *("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor"),
     *("number", "conditions", "source"),
 )
+_LINK = Markup('<a href="{}">{}</a>')
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Files = dict[str, str | bytes]  # by name
-
-
-class Section(NamedTuple):
-    """A table of a page; cells are text or a link."""
-
-    title: str
-    note: str
-    titles: Sequence[str]
-    lines: Sequence[Sequence[str]]
-
-
-class Change(NamedTuple):
-    """A change of machines of a CPU model, on a day; cells: under `CHANGE_TITLES`."""
-
-    day: str
-    slug: str
-    cells: Sequence[str]
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A machine in the index, or a summary, which has no runs: its `course` says whether it has intervals.
-
-    slug: of its CPU model. shared: medians in words; far: the last, in ns. marks: findings in few words.
-    """
-
-    host: str
-    name: str
-    run: str
-    date: str
-    model: str
-    slug: str
-    cpus: int
-    kernel: str
-    benchmark: str
-    shared: str
-    far: float | None
-    memory: float | None
-    bandwidth: float | None
-    course: str
-    runs: int
-    has_map: bool
-    marks: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A site as it was written last. keys: digests of what machines and CPU models were made of, by name.
-
-    rows: by host. changes: by slug of the model. files: the digest of each, by name.
-    """
-
-    keys: Mapping[str, str]
-    rows: Mapping[str, Row]
-    changes: Mapping[str, Sequence[Change]]
-    files: Mapping[str, str]
+Row = dict[str, Any]  # a machine as runs.json has it, from `_render_machine`
+# A site as it was written last. keys: digests of what machines and CPU models were made of, by name. rows: by
+# host. changes: day, slug, cells and model of each, by slug of the model. files: the digest of each, by name.
+State = dict[str, dict[str, Any]]
 
 
 def write_site(
@@ -151,99 +87,87 @@ def write_site(
     tables = {f"{name}{_SUMMARY}": rows for name, rows in summaries.items()}
     contents = {host: _digest([(run.run_id, run.labels) for run in own]) for host, own in hosts.items()}
     contents |= {host: _digest(rows.to_csv()) for host, rows in tables.items()}
-    slugs = {}
-    for host in contents:
-        cpu_models = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
-        slugs[host] = _make_slug(next(iter(cpu_models), None))
-    models = {slug: [host for host in slugs if slugs[host] == slug] for slug in dict.fromkeys(slugs.values())}
-    corpus = load_imports(listing).to_csv()
-    keys = {slug: _digest([contents[host] for host in own], ranges, corpus) for slug, own in models.items()}
-    changed_models = [slug for slug in models if before.keys.get(slug) != keys[slug]]
-    keys |= {host: before.keys[host] for host, slug in slugs.items() if slug not in changed_models}
+    cpu_models = {host: own[-1].cpu_model for host, own in hosts.items()}
+    cpu_models |= {host: next(iter(rows["cpu_model"].dropna()), None) for host, rows in tables.items()}
+    models = defaultdict[str, list[str]](list)
+    for host, cpu_model in cpu_models.items():
+        models[_make_slug(cpu_model)].append(host)
+    corpus, keys = load_imports(listing).to_csv(), dict[str, str]()
     findings, by_host = dict[str, Findings](), dict[str, HostFindings]()
-    for slug in changed_models:
-        ids = ",".join(run.run_id for host in models[slug] for run in hosts.get(host, ()))
+    for slug, own in models.items():
+        keys[slug] = _digest([contents[host] for host in own], ranges, corpus)
+        if before["keys"].get(slug) == keys[slug]:
+            keys |= {host: before["keys"][host] for host in own}
+            continue
+        ids = ",".join(run.run_id for host in own for run in hosts.get(host, ()))
         findings[slug] = find(listing, [ids], ranges=ranges)
-        by_host |= {host: findings[slug].hosts.get(host, HostFindings()) for host in models[slug]}
-    keys |= {host: _digest(contents[host], own) for host, own in by_host.items()}
-    changed = [host for host in contents if before.keys.get(host) != keys[host]]
+        by_host |= {host: findings[slug].hosts.get(host, HostFindings()) for host in own}
+        keys |= {host: _digest(contents[host], by_host[host]) for host in own}
+    changed = [host for host in contents if before["keys"].get(host) != keys[host]]
     for name in (*_SHARED_FILES, *(f"m/{host}.html" for host in changed)):
-        if (folder / name).exists() and name not in before.files:
+        if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    unchanged = keys.keys() - {*changed, *changed_models}
-    files = {name: digest for name, digest in before.files.items() if Path(name).stem in unchanged}
-    rows_by_host = {host: row for host, row in before.rows.items() if host in unchanged}
+    unchanged = keys.keys() - {*changed, *findings}
+    files = {name: digest for name, digest in before["files"].items() if Path(name).stem in unchanged}
+    rows_by_host = {host: row for host, row in before["rows"].items() if host in unchanged}
     new = {host: hosts[host] for host in changed if host in hosts}
     others = (_render_summary(host, tables[host]) for host in changed if host in tables)
     for row, machine_files in (*_render_machines(listing, new, by_host), *others):
-        rows_by_host[row.host] = row
+        rows_by_host[row["host"]] = row
         files |= {name: _write_file(folder, name, data) for name, data in machine_files.items()}
-    rows = sorted(rows_by_host.values(), key=lambda row: (row.model, row.name, row.host))
-    changes = {slug: own for slug, own in before.changes.items() if slug in unchanged}
+    rows = sorted(rows_by_host.values(), key=lambda row: (row["model"], row["name"], row["host"]))
+    changes = {slug: own for slug, own in before["changes"].items() if slug in unchanged}
     for slug, past in findings.items():
-        members = [row for row in rows if row.slug == slug]
-        model = members[0].model
-        changes[slug] = [Change(day, slug, cells, model) for day, cells in past.changes]
-        sections = [_tabulate_machines(members), *map(_tabulate_answer, past.answers)]
-        text = _render_page("tables.html", title=model, up="../", sections=sections)
-        files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", text)
-    for name, text in _render_index_files(rows, sorted(chain(*changes.values())), title, heading):
-        files[name] = hashlib.sha256(text.encode()).hexdigest()
-        if before.files.get(name) != files[name] or not (folder / name).exists():
-            _write_file(folder, name, text)
-    for name in before.files.keys() - files.keys():
+        members = [row for row in rows if row["slug"] == slug]
+        model = members[0]["model"]
+        changes[slug] = [[day, slug, [*cells], model] for day, cells in past.changes]
+        titles = ("finding", "95 % interval, and what else")
+        sections = [_tabulate_machines(members)]
+        sections += [(answer.question, answer.headline, titles, answer.findings) for answer in past.answers]
+        page = _render_page("tables.html", title=model, up="../", sections=sections)
+        files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", page)
+    for name, content in _render_index_files(rows, sorted(chain(*changes.values())), title, heading):
+        files[name] = _write_file(folder, name, content, before["files"].get(name))
+    for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
-    state = State(keys, rows_by_host, changes, files)
-    _write_file(folder, STATE, json.dumps(asdict(state), indent=0, sort_keys=True))
+    state = {"keys": keys, "rows": rows_by_host, "changes": changes, "files": files}
+    ordered = {name: dict(sorted(table.items())) for name, table in state.items()}
+    _write_file(folder, STATE, json.dumps(ordered, indent=0))
     anew = f"{len(changed)} of them made anew"
     return f"{folder}: {format_count(len(rows), 'machine')}, {anew}, {len(files)} files"
 
 
 def _render_index_files(
-    rows: Sequence[Row], changes: Sequence[Change], title: str | None, heading: str
+    rows: Sequence[Row], changes: Sequence[Any], title: str | None, heading: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file about all machines. changes: oldest first."""
+    """Yield the name and text of each file about all machines. changes: as in the state, oldest first."""
     subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
     lines, entries = [], []
     for day, slug, cells, model in reversed(changes):
-        page = f"model/{slug}.html"
-        lines.append((_render_link(page, model), *cells))
-        when, where, change, interval, beside = cells
-        identity = json.dumps([slug, cells], ensure_ascii=False)  # its ID lasts as long as its words
-        about = {"id": uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, "on": day, "link": page}
-        text = f"{model}: {when}, {change} ({interval}). {beside}"
-        entries.append(about | {"title": f"{where}: {change}", "text": text})
-    section = Section("", "Of each CPU model at one error rate.", ("CPU model", *CHANGE_TITLES), lines)
-    groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
-    until = max((row.date for row in rows), default="")
+        page, identity = f"model/{slug}.html", json.dumps([slug, cells], ensure_ascii=False)
+        lines.append((_LINK.format(page, model), *cells))
+        # An ID lasts as long as its words.
+        entries.append((uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, day, page, model, cells))
+    section = ("", "Of each CPU model at one error rate.", ("CPU model", *CHANGE_TITLES), lines)
+    groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row["model"])]
+    until = max((row["date"] for row in rows), default="")
     numbers = {"groups": groups, "until": until, "changes": len(changes)}
     yield "index.html", _render_page("site.html", title=subject, heading=heading, **numbers)
-    yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
+    yield "runs.json", json.dumps(rows, indent=0, ensure_ascii=False)
     yield "changes.html", _render_page("tables.html", title="What changed when", up="", sections=[section])
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
 
 
-def _tabulate_answer(answer: Answer) -> Section:
-    """Lay out an answer as a table: the title and text of each finding."""
-    titles = ("finding", "95 % interval, and what else")
-    return Section(answer.question, answer.headline, titles, answer.findings)
-
-
-def _tabulate_machines(rows: Sequence[Row]) -> Section:
-    """Lay out the machines of a model as a table, in this order."""
+def _tabulate_machines(rows: Sequence[Row]) -> tuple[str, str, Sequence[str], Sequence[Any]]:
+    """Lay out the machines of a model as a section of a page: title, note, titles of columns, and lines."""
     titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
     lines = []
     for row in rows:
-        numbers = ["" if value is None else f"{value:.1f}" for value in (row.memory, row.bandwidth)]
-        about = (row.kernel, row.date, str(row.runs or row.course))
-        link = _render_link(f"../m/{row.host}.html", row.name)
-        lines.append((link, str(row.cpus), row.shared, *numbers, *about))
-    return Section("Machines", "Numbers that are usual since the last change of each.", titles, lines)
-
-
-def _render_link(to: str, text: str) -> Markup:
-    """Return a cell that links to `to`."""
-    return Markup('<a href="{}">{}</a>').format(to, one_line(text))
+        numbers = ["" if row[name] is None else f"{row[name]:.1f}" for name in ("memory", "bandwidth")]
+        about = (row["kernel"], row["date"], str(row["runs"] or row["course"]))
+        link = _LINK.format(f"../m/{row['host']}.html", row["name"])
+        lines.append((link, str(row["cpus"]), row["shared"], *numbers, *about))
+    return "Machines", "Numbers that are usual since the last change of each.", titles, lines
 
 
 def _render_page(name: str, **values: Any) -> str:
@@ -252,10 +176,10 @@ def _render_page(name: str, **values: Any) -> str:
         (_TEMPLATES / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
     )
     parts = {"style": Markup(f"\n{base}{own}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
-    for part, text in [*parts.items()]:
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    for part, content in [*parts.items()]:
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         parts[f"{part}_digest"] = Markup("sha256-{}").format(digest)
-    return render_template(name, generator=f"{GENERATOR} {VERSION}", **parts, **values)
+    return render_template(name, **parts, **values)
 
 
 def _read_state(folder: Path) -> State:
@@ -263,22 +187,19 @@ def _read_state(folder: Path) -> State:
 
     If a file of it is missing, nothing but `files` is returned.
     """
+    empty: State = {"keys": {}, "rows": {}, "changes": {}, "files": {}}
     try:
-        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        files = {str(name): str(digest) for name, digest in state["files"].items() if _OURS.match(name)}
-        rows = {host: Row(**row) for host, row in state["rows"].items()}
-        changes = {
-            slug: [Change(*change) for change in changes] for slug, changes in state["changes"].items()
-        }
-        keys = dict[str, str](state["keys"])
+        stored = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        state: State = {name: dict(stored[name]) for name in empty}
     except FileNotFoundError:
-        return State({}, {}, {}, {})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
+        return empty
+    except (OSError, ValueError, KeyError, TypeError) as err:
         raise UsageError(
             f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
         ) from err
+    files = {name: digest for name, digest in state["files"].items() if _OURS.match(name)}
     is_complete = all((folder / name).exists() for name in files)
-    return State(keys, rows, changes, files) if is_complete else State({}, {}, {}, files)
+    return (state if is_complete else empty) | {"files": files}
 
 
 def _make_slug(model: str | None) -> str:
@@ -298,15 +219,17 @@ def _digest_code() -> str:
     return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
 
 
-def _write_file(folder: Path, name: str, data: str | bytes) -> str:
-    """Write a file of the site; return the digest of its content."""
+def _write_file(folder: Path, name: str, data: str | bytes, written: str | None = None) -> str:
+    """Write a file of the site; return the digest of its content. written: of the file that may be there."""
     path = folder / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
-    write_output(path, [data], replace=True)
-    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+    digest = hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+    if digest != written or not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
+        write_output(path, [data], replace=True)
+    return digest
 
 
 def _render_machines(
@@ -328,27 +251,17 @@ def _render_machines(
             usual = compute_host_medians(own_past).rename(columns={"half": "spread"})
             cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
-            file = _encode_medians(listing, run, own)
+            file = _encode_medians(listing, run["run_id"])
             yield _render_machine(run | {"runs": len(hosts[host])}, *numbers, findings[host], file=file)
 
 
-def _encode_medians(listing: Listing, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
+def _encode_medians(listing: Listing, run_id: str) -> bytes | None:
     """Return a run's medians as `fleet export --medians --keep hostname` writes them, or None without any."""
-    record = TableFile(listing.place, samples_name(run["host_id"], run["run_id"]), "samples").record
-    row, descriptions = anonymize(record, ("hostname",)).row, read_descriptions(run["hello"])
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path = Path(folder, "medians.parquet")
-        write_table(path, make_summary(row, pairs, descriptions), lasting=False)
+        export_runs(listing, [run_id], path, ("hostname",), medians=True)
         return path.read_bytes()
     return None
-
-
-def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
-    """Return the index row and the files of a summary, a machine without runs."""
-    run, pairs, foot = _decode_summary(rows)
-    cells = relations(pairs).assign(run_id=run["run_id"], about="", since=None)
-    run |= {"host_id": host, "runs": 0}
-    return _render_machine(run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot)
 
 
 def _render_machine(
@@ -361,48 +274,55 @@ def _render_machine(
     foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, Files]:
+    """Return the index row and the files of a machine, or of a summary, which has no runs.
+
+    shared: medians in words; far: the last, in ns. marks: findings in few words. course: of a summary whether
+    it has intervals.
+    """
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
     try:
         card = cards.lay_out_card(run, cpus, pairs, foot, findings.accepted)
     except UsageError:  # it has no pairs of CPUs
         card = None
     kind = card.kind if card else ""
-    shared = usual[(usual["benchmark"] + "/" + usual["variant"]) == kind].sort_values(
-        "median_ns", kind="stable"
-    )
+    shared = usual[usual["benchmark"] + "/" + usual["variant"] == kind]
+    shared = shared.sort_values("median_ns", kind="stable")
     far = shared["relation"].iloc[-1] if len(shared) else ""
     course = past[(past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)]
-    row = Row(
-        host=host,
-        name=one_line(run["host_name"]),
-        run=run["run_id"],
-        date=f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
-        model=one_line(run["cpu_model"] or "unknown CPU model"),
-        slug=_make_slug(run["cpu_model"]),
-        cpus=run["cpus_measured"],
-        kernel=one_line(run["kernel"] or ""),
-        benchmark=kind,
-        shared=", ".join(
-            f"{cell['relation']} {format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
-            for cell in to_records(shared)
-        ),
-        far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        memory=_find_memory_number(usual, "chase", descriptions),
-        bandwidth=_find_memory_number(usual, "bandwidth", descriptions),
-        course=_draw_runs(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
-        runs=run["runs"],
-        has_map=card is not None,
-        marks=findings.marks,
+    medians = (
+        f"{cell['relation']} {text.format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
+        for cell in text.to_records(shared)
     )
-    about = {
-        "row": row,
-        "facts": [(name, str(run[name])) for name in _FACTS if run.get(name)],
-        "lines": _list_numbers(usual, past, descriptions),
-        "card": card,
-        "since": dict.fromkeys(since_text(cell) for cell in to_records(usual) if cell["since"]),
-        "findings": findings,
+    row = {
+        "host": host,
+        "name": one_line(run["host_name"]),
+        "run": run["run_id"],
+        "date": f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
+        "model": one_line(run["cpu_model"] or "unknown CPU model"),
+        "slug": _make_slug(run["cpu_model"]),
+        "cpus": run["cpus_measured"],
+        "kernel": one_line(run["kernel"] or ""),
+        "benchmark": kind,
+        "shared": ", ".join(medians),
+        "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
+        "memory": _find_memory_number(usual, "chase", descriptions),
+        "bandwidth": _find_memory_number(usual, "bandwidth", descriptions),
+        "course": _draw_runs(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
+        "runs": run["runs"],
+        "has_map": card is not None,
+        "marks": findings.marks,
     }
-    html = _render_page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
+    html = _render_page(
+        "machine.html",
+        title=row["name"],
+        row=row,
+        facts=[(name, str(run[name])) for name in _FACTS if run.get(name)],
+        lines=_list_numbers(usual, past, descriptions),
+        card=card,
+        since=dict.fromkeys(since_text(cell) for cell in text.to_records(usual) if cell["since"]),
+        findings=findings,
+        file=file,
+    )
     files: Files = {f"m/{host}.html": html}
     if file:
         files[f"m/{host}.parquet"] = file
@@ -421,7 +341,7 @@ def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descr
     medians = usual.loc[(usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"]
     if medians.empty:
         return None
-    return round(float(convert_to_shown(descriptions[benchmark], medians.min())), 3)
+    return round(float(text.convert_to_shown(descriptions[benchmark], medians.min())), 3)
 
 
 def _list_numbers(
@@ -430,23 +350,20 @@ def _list_numbers(
     """List each usual number: name, relation, number, ±95 %, pairs, runs, lowest, highest and course."""
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
     lines = []
-    for row in to_records(usual):
+    for row in text.to_records(usual):
         medians, benchmark = courses[tuple(row[key] for key in _CELL)], descriptions[row["benchmark"]]
-        ends = sorted((medians.min(), medians.max()), reverse=is_rate(benchmark))
-        number, *extremes = (format_value(benchmark, ns) for ns in (row["median_ns"], *ends))
+        ends = sorted((medians.min(), medians.max()), reverse=text.is_rate(benchmark))
+        number, *extremes = (text.format_value(benchmark, ns) for ns in (row["median_ns"], *ends))
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
-        half = format_half_width(row["spread"])
+        half = text.format_half_width(row["spread"])
         lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_runs(medians)))
     return lines
 
 
-def _decode_summary(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, str]:
-    """Decode a summary: its row of `runs`, with what else is known; its `pairs`; its card's foot.
-
-    rows: of one summary. `spread` is NaN where the summary has no interval.
-    """
-    first = {name: None if is_none(value) else value for name, value in rows.iloc[0].items()}
+def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
+    """Return the index row and the files of a summary, whose `spread` is NaN where it has no interval."""
+    first = {name: None if text.is_none(value) else value for name, value in rows.iloc[0].items()}
     run_id, spread = f"{PREFIX}{first['summary']}", compute_half_widths(rows)
     pairs = rows.assign(variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread)
     pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
@@ -457,6 +374,8 @@ def _decode_summary(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, s
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
     run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
     run |= {name: first[name] for name in ("cpu_model", "os", "conditions", "source")} | {
+        "host_id": host,
+        "runs": 0,
         "run_id": run_id,
         "host_name": first["summary"],
         "hello": {},
@@ -466,4 +385,5 @@ def _decode_summary(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, s
         "interval": interval,
     }
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
-    return run, pairs, foot
+    cells = relations(pairs).assign(run_id=run_id, about="", since=None)
+    return _render_machine(run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot)

@@ -106,15 +106,11 @@ def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
     assert (np.asarray(image) == card.cells).all()
 
 
-def test_the_same_run_gives_the_same_bytes(root: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_and_a_png_as_large_as_the_svg_and_light(root: Path) -> None:
     for write in FORMATS.values():
         assert write(lay_out_card(*read(root))) == write(lay_out_card(*read(root)))
-
-
-def test_the_png_is_as_large_as_the_svg_and_light(root: Path) -> None:
     image = Image.open(BytesIO(png(lay_out_card(*read(root))))).convert("RGB")
-    assert image.size == (1200, 630)
-    assert image.getpixel((5, 5)) == (255, 255, 255)
+    assert (image.size, image.getpixel((5, 5))) == ((1200, 630), (255, 255, 255))
 
 
 @pytest.mark.long

@@ -97,7 +97,9 @@ def test_a_wide_distribution_has_few_plain_numbers_below_it(axes: Axes, low: flo
 
 def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
     runs = pd.DataFrame({"host": ["$x^2$ <b>&"], "ns": [10.0]})
-    svg = draw("dots", 'a "title" <b>', (340, 80), lambda axes: plots.run_dots(runs, axes=axes))
+    svg = draw(
+        "dots", 'a "title" <b>', (340, 80), lambda axes: plots.run_dots(runs, axes=axes), (90, 42, 18, 8)
+    )
     assert "$x^2$ &lt;b&gt;&amp;" in svg
     assert "<b>" not in svg
 

@@ -52,6 +52,8 @@ def test_every_link_and_reference_leads_somewhere(page: str, read: Markup) -> No
 
 
 def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
+    (policy,) = (m["content"] for m in read.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert all(href.startswith("#") for href in read.values("href"))
     assert all(source.startswith("data:image/png;base64,") for source in read.values("src"))
     fetching = {"script", "link", "iframe", "object", "embed", "base", "form"}
@@ -59,11 +61,6 @@ def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
     assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
     assert "://" not in page
     assert "@import" not in page
-
-
-def test_the_browser_is_told_to_fetch_nothing_either(read: Markup) -> None:
-    (policy,) = (m["content"] for m in read.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def test_the_message_comes_first_and_the_warnings_last(page: str) -> None:
@@ -98,20 +95,17 @@ def test_it_is_made_for_light_dark_print_and_narrow_screens(page: str, read: Mar
     assert "currentColor" in page
 
 
-def test_it_lists_warnings_and_where_they_apply(read: Markup) -> None:
+def test_it_has_every_picture_and_lists_warnings_and_where_they_apply(page: str, read: Markup) -> None:
     assert re.search(r"multimodal: pairs have over a tenth.*desk 2026\S+( \S+:\S+)? \(\d of 36\)", read.text)
     assert re.search(
         r"Levels of 0-1: \d+\.\d ±\S+%, and \d+% of bursts at another level, median \d", read.text
     )
     assert re.search(r"drift: pairs became faster or slower during the run", read.text)
     assert "one run only" in read.text
-
-
-def test_it_has_every_picture(page: str, read: Markup) -> None:
-    titles = " ".join(read.values("aria-label"))
-    for start in ("Run medians of cas/cmpxchg, smt", "Distribution of all samples"):
-        assert start in titles
     assert re.search(r'<td class="wrap odd">kvm</td>', page)
+    titles = " ".join(read.values("aria-label"))
+    assert "Run medians of cas/cmpxchg, smt" in titles
+    assert "Distribution of all samples" in titles
 
 
 def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(page: str, read: Markup) -> None:
@@ -309,12 +303,10 @@ def test_where_no_report_can_be_written_is_said_before_any_work(
         check(tmp_path / name)
 
 
-def test_a_link_is_followed_and_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
     write_output(tmp_path / "link.html", ["page"], replace=True)
     assert (tmp_path / "real.html").read_text() == "page"
-    with pytest.raises(StoreError, match="cannot be written"):
-        write_output(tmp_path / "nowhere" / "report.html", ["page"], replace=True)
 
 
 @pytest.mark.long

@@ -144,13 +144,6 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_the_command_writes_a_site_into_a_folder(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
-    done = fleet_here("report", "*", "-o", f"{tmp_path}/new/", "-r", str(root))
-    assert (done.exit_code, done.stdout.split(":")[0]) == (0, f"{tmp_path}/new"), done.stderr
-    assert (tmp_path / "new" / "index.html").is_file()
-
-
-@pytest.mark.long
 def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     write(root, tmp_path / "site")
     done = fleet_here("import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other")
