@@ -20,14 +20,14 @@ from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
-from fleet.store import Store, gate, schema, sessions
+from fleet.store import Store, gate, schema
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import seal_file
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile
 from fleet.store.rows import unpack_record
-from fleet.store.runs import _COLUMNS
+from fleet.store.runs import _COLUMNS, read_journal_run
 from fleet.store.writing import write_summary
 from tests.lies import pack_record
 
@@ -116,7 +116,7 @@ def note(data: bytes, folder: Path) -> None:
 
 def run_file(data: bytes, folder: Path) -> None:
     (folder / "run.json").write_bytes(data)
-    sessions.read_journal_run(folder)
+    read_journal_run(folder)
 
 
 def matrix(data: bytes, folder: Path) -> None:

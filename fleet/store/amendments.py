@@ -75,10 +75,7 @@ def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
 
 
 def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
-    """Read a file's counter, run ID and amendment. Raises StoreError.
-
-    The counter is one more than those that its writer had read (Lamport's clock).
-    """
+    """Read a file's counter, which its writer made by Lamport's rule, run ID and amendment. StoreError."""
     with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
         if isinstance(place, Folder):  # without pyarrow
             data = read_regular(place.root / name)

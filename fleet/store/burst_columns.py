@@ -55,12 +55,6 @@ class BurstColumns:
         """Return the number of counts of events."""
         return len(self._counters) // len(_COUNTER_NUMBERS)
 
-    @property
-    def nbytes(self) -> int:
-        """Return the approximate memory."""
-        values = len(self._numbers) + len(self._ticks) + self.other_samples + len(self._counters)
-        return 8 * values + _POINT_BYTES * len(self._points)
-
     def add(self, burst: Burst) -> None:
         """Add one burst."""
         if self.overflowed:
@@ -90,7 +84,8 @@ class BurstColumns:
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
-        if self._max_bytes is not None and self.nbytes > self._max_bytes:
+        values = len(self._numbers) + len(self._ticks) + self.other_samples + len(self._counters)
+        if self._max_bytes is not None and 8 * values + _POINT_BYTES * len(self._points) > self._max_bytes:
             self._clear()
             self.overflowed = True
 

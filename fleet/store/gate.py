@@ -326,12 +326,10 @@ def _record_struct(names: tuple[str, ...] | None) -> Any:
 @once
 def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
     columns = {column.name: column for column in schema.TABLES[table]}
-    fields = [
-        (column.name, _value_type(table, column) | None, None)
-        if column.nullable
-        else (column.name, _value_type(table, column))
-        for column in map(columns.__getitem__, names or columns)
-    ]
+    fields: list[tuple[Any, ...]] = []
+    for name in names or columns:
+        type_ = _value_type(table, columns[name])
+        fields.append((name, type_ | None, None) if columns[name].nullable else (name, type_))
     return prepare_type(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
 
 

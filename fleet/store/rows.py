@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from fleet.errors import DataError, StoreError
-from fleet.late import pa
+from fleet.late import msgspec, pa
 from fleet.model import Hello, Host, Run
 from fleet.store import schema
-from fleet.store.gate import RECORD_BYTES, RunRecord
+from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type
+from fleet.text import decoding_words
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 _ZSTD_LEVEL = 9
+_Noun = TypeVar("_Noun")
 
 
 def write_record(record: RunRecord) -> bytes:
@@ -146,3 +148,18 @@ def _list_benchmarks(run: Run) -> list[str]:
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):
         return [f"{item.get('benchmark')}/{item.get('variant')}" for item in listed]
     return list(run.plan.benchmarks)
+
+
+def decode(kind: type[_Noun], value: object) -> _Noun:
+    """Convert the JSON value that `to_json` wrote of a `kind` back. Raises DataError that names the field."""
+    try:
+        return msgspec.convert(_drop_env(value), prepare_type(kind))
+    except msgspec.ValidationError as err:
+        raise DataError(decoding_words(err, kind.__name__)) from err
+
+
+def _drop_env(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _drop_env(value[key]) for key in ("host", "build_host") if key in value}
+    return {key: item for key, item in (value | inner).items() if key != "env"}

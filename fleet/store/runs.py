@@ -15,16 +15,17 @@ from typing import Any, ParamSpec, TypeVar
 from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_descriptions
 from fleet.store.amendments import Amendment, read_amendments
-from fleet.store.files import storing
+from fleet.store.checksums import unseal_json
+from fleet.store.files import read_regular, storing
 from fleet.store.gate import RunRecord, parse_record
 from fleet.store.index import Index
-from fleet.store.places import Key, Place, parse_place, samples_name
+from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
 from fleet.store.reading import map_in_threads, read_record, reading, warn_left_out
-from fleet.store.rows import write_record
-from fleet.store.sessions import read_journal_run
+from fleet.store.rows import decode, write_record
 from fleet.store.writing import add_missing_runs
 
 _P = ParamSpec("_P")
+_Noun = TypeVar("_Noun")
 _Result = TypeVar("_Result")
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
@@ -290,6 +291,22 @@ def list_unfinished(place: Place) -> list[RunSummary]:
 # Many runs share one text.
 _parse_descriptions = cache(lambda text: read_descriptions(json.loads(text)))
 _parse_labels = cache(lambda text: tuple(json.loads(text).items()))
+
+
+def read_journal_run(folder: Path) -> Run:
+    """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be read as a run."""
+    path = folder / RUN_FILE
+    try:
+        with storing("read the journal", path):
+            return read_json(Run, path)
+    except DataError as err:
+        advice = "Its lines are in the files beside it; look at them, then move the folder away."
+        raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err
+
+
+def read_json(kind: type[_Noun], path: Path) -> _Noun:
+    """Read a file of the JSON that `to_json` wrote of a `kind`. Raises OSError, DataError."""
+    return decode(kind, unseal_json(read_regular(path)))
 
 
 def _make_summary(row: Mapping[str, Any], amendments: Mapping[str, Amendment]) -> RunSummary:

@@ -1,21 +1,26 @@
-"""Manage a results root: its journals, and publishing runs completely or not at all (docs/tables.md)."""
+"""Manage a results root: journals and notes of sessions, and publishing runs completely or not at all."""
 
+import fcntl
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO
+from warnings import warn
 
-from fleet.errors import StoreError
-from fleet.model import Burst, Run
+from fleet.errors import DataError, LockedError, StoreError, StoreWarning
+from fleet.model import Burst, RequestedOptions, Run
 from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.checksums import seal_json
-from fleet.store.files import discard, draft_path, enter_state_folder, storing
+from fleet.store.checksums import seal_json, unseal_json
+from fleet.store.files import discard, draft_path, enter_state_folder, open_regular, storing, sync
 from fleet.store.gate import RunRecord
 from fleet.store.journal import Journal
 from fleet.store.places import RUN_FILE, Folder, counters_name, parse_place, require_key, samples_name
@@ -23,7 +28,6 @@ from fleet.store.reading import TableFile
 from fleet.store.rows import to_dict, to_json
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
-from fleet.store.sessions import Sessions
 from fleet.store.writing import add_missing_runs, add_runs
 
 BATCH_RUNS = 64
@@ -33,7 +37,33 @@ _publishing = threading.BoundedSemaphore(4)  # each holds a run's samples in mem
 _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
 
 
-class Store(Sessions):
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason why a session stored no run of a host, and its time: UTC, ISO 8601."""
+
+    message: str
+    time_utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The request to a session. hosts: their inventory names; listed: how each is reached.
+
+    require, wait_s: of the command line, as `requested`; None: as the inventory says. failures: of hosts that
+    it could not measure, by name, once it has ended.
+    """
+
+    session_id: str
+    hosts: tuple[str, ...]
+    requested: RequestedOptions = field(default_factory=RequestedOptions)
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    require: tuple[str, ...] | None = None
+    wait_s: float | None = None
+    failures: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Store:
     """A results root, shared by any number of controllers. state_dir: for journals and drafts, local."""
 
     def __init__(self, root: str | Path) -> None:
@@ -171,6 +201,91 @@ class Store(Sessions):
         """Leave the runs out of readings, but keep them; undo: include them again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
+    @contextmanager
+    def hold_session(self, intent: Intent) -> Iterator[None]:
+        """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
+        path = self._intent_path(intent.session_id)
+        with storing("note the session", path):
+            if path.exists() and (pid := _lock_holder(path)):
+                who = f"process {pid} on this machine is measuring it."
+                raise LockedError(f"session {intent.session_id} is under way: {who}")
+            note = self._write_note(path, intent, lock=True)
+        with note:
+            yield
+
+    def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
+        """Note in an ended session which hosts it could not measure. Raises StoreError."""
+        path = self._intent_path(intent.session_id)
+        with storing("note the session", path):
+            self._write_note(path, replace(intent, failures=failures)).close()
+
+    def _write_note(self, path: Path, intent: Intent, *, lock: bool = False) -> BinaryIO:
+        """Write a session's note to the disk; return it open, and locked if wanted."""
+        with enter_state_folder(self.state_dir, "journal") as folder:
+            draft = folder / f".{path.name}.{os.getpid()}"
+            note = os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+            note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
+            note.flush()
+            os.fsync(note.fileno())
+            with suppress(OSError):  # a file system without locks
+                if lock:
+                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.replace(folder / path.name)
+            sync(folder)
+        return note
+
+    def end_session(self, session_id: str) -> None:
+        """Remove the note of a session that has nothing left to do."""
+        path = self._intent_path(session_id)
+        with storing("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
+            (folder / path.name).unlink(missing_ok=True)
+
+    def read_intents(self) -> list[Intent]:
+        """Read unfinished sessions not under way here, oldest first; StoreWarning for an unreadable note."""
+        intents = []
+        with storing("read the sessions", self.state_dir):
+            paths = sorted((self.state_dir / "journal").glob("s*.json"))
+        for path in paths:
+            try:
+                if _lock_holder(path) is None:
+                    intents.append(runs.read_json(Intent, path))
+            except FileNotFoundError:
+                continue  # removed while we looked
+            except (OSError, DataError) as err:
+                text = (
+                    f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure"
+                )
+                text += " the hosts that had none with `fleet run`, and move it away. It is left out."
+                warn(text, StoreWarning, stacklevel=2)
+        return intents
+
+    def find_running(self) -> dict[str, int]:
+        """Return the sessions under way on this machine, each with its process."""
+        processes = {}
+        for path in (self.state_dir / "journal").glob("s*.json"):
+            with suppress(OSError, ValueError):  # ended while we looked
+                if (process := _lock_holder(path)) is not None:
+                    processes[path.stem] = process
+        return processes
+
+    def read_begun_runs(self) -> list[Run]:
+        """Read the runs of all journals, oldest first, but for those unreadable or vanishing meanwhile."""
+        return [run for run in self._read_journals() if isinstance(run, Run)]
+
+    def describe_damaged(self) -> list[str]:
+        """Return an error message for each unreadable journal, except those that vanish meanwhile."""
+        return [str(err) for err in self._read_journals() if isinstance(err, StoreError)]
+
+    def _read_journals(self) -> Iterator[Run | StoreError]:
+        with storing("read the journals", self.state_dir):
+            folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
+        for folder in folders:
+            try:
+                yield runs.read_journal_run(folder)
+            except StoreError as err:
+                if folder.exists():
+                    yield err
+
     def _remove(self, run_id: str) -> None:
         with (
             enter_state_folder(self.state_dir, "journal") as journals,
@@ -182,3 +297,18 @@ class Store(Sessions):
 
     def _journal_dir(self, run_id: str) -> Path:
         return self.state_dir / "journal" / require_key(run_id, "run")
+
+    def _intent_path(self, session_id: str) -> Path:
+        return self.state_dir / "journal" / f"{require_key(session_id, 'session')}.json"
+
+
+def _lock_holder(path: Path) -> int | None:
+    """Return the process that has locked a session's note; None if there is none."""
+    with os.fdopen(open_regular(path), "rb") as note:
+        try:
+            fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(unseal_json(note.read())["pid"])
+        except OSError:
+            return None  # a file system without locks
+    return None

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from fleet.model import Facts, Host, RequestedOptions, Run
 from fleet.store import Intent
-from fleet.store.rows import to_json
-from fleet.store.sessions import decode
+from fleet.store.rows import decode, to_json
 from tests import builders
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,9 @@ from fleet.analysis import load_counters, load_pairs, load_samples
 from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
-from fleet.store import Intent, Listing, Store, sessions
+from fleet.store import Intent, Listing, Store
 from fleet.store.places import parse_place
+from fleet.store.runs import read_journal_run
 from fleet.store.verify import verify
 from fleet.store.writing import write_summary
 from tests import builders
@@ -164,7 +165,7 @@ def run_json(root: Path) -> Case:
     store = Store(root)
     store.new_journal(a_run()).close()
     file = first(root, ".fleet/journal/*/run.json")
-    return Case(file, frames(lambda: pd.DataFrame([str(sessions.read_journal_run(file.parent))])))
+    return Case(file, frames(lambda: pd.DataFrame([str(read_journal_run(file.parent))])))
 
 
 def note(root: Path) -> Case:
