@@ -107,7 +107,7 @@ def trust(inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cl
 
 
 @cli.app.command(short_help="Name what would disturb a run on each host; changes nothing.")
-@add_plan_options(listed=("benchmarks", "cpus"))
+@partial(add_plan_options, listed=("benchmarks", "cpus"))
 def check(
     select: cli.Select = None,
     limit: cli.Limit = None,

@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from fleet.cli import completion
-from fleet.cli.app import option
+from fleet.cli.app import join_lists, option
 from fleet.model import BENCHMARKS, RequestedOptions
 from fleet.plan.options import BY_NAME, Option, parse_requested
 
@@ -30,31 +30,28 @@ _COMPLETIONS = {
 }
 
 
-def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: plan options replace its parameter `requested`, which receives them parsed.
+def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -> Callable[..., None]:
+    """Replace a command's parameter `requested` by plan options; the command receives them parsed in it.
 
     listed: the options that the command's --help lists. The command raises UsageError for wrong values.
     """
 
-    def add_options(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def parse_and_run(**arguments: Any) -> None:
-            texts = {name: arguments.pop(name) for name in BY_NAME}
-            texts["benchmarks"] = ",".join(texts["benchmarks"] or ()) or None
-            command(requested=parse_requested(texts), **arguments)
+    @wraps(command)
+    def parse_and_run(**arguments: Any) -> None:
+        texts = {name: arguments.pop(name) for name in BY_NAME}
+        texts["benchmarks"] = join_lists(texts["benchmarks"])
+        command(requested=parse_requested(texts), **arguments)
 
-        options = [
-            _make_parameter(BY_NAME[name], panel, hidden=name not in listed)
-            for panel, names in PANELS.items()
-            for name in names.split()
-        ]
-        parameters: list[Parameter] = []
-        for parameter in signature(command).parameters.values():
-            parameters += options if parameter.name == "requested" else [parameter]
-        parse_and_run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
-        return parse_and_run
-
-    return add_options
+    options = [
+        _make_parameter(BY_NAME[name], panel, hidden=name not in listed)
+        for panel, names in PANELS.items()
+        for name in names.split()
+    ]
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        parameters += options if parameter.name == "requested" else [parameter]
+    parse_and_run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    return parse_and_run
 
 
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:

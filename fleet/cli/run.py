@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,7 @@ _WHERE = {"hidden": True, "rich_help_panel": "Where"}
 
 
 @cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
-@add_plan_options(listed=USUAL)
+@partial(add_plan_options, listed=USUAL)
 def run(
     select: cli.Select = None,
     limit: cli.Limit = None,
