@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.repeat import arguments_with, build_or_take_agent
 from fleet.agent.wire import records
-from fleet.agent.wire.conversation import derive_burst_flags
+from fleet.agent.wire.records import derive_burst_flags
 from fleet.model import Burst, Failed, Hello
 from tests.processes import until_we_end
 

@@ -13,6 +13,7 @@ from fleet.agent.wire.records import (
     Record,
     WireError,
     decode_record,
+    derive_burst_flags,
     list_planned,
     quote_start,
     split_noise,
@@ -83,13 +84,6 @@ FAILED_LIMIT = 100_000
 WORDS_LIMIT_BYTES = 14 << 20  # of notes and failed bursts, which are kept in the run's record
 NO_HELLO = "the agent sent no hello record"
 MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
-# Limits beyond which a burst is flagged (docs/flags.md).
-COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
-BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
-PREEMPTED_RATIO = 1.25  # longest sample of an interrupted burst over its median: preempted
-FREQUENCY_SHARE = 0.03  # difference of the core's frequency before and after: frequency_moved
-SKEW_SHARE = 0.1  # of a sample, between the threads' first samples: skewed
-UNEVEN_SHARE = 0.1  # difference of a load's rate between samples: uneven
 
 
 class Reader:
@@ -279,31 +273,6 @@ def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None)
     if not flags and not later_ns:
         return burst
     return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
-
-
-def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
-    """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
-    quantum = hello.raw.get("clock_quantum_ticks") or 1
-    ticks, switches, mhz = burst.ticks[burst.warmup :] or burst.ticks, burst.switches, burst.core_mhz
-    usual_ns = median(ticks) * 1e9 / hello.ticks_per_second
-    is_outlying = max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
-    flags = {
-        "preempted": switches is not None and (switches[1] or switches[3]) and is_outlying,
-        "busy_cpu": burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM,
-        "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
-        "frequency_moved": mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz),
-        "skewed": burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns,
-        "uneven": _is_uneven(burst),
-    }
-    return tuple(name for name, is_set in flags.items() if is_set)
-
-
-def _is_uneven(burst: Burst) -> bool:
-    if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
-        return False
-    samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
-    rates = [sum(units) / max(ticks, 1) for ticks, *units in samples[burst.warmup :] or samples]
-    return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))
 
 
 @dataclass(frozen=True, slots=True)

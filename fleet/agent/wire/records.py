@@ -1,6 +1,7 @@
 """Decodes a line of the agent's output (docs/wire.md): a record that tables can take, or WireError. Pure."""
 
 from dataclasses import replace
+from statistics import median, median_low
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -23,6 +24,13 @@ COUNTER_LIMIT = 64
 KIND_LIMIT = 32  # benchmarks and variants of one plan
 POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
+# Limits beyond which a burst is flagged (docs/flags.md).
+COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
+BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
+PREEMPTED_RATIO = 1.25  # longest sample of an interrupted burst over its median: preempted
+FREQUENCY_SHARE = 0.03  # difference of the core's frequency before and after: frequency_moved
+SKEW_SHARE = 0.1  # of a sample, between the threads' first samples: skewed
+UNEVEN_SHARE = 0.1  # difference of a load's rate between samples: uneven
 
 
 _S = TypeVar("_S")
@@ -307,3 +315,28 @@ def list_planned(hello: Hello) -> list[tuple[str, str, str | None]]:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+
+
+def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
+    """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
+    quantum = hello.raw.get("clock_quantum_ticks") or 1
+    ticks, switches, mhz = burst.ticks[burst.warmup :] or burst.ticks, burst.switches, burst.core_mhz
+    usual_ns = median(ticks) * 1e9 / hello.ticks_per_second
+    is_outlying = max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
+    flags = {
+        "preempted": switches is not None and (switches[1] or switches[3]) and is_outlying,
+        "busy_cpu": burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM,
+        "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
+        "frequency_moved": mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz),
+        "skewed": burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns,
+        "uneven": _is_uneven(burst),
+    }
+    return tuple(name for name, is_set in flags.items() if is_set)
+
+
+def _is_uneven(burst: Burst) -> bool:
+    if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
+        return False
+    samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
+    rates = [sum(units) / max(ticks, 1) for ticks, *units in samples[burst.warmup :] or samples]
+    return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))

@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.agent.wire import conversation
-from fleet.agent.wire.conversation import BUSY_PPM
+from fleet.agent.wire.records import BUSY_PPM, derive_burst_flags
 from fleet.analysis.reduce import MEANINGS, PAIR_FLAGS, add_pair_flags, load_samples, pair_medians
 from fleet.analysis.views import show_run
 from fleet.model import Burst, Cpu, End, Estimator, Parameters
@@ -169,7 +168,7 @@ def test_what_a_burst_tells_of_itself_becomes_its_flags(
     hello = replace(
         require_hello(builders.a_run()), ticks_per_second=50_000_000, raw={"clock_quantum_ticks": 2}
     )
-    assert conversation.derive_burst_flags(builders.a_burst(**changes), hello) == flags
+    assert derive_burst_flags(builders.a_burst(**changes), hello) == flags
 
 
 def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
