@@ -1,7 +1,4 @@
-"""Phrases what disturbs measurements, from `findings.json`; `linux_noise` and `qnx` decide when it applies.
-
-A remedy is either a command, with its cost after a `#`, or a sentence that begins with a capital letter.
-"""
+"""Phrases what disturbs measurements, by `findings.json`; `linux_noise` and `qnx` decide when it applies."""
 
 import json
 from pathlib import Path

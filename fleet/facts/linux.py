@@ -57,7 +57,7 @@ _GENERIC_NAME = re.compile(r"(ARMv[0-9]\S*|AArch64) processor rev .*", re.IGNORE
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
 _PROCESS = re.compile(r"proc/([0-9]+)/stat:[0-9]+ \((.{1,64})\) . (?=(?:-?[0-9]+ ?){36})")  # to the last CPU
 _USAGE_FIELDS = (10, 11, 35)  # behind the state: ticks as a user and in the kernel; the last CPU
-_TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal
+_TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal (proc.rst)
 _FEWEST_TICKS = 20  # of each CPU: a fifth of a second
 _PROGRAMS_NAMED, _SHARE_NAMED = 3, 0.1
 _DMI = "sys/class/dmi/id/"
@@ -66,10 +66,12 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
 _WHOLE_OF_AMD, _WHOLE = {"2048", "4096", "8192"}, {"100", "4294967295"}  # per cent, and MB/s where so mounted
 _PIDS = re.compile(r"pids ([0-9]{1,18})")
-_QUOTA = re.compile(r"quota ([0-9]{1,18}) ([0-9]{1,18}) ?(.*)")
+_QUOTA = re.compile(r"quota ([0-9]{1,18}) ([0-9]{1,18}) ?(.*)")  # µs, period, group: scheduler/sched-bwc.rst
+# Limits, bytes used, bytes reclaimable, group: Linux admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
 _MEMORY = re.compile(r"memory (\S+) ([0-9]{1,18}) ([0-9]{1,18}) (.*)")
+# CPUs, part, count: siblings each count an event of their core (Linux therm_throt.c).
 _THROTTLED = re.compile(r"throttled ([0-9]{1,18}) (\S+) ([0-9]{1,18})")
-_IDLE = re.compile(r"sys/.*/cpuidle/state([0-9]{1,18})/([a-z]+):(.*)")
+_IDLE = re.compile(r"sys/.*/cpuidle/state([0-9]{1,18})/([a-z]+):(.*)")  # admin-guide/pm/cpuidle.rst
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
@@ -232,17 +234,14 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_load(sections: Sections) -> Load:
-    """Return load, runnable threads, hottest sensor (of 1 to 150 degrees) and stolen ticks.
-
-    Formats: Linux Documentation/filesystems/proc.rst, hwmon/sysfs-interface.rst (millidegrees).
-    """
+    """Return load, runnable threads, hottest sensor (of 1 to 150 degrees) and stolen ticks."""
     parts = (line.partition(":") for line in sections.get("load", []))
     files = {path: value.split() for path, _, value in parts}
-    load_1m, *more = files.get("proc/loadavg") or [""]
+    load_1m, *more = files.get("proc/loadavg") or [""]  # Linux Documentation/filesystems/proc.rst
     ticks = files.get("proc/stat") or [""]
     sensors = [words[0] for path, words in files.items() if path.startswith("sys/class/") and words]
     degrees = [(_parse_float(millidegrees) or 0.0) / 1000 for millidegrees in sensors]
-    return Load(
+    return Load(  # sensors: hwmon/sysfs-interface.rst
         load_1m=_parse_float(load_1m),
         running=_parse_int(more[2].partition("/")[0]) if len(more) > 2 else None,
         temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
@@ -251,10 +250,7 @@ def parse_load(sections: Sections) -> Load:
 
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
-    """Return how busy its `online` CPUs were between the sections `before` and `after`; None if unknown.
-
-    Format: Linux Documentation/filesystems/proc.rst. A program's ticks are of all its threads.
-    """
+    """Return how busy its `online` CPUs were between the sections `before` and `after`; None if unknown."""
     (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
     total = [now - then for then, now in zip(early, late, strict=False)]
     if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _FEWEST_TICKS:
@@ -271,7 +267,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
 
 
 def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, int, int]]]:
-    """Return clock ticks since boot: of all CPUs by use; by process its name, ticks and last CPU."""
+    """Return clock ticks since boot: of all CPUs by use; by process name, ticks of all threads, last CPU."""
     total, programs = list[int](), {}
     for line in lines:
         if match := _PROCESS.match(line):
@@ -286,10 +282,7 @@ def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, 
 
 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
-    """Return name and exit latency in µs of the deepest idle state that some CPU may enter; None if unknown.
-
-    lines: `.../cpuidle/stateNUMBER/PART:VALUE` (Linux admin-guide/pm/cpuidle.rst), each value once.
-    """
+    """Return name and exit latency (µs) of the deepest idle state some CPU may enter; None if unknown."""
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
         states[int(number)][part].add(value.strip())
@@ -301,10 +294,7 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
 
 
 def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
-    """Return the CPUs that the tightest control group allows, and its name and limit; None without a limit.
-
-    lines: `quota MICROSECONDS PERIOD GROUP` (Linux admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst).
-    """
+    """Return the CPUs that the tightest control group allows, and its name and limit; None without one."""
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
     cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
@@ -312,10 +302,7 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
 
 
 def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
-    """Return the bytes that the tightest control group leaves, and its name and limit; None without a limit.
-
-    lines: `memory LIMIT,... USED RECLAIMABLE GROUP` (Linux admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
-    """
+    """Return the bytes that the tightest control group leaves, and its name and limit; None without one."""
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
         for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
@@ -327,11 +314,8 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
 
 
 def parse_resctrl(files: Files, vendor: str | None) -> str | None:
-    """Return our group's limit of memory bandwidth, such as "MB:0=50", else "no limit" or "not mounted".
-
-    files: from `parse_files`. Format: Linux Documentation/filesystems/resctrl.rst (MB and SMBA of schemata).
-    """
-    group = files.get("proc/self/cpu_resctrl_groups")
+    """Return our group's limit of memory bandwidth, such as "MB:0=50", else "no limit" or "not mounted"."""
+    group = files.get("proc/self/cpu_resctrl_groups")  # Linux Documentation/filesystems/resctrl.rst
     if group is None or group == "res:":
         return group and "not mounted"
     lines = {path: text for path, text in files.items() if path.startswith("sys/fs/resctrl/")}
@@ -345,10 +329,7 @@ def parse_resctrl(files: Files, vendor: str | None) -> str | None:
 
 
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
-    """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package".
-
-    lines: `throttled CPUS PART COUNT`; siblings each count an event of their core (Linux therm_throt.c).
-    """
+    """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package"."""
     counts = [int(cpus) * int(count) for cpus, of, count in _match_lines(_THROTTLED, lines) if of == part]
     return min(sum(counts), 2**63 - 1) if counts else None
 

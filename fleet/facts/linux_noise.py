@@ -1,7 +1,4 @@
-"""Finds what disturbs measurements on a Linux host, phrased by `findings`. Pure.
-
-An unknown fact gives no finding, unless that itself is a problem. docs/check.md explains the thresholds.
-"""
+"""Finds what disturbs measurements on a Linux host (docs/check.md), phrased by `findings`. Pure."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -27,7 +24,7 @@ _Check = tuple[object, str, Mapping[str, Any]]
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
     """Return everything that disturbs measurements there. usage: of a second after the facts."""
-    for disturbs, name, values in (
+    for disturbs, name, values in (  # an unknown fact does not, unless that itself is a problem
         *_check_machine(facts),
         *_check_limits_and_memory(facts),
         *_check_kernel(facts),

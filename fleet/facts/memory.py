@@ -1,7 +1,4 @@
-"""Parses what a host's firmware and kernel tell of its memory: modules, channels, theoretical peak. Pure.
-
-Whatever the firmware leaves open, or a table that is damaged, gives None.
-"""
+"""Parses what a host's firmware and kernel tell of its memory: modules, channels, theoretical peak. Pure."""
 
 import re
 from collections import Counter, defaultdict
@@ -61,19 +58,15 @@ class _Structure:
 def parse_memory(
     sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[Memory, tuple[Node, ...]]:
-    """Return the machine's memory, and its nodes with their share of channels and peak.
-
-    Sources, the first that tells: SMBIOS (root only), EDAC (ABI/testing/sysfs-devices-edac), the device
-    tree (jedec,lpddr-channel). Bandwidth of nodes: ACPI's HMAT (admin-guide/mm/numaperf.rst).
-    """
+    """Return the machine's memory, and its nodes with their share of channels and peak."""
     table = read_table(sections.get("smbios", []))
     dimms, ecc = _read_dimms(table)
-    edac, edac_channels, edac_ecc = _read_edac(files)
+    edac, edac_channels, edac_ecc = _read_edac(files)  # ABI/testing/sysfs-devices-edac
     packages = {cpu.package for cpu in cpus} - {None}
     if packages and len(_list_sockets(dimms)) > len(packages):  # a processor is missing, and so its modules
         populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
         dimms = tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
-    dimms = dimms or edac or _read_device_tree(sections)
+    dimms = dimms or edac or _read_device_tree(sections)  # the first that tells; SMBIOS only to root
     populated, channels = _count_channels(dimms) or (None, None)
     if edac_channels and (populated is None or dimms == edac):
         populated, channels = len({dimm.channel for dimm in edac}), edac_channels
@@ -263,7 +256,7 @@ def _add_node_memory(
     node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> Node:
     """Add a node's share of channels and peak: equal parts of its package's where it has several nodes."""
-    folder = f"sys/devices/system/node/node{node.node}/access0/initiators"
+    folder = f"sys/devices/system/node/node{node.node}/access0/initiators"  # ACPI's HMAT: numaperf.rst
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
     channels, populated, peak = memory.channels, memory.channels_populated, memory.peak_mbps

@@ -28,18 +28,14 @@ _SECRET = re.compile(
 
 
 def render_probe(
-    names: Sequence[str],
+    names: Sequence[str],  # its scripts, files beside this one
     *,
-    workdir: str | None = None,
-    cc: str | None = None,
-    root: str = "",
-    read_only: bool = False,
+    workdir: str | None = None,  # the only place to try; None tries the usual ones
+    cc: str | None = None,  # a compiler to look for first
+    root: str = "",  # where /proc, /sys and /etc are; for tests
+    read_only: bool = False,  # write nothing
 ) -> bytes:
-    """Return an OS's probe as sh text; a host of another OS answers with a section `other`.
-
-    names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones. cc:
-    a compiler to look for first. root: where /proc, /sys and /etc are; for tests. read_only: write nothing.
-    """
+    """Return an OS's probe as sh text; a host of another OS answers with a section `other`."""
     settings = {"MARK": MARK, "PLACES": workdir or "", "CC": cc or "", "ROOT": root}
     settings["READ_ONLY"] = "1" if read_only else ""
     return f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null 2>/dev/null\n".encode()

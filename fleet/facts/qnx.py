@@ -31,11 +31,7 @@ def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Return the facts of a QNX host, without the directory. Raises ValueError for an impossible answer.
-
-    declared_arch: the inventory's architecture, used if the host names none. In `pidin info` MIDR is
-    decimal, a name may hold blanks, and a clock rate may be 0.
-    """
+    """Return the facts of a QNX host, without the directory. Raises ValueError for an impossible answer."""
     system, pidin = parse_values(sections), sections.get("pidin", [])
     text = "\n".join(pidin)
     lines = uname_line, _ = system.get("uname", ""), next(iter(pidin), "")

@@ -12,24 +12,18 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Os:
-    """An operating system: its title for messages, and its module's functions, which are pure.
+    """An operating system, and its module's functions, which are pure."""
 
-    probe: the scripts whose answer `parse` takes, with the inventory's architecture; on another OS they
-    answer with the section `other`. load: the scripts for `parse_load` and `parse_usage`, which takes the
-    number of online CPUs. search_path: the PATH for later commands; None for the usual one.
-    describe_answer: lines for `fleet check`.
-    """
-
-    title: str
-    probe: tuple[str, ...]
+    title: str  # for messages
+    probe: tuple[str, ...]  # scripts; on another OS they answer with the section `other`
     is_answer: Callable[[Sections], bool]
-    parse: Callable[[Sections, str | None], Facts]
+    parse: Callable[[Sections, str | None], Facts]  # with the inventory's architecture
     find_noise: Callable[[Facts, Usage | None], Iterable[Finding]]
-    load: tuple[str, ...] = ()
+    load: tuple[str, ...] = ()  # scripts for `parse_load` and `parse_usage`
     parse_load: Callable[[Sections], Load] = lambda _: Load()
-    parse_usage: Callable[[Sections, int], Usage | None] = lambda *_: None
-    search_path: Callable[[Sections], str | None] = lambda _: None
-    describe_answer: Callable[[Sections], tuple[str, ...]] = lambda _: ()
+    parse_usage: Callable[[Sections, int], Usage | None] = lambda *_: None  # the number of CPUs online
+    search_path: Callable[[Sections], str | None] = lambda _: None  # the PATH for later commands
+    describe_answer: Callable[[Sections], tuple[str, ...]] = lambda _: ()  # lines for `fleet check`
 
 
 SYSTEMS: Mapping[str, Os] = {

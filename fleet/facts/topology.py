@@ -38,21 +38,17 @@ def parse_kib(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Groups:
-    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies.
-
-    policy: each CPU's governor and highest frequency. drivers: of cpufreq. boost: whether a policy may boost;
-    None unless each has a switch (amd-pstate). nodes: each CPU's only NUMA node. contradictions: as in Facts.
-    """
+    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies."""
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
     caches: dict[int, list[Cache]] = field(default_factory=dict)
     capacity: dict[int, int] = field(default_factory=dict)
-    policy: dict[int, tuple[str | None, int | None]] = field(default_factory=dict)
-    drivers: set[str] = field(default_factory=set)
+    policy: dict[int, tuple[str | None, int | None]] = field(default_factory=dict)  # governor, most kHz
+    drivers: set[str] = field(default_factory=set)  # of cpufreq
     with_topology: set[int] = field(default_factory=set)
-    boost: bool | None = None
-    nodes: dict[int, int] = field(default_factory=dict)
-    contradictions: dict[str, str] = field(default_factory=dict)
+    boost: bool | None = None  # whether a policy may; None unless each has a switch (amd-pstate)
+    nodes: dict[int, int] = field(default_factory=dict)  # each CPU's only NUMA node
+    contradictions: dict[str, str] = field(default_factory=dict)  # as in Facts
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
         """Return the lowest CPU of this CPU's group, by the first kind that the kernel publishes."""
@@ -61,17 +57,13 @@ class Groups:
 
 
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
-    """Return every CPU present, by number, including those offline or forbidden, and what tells their groups.
-
-    Formats: Linux Documentation/admin-guide/cputopology.rst and ABI/testing/sysfs-devices-system-cpu;
-    /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
-    """
-    groups, models = _read_groups(sections), _parse_cpu_models(sections)
+    """Return every CPU present, offline and forbidden ones too, by number, and what tells their groups."""
+    groups, models = _read_groups(sections), _parse_cpu_models(sections)  # admin-guide/cputopology.rst
     groups.nodes = _read_nodes(files, groups.contradictions)
-    from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
+    from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))  # sysfs-devices-system-cpu
     listed = from_sys or set(models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
-    allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)
+    allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)  # proc.rst
     # A mask may have offline CPUs: it contradicts the list by an unlisted CPU with a topology, or without a
     # listed CPU.
     unlisted = allowed & (groups.with_topology - listed) or (set() if allowed & listed else allowed)

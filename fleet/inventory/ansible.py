@@ -1,8 +1,4 @@
-"""Makes a first inventory.yaml of an Ansible inventory, without values of variables that fleet does not use.
-
-Ansible's built-in parsers read a copy made of links, without the user's settings, plugins and programs:
-nothing in or beside the inventory runs, and nothing is decrypted.
-"""
+"""Make a first inventory.yaml of an Ansible inventory, of which nothing is run or decrypted."""
 
 import json
 import os
@@ -35,7 +31,7 @@ _KEYS = {  # of our entries, by variable; "" for arguments of ssh
     **dict.fromkeys(("ansible_private_key_file", "ansible_ssh_private_key_file"), "identity_files"),
     **dict.fromkeys(("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"), ""),
 }
-_USED = {*_KEYS, "ansible_connection"}
+_USED = {*_KEYS, "ansible_connection"}  # values of other variables are never written
 _LOCAL = {"local", "ansible.builtin.local"}
 _SSH = {"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"}
 _SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"  # ssh(1)

@@ -157,14 +157,10 @@ def from_cluster(kind: str) -> str:
 def list_hosts(
     source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the entries of the hosts that a program lists. Raises InventoryError.
-
-    noted_hosts: of a session's note; then no program is started. Only their addresses and labels count, since
-    anybody who may write to a shared root may have written the note.
-    """
+    """Return the entries of the hosts that a program lists, or a session's note. Raises InventoryError."""
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
-    taken = {"address", "labels"}
+    taken = {"address", "labels"}  # no more: whoever may write to a shared root may have written the note
     return {name: reached | {k: entry[k] for k in entry if k in taken} for name, entry in hosts.items()}
 
 

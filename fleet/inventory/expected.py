@@ -24,19 +24,15 @@ _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRange:
-    """A range that one line of expected.yaml sets for a number.
+    """A range that one line of expected.yaml sets for a number."""
 
-    selector, pattern: one of SELECTORS, and a glob. benchmark: `cas` or `cas/llsc`. low, high: in the unit
-    that `fleet show` prints, ns or a rate; None: no such limit. source: file and line.
-    """
-
-    selector: str
-    pattern: str
-    benchmark: str
+    selector: str  # one of SELECTORS
+    pattern: str  # a glob
+    benchmark: str  # `cas` or `cas/llsc`
     relation: str
-    low: float | None
+    low: float | None  # in the unit that `fleet show` prints, ns or a rate; None: no limit
     high: float | None
-    source: str
+    source: str  # file and line
 
     def matches(self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str) -> bool:
         """Report whether it is about this number of a run, a row of `runs`."""

@@ -40,11 +40,9 @@ class Inventory:
     def select(
         self, selection: Sequence[str] = (), read_last_runs: Callable[[], Mapping[str, datetime]] = dict
     ) -> tuple[Host, ...]:
-        """Return the hosts that match a pattern and no `!pattern`, in the file's order; all without patterns.
+        """Return the hosts that patterns (docs/inventory.md) select, in the file's order; all without any.
 
-        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value`, `age>7d` or `all`;
-        several by commas. read_last_runs: when each host was last measured, by its ID; others are older than
-        any age. Raises UsageError for a pattern that matches nothing, and for an empty result.
+        read_last_runs: when each host was last measured, by its ID. Raises UsageError where no host matches.
         """
         patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
@@ -97,13 +95,9 @@ def this_machine(path: Path) -> Inventory:
 
 
 def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, named: bool = True) -> Inventory:
-    """Read an inventory. Raises InventoryError that has the line of each mistake.
-
-    listed_hosts: in place of those that `hosts_from` would list. named: whether the user named this file; one
-    that is neither named nor trusted is refused if it starts programs.
-    """
+    """Read an inventory, `listed_hosts` for `hosts_from`. Raises InventoryError with each mistake's line."""
     text, document = read_document(path)
-    if not named:
+    if not named:  # by the user: if it starts programs, it has to be trusted
         check_trusted(path, text, document)
     unasked_program = _add_listed_hosts(document, listed_hosts) if "hosts_from" in document.data else ""
     resolver = _Resolver(path, document, schema.check(document), unasked_program)

@@ -20,17 +20,14 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of points.
-
-    BLOCKS: a TABLE with what the end of a block costs. PRODUCTS: a TABLE with the share of the peak.
-    """
+    """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of points."""
 
     MATRIX = "matrix"
     CPUS = "cpus"
     LADDER = "ladder"
     TABLE = "table"
-    BLOCKS = "blocks"
-    PRODUCTS = "products"
+    BLOCKS = "blocks"  # a TABLE with what the end of a block costs
+    PRODUCTS = "products"  # a TABLE with the share of the peak
 
 
 NAME = r"[a-z][a-z0-9_-]{0,46}"
@@ -56,18 +53,14 @@ def _check_texts(texts: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of points. type: word, bytes, count or node (a NUMA node). role: its place in a table.
-
-    option: the plan's option that sets it. words: its possible words in the order of a table, with meanings.
-    meaning_of_none: what a missing value means; without it a count has a value at each point.
-    """
+    """A parameter of points."""
 
     name: str
-    type: str
-    role: str | None = None
-    option: str | None = None
-    none: str | None = None
-    words: Mapping[str, str] = field(default_factory=dict)
+    type: str  # word, bytes, count or node (a NUMA node)
+    role: str | None = None  # its place in a table
+    option: str | None = None  # of the plan, that sets it
+    none: str | None = None  # the meaning of a missing value; without it a count has a value at each point
+    words: Mapping[str, str] = field(default_factory=dict)  # in the order of a table, with meanings
 
     def __post_init__(self) -> None:
         texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
@@ -96,11 +89,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark, as an agent describes it (docs/wire.md).
-
-    other_unit: what the threads beside ping count, if not ping's unit. variants: those of each architecture,
-    best first, and those of all ("any").
-    """
+    """A benchmark as an agent describes it (docs/wire.md). variants: by architecture or "any", best first."""
 
     name: str
     question: str
@@ -109,7 +98,7 @@ class Benchmark:
     shape: Shape
     view: View
     heading: str
-    other_unit: str | None = None
+    other_unit: str | None = None  # what the threads beside ping count, if not ping's unit
     rate: str | None = None
     point: str | None = None
     samples: int = 10

@@ -62,20 +62,16 @@ class RequestedToolchain:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine in the inventory (docs/inventory.md), with defaults and groups merged; None: find out.
-
-    jump: hops in order, each `[user@]host[:port]`. command: of a client program, for every `via` but
-    the first three. build_host: the one that `toolchain` names. origin: "file:line".
-    """
+    """A machine in the inventory (docs/inventory.md), with defaults and groups merged; None: find out."""
 
     name: str
     address: str
     via: Via = Via.SSH
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # of a client program, for every `via` but the first three
     port: int | None = None
     user: str | None = None
     identity_files: tuple[str, ...] = ()
-    jump: tuple[str, ...] = ()
+    jump: tuple[str, ...] = ()  # hops in order, each `[user@]host[:port]`
     host_key: HostKeyPolicy = HostKeyPolicy.STRICT
     os: str | None = None
     arch: str | None = None
@@ -94,8 +90,8 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     plan: RequestedOptions = field(default_factory=RequestedOptions)
     groups: tuple[str, ...] = ()
-    build_host: "Host | None" = None
-    origin: str = ""
+    build_host: "Host | None" = None  # that `toolchain` names
+    origin: str = ""  # "file:line"
 
     @property
     def host_id(self) -> str:

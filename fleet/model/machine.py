@@ -11,20 +11,17 @@ from fleet.model.host import Target
 
 
 class Relation(StrEnum):
-    """The smallest group of the kernel that two CPUs share, from near to far.
+    """The smallest group of the kernel that two CPUs share, from near to far."""
 
-    SELF: a CPU with itself. SYSTEM: nothing smaller than the machine. UNKNOWN: the host does not report it.
-    """
-
-    SELF = "self"
+    SELF = "self"  # a CPU with itself
     SMT = "smt"
     CLUSTER = "cluster"
     LLC = "llc"
     DIE = "die"
     NODE = "node"
     PACKAGE = "package"
-    SYSTEM = "system"
-    UNKNOWN = "unknown"
+    SYSTEM = "system"  # nothing smaller than the machine
+    UNKNOWN = "unknown"  # the host does not report it
 
 
 KINDS = {
@@ -52,10 +49,7 @@ def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, 
 
 
 def take_one_of_each_core(cpus: Iterable[tuple[int, int | None, int | None]]) -> tuple[int, ...]:
-    """Return the lowest CPU of each core, sorted; none of those whose core is unknown.
-
-    cpus: number, package and core.
-    """
+    """Return the lowest CPU of each known core, sorted. cpus: number, package and core."""
     firsts: dict[tuple[int | None, int], int] = {}
     for cpu, package, core in cpus:
         if core is not None:
@@ -104,38 +98,32 @@ def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node with memory; None: the host does not tell. distances: (node, distance) of each.
-
-    peak_mbps: theoretical, of its populated channels. read_mbps, write_mbps: by ACPI, from the nearest CPUs.
-    """
+    """A NUMA node with memory; None: the host does not tell."""
 
     node: int
     allowed: bool = True
     free_bytes: int | None = None
-    distances: tuple[tuple[int, int], ...] = ()
+    distances: tuple[tuple[int, int], ...] = ()  # (node, distance) of each
     channels: int | None = None
     channels_populated: int | None = None
-    peak_mbps: int | None = None
-    read_mbps: int | None = None
+    peak_mbps: int | None = None  # theoretical, of its populated channels
+    read_mbps: int | None = None  # by ACPI, from the nearest CPUs, as `write_mbps`
     write_mbps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dimm:
-    """A memory module, or an empty slot (size 0); None: the host does not tell.
-
-    rated_mts, configured_mts: MT/s it is made for and runs at. width_bits: of its data bus.
-    """
+    """A memory module, or an empty slot (size 0); None: the host does not tell."""
 
     slot: str | None
     channel: str | None = None
     socket: int | None = None
     size_bytes: int | None = None
     kind: str | None = None
-    rated_mts: int | None = None
-    configured_mts: int | None = None
+    rated_mts: int | None = None  # MT/s that it is made for
+    configured_mts: int | None = None  # MT/s that it runs at
     ranks: int | None = None
-    width_bits: int | None = None
+    width_bits: int | None = None  # of its data bus
 
     @property
     def is_populated(self) -> bool:
@@ -166,43 +154,34 @@ def describe_channels(populated: int | None, channels: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell.
-
-    core, cluster, llc, die, package: the lowest CPU of that group. node: the NUMA node's own number. kind:
-    "performance" or "efficiency" on hybrid machines. capacity: relative speed, 0 to 1024 (Arm). isolated: by
-    isolcpus.
-    """
+    """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell."""
 
     cpu: int
     online: bool = True
     allowed: bool = True
-    core: int | None = None
+    core: int | None = None  # the lowest CPU of that group, as in the next four
     cluster: int | None = None
     llc: int | None = None
     die: int | None = None
     package: int | None = None
-    node: int | None = None
-    kind: str | None = None
-    capacity: int | None = None
+    node: int | None = None  # the NUMA node's own number
+    kind: str | None = None  # "performance" or "efficiency" on hybrid machines
+    capacity: int | None = None  # relative speed, 0 to 1024 (Arm)
     model: str | None = None
     max_khz: int | None = None
     governor: str | None = None
-    isolated: bool | None = None
+    isolated: bool | None = None  # by isolcpus
     caches: tuple[Cache, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy and warm the host was at one moment; None where it does not tell.
+    """How busy and warm the host was at one moment; None where it does not tell."""
 
-    load_1m: runnable threads averaged over a minute. running: now. temperature_c: of the hottest sensor.
-    steal_ticks: clock ticks stolen by the hypervisor since boot.
-    """
-
-    load_1m: float | None = None
-    running: int | None = None
-    temperature_c: float | None = None
-    steal_ticks: int | None = None
+    load_1m: float | None = None  # runnable threads averaged over a minute
+    running: int | None = None  # runnable threads now
+    temperature_c: float | None = None  # of the hottest sensor
+    steal_ticks: int | None = None  # clock ticks stolen by the hypervisor since boot
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +212,7 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a host (docs/facts.md); None: unknown, never guessed.
-
-    workdir: for our files; workdir_made: it exists; workdir_entries: names in it; workdir_hashes: SHA-256 of
-    agents there. contradictions: sentences, by the fact that the host's own files contradict. compilers: best
-    first; their version may be "". probe: the answer as received.
-    """
+    """The facts of a host (docs/facts.md); None: unknown, not guessed. contradictions: sentences, by fact."""
 
     os: str
     arch: str
@@ -297,13 +271,13 @@ class Facts:
     memory: Memory = Memory()
     load: Load = Load()
     user: str | None = None
-    workdir: str = ""
-    workdir_entries: tuple[str, ...] = ()
-    workdir_hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    workdir_made: bool = True
-    compilers: tuple[Compiler, ...] = ()
+    workdir: str = ""  # for our files
+    workdir_entries: tuple[str, ...] = ()  # names in it
+    workdir_hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # SHA-256
+    workdir_made: bool = True  # it exists
+    compilers: tuple[Compiler, ...] = ()  # best first; their version may be ""
     notes: tuple[str, ...] = ()
-    probe: str = ""
+    probe: str = ""  # the answer as received
 
     @property
     def target(self) -> Target:
@@ -343,12 +317,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found, remedy: sentences. evidence: the fact. condition: not met by the host."""
+    """A source of noise. found: a sentence. evidence: the fact. condition: not met by the host."""
 
     kind: str
     severity: Severity
     found: str
-    remedy: str
+    remedy: str  # a command, with its cost after a `#`, or a sentence that begins with a capital letter
     evidence: str
     condition: Condition | None = None
 
@@ -363,11 +337,7 @@ class Topology:
         self._groups = {cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups}
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group that both CPUs share; UNKNOWN if the host does not report one's groups.
-
-        SMT siblings come first. Of groups with equal CPUs the most familiar name is used, in the order
-        package, node, die, cluster, llc.
-        """
+        """Return the smallest group that both CPUs share, SMT first; UNKNOWN if those of one are unknown."""
         if one == other:
             return Relation.SELF
         a, b = self._groups.get(one), self._groups.get(other)
@@ -375,7 +345,7 @@ class Topology:
             return Relation.UNKNOWN
         if Relation.SMT in a and a[Relation.SMT] == b.get(Relation.SMT):
             return Relation.SMT
-        for relation, group in a.items():
+        for relation, group in a.items():  # the smallest first; of equal ones the most familiar
             if b.get(relation) == group:
                 return relation
         is_known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)

@@ -69,11 +69,7 @@ class Estimator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None.
-
-    precision: 0: off. counters: by name; in the plan of a host as the agent reads them. cpus: a kind of core
-    until the machine is known.
-    """
+    """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None."""
 
     benchmarks: tuple[str, ...] | None = None
     variant: str | None = None
@@ -82,7 +78,7 @@ class RequestedOptions:
     iterations: int | None = None
     warmup: int | None = None
     rounds: int | None = None
-    precision: float | None = None
+    precision: float | None = None  # 0: off
     time_budget_s: float | None = None
     spread_s: float | None = None
     pairs: PairChoice | None = None
@@ -105,10 +101,10 @@ class RequestedOptions:
     blocks: str | None = None
     message_lines: tuple[int, ...] | None = None
     shape: str | None = None
-    counters: tuple[str, ...] | None = None
+    counters: tuple[str, ...] | None = None  # by name; in the plan of a host as the agent reads them
     governor: str | None = None
     boost: bool | None = None
-    cpus: tuple[int, ...] | str | None = None
+    cpus: tuple[int, ...] | str | None = None  # a kind of core until the machine is known
     seed: int | None = None
     priority: int | None = None
     deadline_s: int | None = None

@@ -84,11 +84,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """The few samples of one pair taken at one visit (docs/tables.md). start_offset_ns: since the hello.
-
-    cpus, other_ticks, begin_ns: of all threads at once; other_units: of all but ping. counters: for each of
-    `cpus`, a Count of each of the hello's.
-    """
+    """The few samples of one pair taken at one visit (docs/tables.md)."""
 
     benchmark: str
     variant: str
@@ -98,7 +94,7 @@ class Burst:
     iterations: int
     warmup: int
     ticks: tuple[int, ...]
-    start_offset_ns: int
+    start_offset_ns: int  # since the hello
     ping_cpus: tuple[int, int]
     pong_cpus: tuple[int, int]
     switches: tuple[int, int, int, int] | None
@@ -111,14 +107,14 @@ class Burst:
     point: str | None = None
     unit: str | None = None
     parameters: Parameters | None = None
-    cpus: tuple[int, ...] | None = None
+    cpus: tuple[int, ...] | None = None  # of all threads at once, as `other_ticks` and `begin_ns`
     other_ticks: tuple[tuple[int, ...], ...] | None = None
-    other_units: tuple[tuple[int, ...], ...] | None = None
+    other_units: tuple[tuple[int, ...], ...] | None = None  # of all but ping
     core_mhz: tuple[int, int] | None = None
     sample_mhz: int | None = None
     checked: bool | None = None
     begin_ns: tuple[int, ...] | None = None
-    counters: tuple[tuple[Count | None, ...], ...] | None = None
+    counters: tuple[tuple[Count | None, ...], ...] | None = None  # for each of `cpus`, of each of the hello's
     flags: tuple[str, ...] = ()
 
     def sample_ticks(self, shape: Shape) -> Sequence[float]:

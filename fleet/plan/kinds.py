@@ -22,19 +22,15 @@ _Parse = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value. read: as people write it. write: as the agent reads it. show: for people.
-
-    allowed: which values, for help and messages. limits: least and greatest number. lists: the value is a
-    list with commas, which the inventory may also write as a YAML list.
-    """
+    """One kind of value."""
 
     metavar: str
-    allowed: str
-    read: _Parse
-    write: Callable[[Any], str] = str
-    show: Callable[[Any], str] = str
-    limits: tuple[float, float] | None = None
-    lists: bool = False
+    allowed: str  # which values, for help and messages
+    read: _Parse  # as people write it
+    write: Callable[[Any], str] = str  # as the agent reads it
+    show: Callable[[Any], str] = str  # for people
+    limits: tuple[float, float] | None = None  # least and greatest number
+    lists: bool = False  # with commas; a YAML list in the inventory is as good
 
 
 def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **more: Any) -> Kind:

@@ -65,15 +65,12 @@ _OF_ENTRY, _COMMAND_LINE_ONLY = ("cpus", "priority"), ("seed", "deadline_s")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a plan. name: its field in `RequestedOptions`.
+    """One option of a plan."""
 
-    default_text: the default in words, beside the value in `DEFAULTS`.
-    """
-
-    name: str
+    name: str  # its field in `RequestedOptions`
     kind: kinds.Kind
     help: str
-    default_text: str = ""
+    default_text: str = ""  # the default in words, beside the value in `DEFAULTS`
     letter: str = ""
 
     @property
@@ -217,12 +214,9 @@ def options_from_entry(host: model.Host) -> model.RequestedOptions:
 
 
 def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
-    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError.
-
-    A variant named with a benchmark, as cas/c11, becomes the option `variant`.
-    """
+    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError."""
     benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
-    if benchmarks and set("/ ") & set(benchmarks.strip()):
+    if benchmarks and set("/ ") & set(benchmarks.strip()):  # cas/c11 becomes the option `variant`
         benchmarks, variants = parse_option("benchmark", benchmarks, kinds.Kind("NAMES", "", split_variants))
         if variant and variants:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")

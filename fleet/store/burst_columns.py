@@ -22,13 +22,10 @@ _SORT_ORDER = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "roun
 
 
 class BurstColumns:
-    """Bursts in order of arrival, in 160 bytes each and 8 per sample.
-
-    max_bytes: beyond this memory, drop all bursts, take no further ones, and set `overflowed`.
-    """
+    """Bursts in order of arrival, in 160 bytes each and 8 per sample; dropped once they pass max_bytes."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
-        self.overflowed = False
+        self.overflowed = False  # all bursts were dropped, and no further ones are taken
         self._max_bytes = max_bytes
         self._clear()
 

@@ -38,12 +38,9 @@ def require_regular(path: Path | str) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file without waiting; create it, with `mode`, if the flags allow. Raises OSError.
-
-    A link is followed for reading only: in a shared root another user may have put it there.
-    """
+    """Open a regular file without waiting; create it, with `mode`, if the flags allow. Raises OSError."""
     if flags & (os.O_WRONLY | os.O_RDWR):
-        flags |= os.O_NOFOLLOW
+        flags |= os.O_NOFOLLOW  # in a shared root another user may have put a link there
         _refuse_link(path)
     if os.path.lexists(path):  # else the flags decide
         require_regular(path)
@@ -63,11 +60,7 @@ def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> Abstrac
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to exactly the folder `name` below `root`, created with `mode` if missing. Raises OSError.
-
-    Where others may write, they can put a link in place of any folder at any moment. So each folder is opened
-    relative to the one before it and no link is followed. The path is valid only meanwhile.
-    """
+    """Yield a path to exactly the folder `name` below `root`, made with `mode` if missing. Raises OSError."""
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
@@ -75,7 +68,7 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
         handle = os.open(root, _FOLDER)
     path = root / name
     try:
-        parts = name.split("/")
+        parts = name.split("/")  # each opened in the one above, as others may put links in their place
         for depth, part in enumerate(parts, 1):
             try:
                 below = _open_or_make(part, handle, mode if depth == len(parts) else 0o777)
@@ -88,7 +81,7 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
             handle = below
         inside = opened_path(handle)
         try:
-            yield Path(inside)
+            yield Path(inside)  # valid only meanwhile
         except OSError as err:
             if str(err.filename).startswith(inside):
                 err.filename = str(err.filename).replace(inside, str(path), 1)
@@ -135,13 +128,10 @@ def sync(path: Path) -> None:
 
 
 def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
-    """Write a file for the user: beside `path`, then renamed; a link is followed.
-
-    Raises UsageError if it exists, unless `replace`; StoreError if the system refuses.
-    """
+    """Write a file for the user, all or nothing. UsageError if it exists, unless `replace`; StoreError."""
     if not replace and os.path.lexists(path):
         raise UsageError(f"{path}: already exists; it was not changed. Move it away, or name another file.")
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))  # a link is followed
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
     try:
         with draft.open("xb") as file:

@@ -1,8 +1,4 @@
-"""Cache what was read and derived from the runs of a root, in one SQLite file in the user's cache directory.
-
-The file may be deleted, torn, locked or of another version at any time, which only costs time: every value
-has a checksum and a mark of the samples it was made from, and a value that does not fit counts as absent.
-"""
+"""Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time."""
 
 import json
 import os
@@ -210,15 +206,11 @@ def load_derived(
     index: Index,
     kind: Derived,
     marks: Mapping[Key, str],
-    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
-    columns: Sequence[str] | None = None,
-    where: Where | None = None,
+    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],  # yields runs with a table of rows
+    columns: Sequence[str] | None = None,  # None: all
+    where: Where | None = None,  # only the rows with these values
 ) -> Any:
-    """Return the rows of this kind of runs, in the order of `marks`, as one pyarrow table.
-
-    Rows that are not kept under these marks come from `derive`, which yields runs with their rows in one
-    table, and are kept from then on. columns: None for all. where: only the rows with these values.
-    """
+    """Return the rows of these runs, in the order of `marks`, as one pyarrow table; derive those not kept."""
     columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
     for keys, rows in derive([key for key in marks if key not in keys_present]):

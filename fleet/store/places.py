@@ -1,7 +1,4 @@
-"""Access a results root, a folder or a prefix in an object store, whose files are complete or absent.
-
-IDs of runs and sessions are made of the time and a random end, so that controllers need not coordinate.
-"""
+"""Access a results root, a folder or a prefix in an object store, whose files are complete or absent."""
 
 import errno
 import hashlib
@@ -35,7 +32,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK
 def new_run_id(now: datetime | None = None) -> str:
     """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; digits alone would be read as a number."""
     moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
+    return f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"  # random: controllers need not coordinate
 
 
 def new_session_id(now: datetime | None = None) -> str:

@@ -90,11 +90,7 @@ def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
 
 @contextmanager
 def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
-    """Raise DamagedFileError, naming `what` and a remedy, if bytes are not what fleet writes.
-
-    That is if the gate, or pyarrow as it decodes them, refuses them, or if only this file cannot be read. If
-    network or memory fails, raise that error. Any other error passes: it is a bug. run_id: the file's run.
-    """
+    """Raise DamagedFileError, with `what` and a remedy, for a damaged or unreadable file. run_id: its run."""
     try:
         yield
     except Exception as err:
@@ -104,11 +100,11 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
         elif isinstance(err, OSError) and err.errno in _FILE_ERRORS:
             reason, remedy = os.strerror(err.errno), "Let this user read it, or look at the disk."
         elif not is_damage(err):
-            if (cause := explain(err, f"{what}: ")) is not None:
+            if (cause := explain(err, f"{what}: ")) is not None:  # network or memory failed
                 raise cause from err
             if isinstance(err, OSError):  # of an object store
                 raise StoreError(f"{what}: {reason}.") from err
-            raise
+            raise  # it is a bug
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
 

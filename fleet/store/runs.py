@@ -109,10 +109,7 @@ class Listing:
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """Return the runs whose samples are in place, oldest first, withdrawn ones included.
-
-        A file that cannot be read is named by a StoreWarning and left out; DamagedFileError if none can.
-        """
+        """Return the published runs, oldest first; warn of damaged ones. DamagedFileError if all are."""
         rows, self.unreadable = self._read_rows(self.samples)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
@@ -222,11 +219,7 @@ class Listing:
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader of runs: it is called again without each that turns out to be damaged.
-
-    It names these by StoreWarnings, and raises DamagedFileError where no other run is selected. All other
-    errors pass.
-    """
+    """Decorate a reader of runs: repeat it without damaged ones, and warn; DamagedFileError if all are."""
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:

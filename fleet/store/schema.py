@@ -1,8 +1,4 @@
-"""Define the tables' columns, their types and the schema version. Imports no pyarrow.
-
-`schema.json` lists the columns; a `?` behind a type allows null. docs/tables.md explains each. Every file has
-all columns of its table except those in its path. Another type or meaning is a new major version.
-"""
+"""Define the tables' columns and types, from `schema.json`, and the schema version. Imports no pyarrow."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +10,7 @@ from fleet.errors import DataError
 from fleet.late import once, pa
 from fleet.model import Facts, Parameters
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.0"  # another type or meaning of a column is a new major version
 VERSION = b"fleet.schema_version"  # key in a file's metadata
 PATH_COLUMNS = {"samples": ("host_id", "run_id")}
 """Columns that are in the path of a table's files, and not in the files."""
@@ -24,7 +20,7 @@ _REPEATING = ("samples", "pairs", "counters", "summaries")  # tables whose texts
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `nullable`: null means the host did not report it."""
+    """One column (docs/tables.md). `nullable`: null means the host did not report it."""
 
     name: str
     type: str

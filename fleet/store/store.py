@@ -47,18 +47,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The request to a session. hosts: their inventory names; listed: how each is reached.
-
-    require, wait_s: of the command line, as `requested`; None: as the inventory says. failures: of hosts that
-    it could not measure, by name, once it has ended.
-    """
+    """The request to a session and, once it has ended, the hosts that it could not measure, by name."""
 
     session_id: str
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # their inventory names; `listed`: how each is reached
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
-    require: tuple[str, ...] | None = None
+    require: tuple[str, ...] | None = None  # of the command line, as `wait_s`; None: as the inventory says
     wait_s: float | None = None
     failures: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -112,11 +108,10 @@ class Store:
             self._remove(run_id)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
-        """Publish a finished run and remove its journal; return the name of its samples file.
+        """Publish a finished run, whole or not at all; return the name of its samples file.
 
-        Publishing the run again completes what a failure left undone; other bursts under its ID raise
-        StoreError. After any failure the journal stays, and readers see nothing or all. batch: leave the rows
-        of `runs` and `cpus` to `flush` or a later call, which write many at once.
+        Remove its journal, which a failure leaves: publish again. Other bursts under its ID raise StoreError.
+        batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which write many at once.
         """
         name = samples_name(run.host.host_id, run.run_id)
         with (

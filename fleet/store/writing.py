@@ -1,7 +1,4 @@
-"""Write Parquet files with checksums: the rows of runs in `runs` and `cpus`, and imported summaries.
-
-A local root's lock keeps each run to one row. `samples` writes the samples, and `reading` reads all tables.
-"""
+"""Write Parquet files with checksums: the rows of runs in `runs` and `cpus`, and imported summaries."""
 
 import fcntl
 import hashlib
@@ -26,12 +23,9 @@ _TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees i
 
 @contextmanager
 def open_writer(path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> Iterator[Any]:
-    """Yield pyarrow's writer of a new file, which then gets its checksums and is on the disk. Raises OSError.
-
-    It has only Parquet's types, without an Arrow schema, so that every reader sees the same.
-    """
+    """Yield pyarrow's writer of a new file, then add checksums and sync it to the disk. Raises OSError."""
     options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
-    with pq.ParquetWriter(path, shape, **options) as writer:
+    with pq.ParquetWriter(path, shape, **options) as writer:  # no Arrow schema: all readers see the same
         writer.add_key_value_metadata(shape.metadata)
         yield writer
     seal_file(path)
