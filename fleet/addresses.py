@@ -1,14 +1,11 @@
-"""Checks addresses, users and jump hosts: none can be an option, or mean anything to a shell. Pure.
-
-Hosts of every source are checked. Wider than RFC 1123, for names of ssh_config, pods and containers.
-"""
+"""Checks addresses, users and jump hosts: none can be an option, or mean anything to a shell. Pure."""
 
 import ipaddress
 import re
 from contextlib import suppress
 from typing import NamedTuple
 
-_NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")
+_NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")  # wider than RFC 1123, for ssh_config and pods
 _ZONE = re.compile(r"[\w.-]{,64}")  # fe80::1%eth0
 _USER = re.compile(r"[\w.][\w./+#@\\-]{0,254}(?<!\\)")
 _PORTS = range(1, 65_536)

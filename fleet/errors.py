@@ -104,14 +104,11 @@ class DataError(ValueError):
 
 
 class DamagedFileError(StoreError):
-    """A file of the results was refused or cannot be read; readers leave its run out.
-
-    run_id: the file's run, if it belongs to one.
-    """
+    """A file of the results was refused or cannot be read; readers leave its run out."""
 
     def __init__(self, message: str, *, run_id: str | None = None) -> None:
         super().__init__(message)
-        self.run_id = run_id
+        self.run_id = run_id  # None if the file belongs to no run
 
 
 class MemoryLimitError(FleetError, stage="memory", exit_code=13):
@@ -136,10 +133,7 @@ def is_lack_of_memory(err: BaseException) -> bool:
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
-    """Return the error to show if the system or the installation failed; None for a bug in fleet.
-
-    where: the start of the message, such as "rome: ".
-    """
+    """Return the error to show if the system or installation failed; None for a bug. where: its prefix."""
     if is_lack_of_memory(err):
         reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
         return MemoryLimitError(

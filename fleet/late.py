@@ -40,10 +40,7 @@ R = TypeVar("R")
 
 
 def import_on_access(package: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that offers the names it imports under TYPE_CHECKING.
-
-    Each is imported when it is first used, so that importing the package loads none of its modules.
-    """
+    """Return a package's `__getattr__`, which imports a name listed under TYPE_CHECKING when first used."""
 
     def import_name(name: str) -> Any:
         import ast  # noqa: PLC0415  no command needs it
@@ -58,10 +55,7 @@ def import_on_access(package: str) -> Callable[[str], Any]:
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """Cache the results for the last 64 combinations of arguments; other threads wait for the first call.
-
-    With functools.cache each thread would do the work.
-    """
+    """Cache 64 results; other threads wait for the first call, where functools.cache would let each work."""
     cached_function = lru_cache(maxsize=64)(function)
     guard = threading.RLock()  # a function may call itself
 

@@ -95,11 +95,8 @@ class _Job:
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def shared_cache_name(self) -> str | None:
-        """Return the cache's name of the agent for hosts like this one; None if unknown, or `build: host`.
-
-        This machine runs no other host's program. Flags may contain `native`: then the CPU counts.
-        """
-        host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
+        """Return the cached agent's name for hosts like this one; None if unknown, or for this one alone."""
+        host, facts, flags = self.host, self.facts, self.host.toolchain.cflags  # may contain `native`
         version = self.compiler.version if self.compiler else ""
         is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
         if is_own or not version or not facts.libc or (flags and not facts.cpu_model):

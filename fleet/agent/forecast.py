@@ -40,10 +40,7 @@ class _OfBenchmark(Struct):
 
 
 class Forecast(Struct, tag_field="record", tag="forecast"):
-    """What a plan costs on a machine (docs/wire.md). left_out: what the time budget leaves out.
-
-    nodes: bytes on each NUMA node. load_mbps: the most that load threads ask for.
-    """
+    """What a plan costs on a machine (docs/wire.md)."""
 
     cpus: Int64
     pairs: Int64
@@ -56,10 +53,10 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
     ms_max: Int64
     ms_first: Int64
     deadline_s: Int64
-    left_out: str | None
+    left_out: str | None  # what the time budget leaves out
     protocol: Int64
-    nodes: tuple[_OnNode, ...] = ()
-    load_mbps: Int64 = 0
+    nodes: tuple[_OnNode, ...] = ()  # bytes on each NUMA node
+    load_mbps: Int64 = 0  # the most that load threads ask for
     benchmarks: tuple[_OfBenchmark, ...] = ()
 
     @property

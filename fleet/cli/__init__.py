@@ -1,8 +1,4 @@
-"""The commands: parse, call one function, print. Nobody imports them.
-
-One module per group of commands, each registering its own with `app`. Heavy imports stand inside the
-commands that need them, so that `fleet --help` answers at once.
-"""
+"""The commands: parse, call one function, print. Heavy imports stand inside them: --help is quick."""
 
 import os
 import sys

@@ -37,10 +37,7 @@ INVENTORY = Path("inventory.yaml")
 
 
 def option(text: str, usage: str = "", complete: Any = None, **settings: Any) -> Any:
-    """Return an option with this help. usage: its flags and metavar, "--cpus -c CPUS"; else typer's own.
-
-    complete: a function of `completion`. settings: of typer.Option.
-    """
+    """Return an option with this help. usage: its flags and metavar, "--cpus -c CPUS"; else typer's own."""
     flags = [word for word in usage.split() if word.startswith("-")]
     metavar = " ".join(word for word in usage.split() if word not in flags) or None
     return typer.Option(*flags, metavar=metavar, help=text, autocompletion=complete, **settings)

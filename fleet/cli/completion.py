@@ -18,10 +18,7 @@ _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil
 def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
-    """Decorate a function that lists words: return those that begin as the last item of a list, typed so far.
-
-    "!" and the items before the last are kept. Nothing is returned where the words cannot be read.
-    """
+    """Decorate a function that lists words: return those that continue the last item of the list typed."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

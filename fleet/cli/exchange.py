@@ -83,10 +83,7 @@ def write_report(
 def _select_runs(
     root: "store.Listing", words: list[str], sides: tuple[str, str] | None, benchmarks: str | None
 ) -> tuple[list["store.RunSummary"], str]:
-    """Return the runs of two sides or of a selection that measured these benchmarks, and a heading.
-
-    Raises UsageError.
-    """
+    """Return the runs of two sides or a selection with these benchmarks, and a heading. Raises UsageError."""
     if sides:
         by_id = {run.run_id: run for run in root.runs}
         chosen = [side.runs["run_id"] for side in compare.resolve_sides(root, sides)]

@@ -1,7 +1,6 @@
 """The one module that knows how typer parses and prints help; all others use typer's public names.
 
-Help is plain text in the panels that `rich_help_panel` names: rich itself takes longer than typer to load.
-Before 0.26 typer took click from elsewhere; since then it has a copy of its own.
+Help is plain text in panels: rich loads slower than typer. Before 0.26 typer took click from elsewhere.
 """
 
 import re

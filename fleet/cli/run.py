@@ -201,10 +201,7 @@ def resume(
 def show_progress(
     hosts: Sequence[Host], earlier: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["EventHandler"]:
-    """Show a session's events on stderr in this context.
-
-    earlier: the outcomes of earlier sessions, for the JSON that is printed if the user leaves at once.
-    """
+    """Show a session's events on stderr in this context. earlier: outcomes for the JSON of an early end."""
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
     from fleet.console.summary import render_outcomes_json

@@ -31,8 +31,7 @@ class PrintError(OSError):
 class _Escaping(io.TextIOWrapper):
     """Shows control characters as escapes, and what the encoding lacks; a terminal gets colours.
 
-    What is below stays the stream's, which others may still hold: it is neither closed nor taken away. What
-    escapes by itself and moves the cursor, as the live table does, writes there.
+    The stream below stays open for others; the live table, which escapes by itself, writes there.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:

@@ -46,22 +46,17 @@ Sign = tuple[str, Callable[[str], errors.FleetError], str]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that gives a shell on a host.
-
-    command_line: from a session's mark, and a folder where it may write MARK.log. by_hand: what the user
-    may try. answer_timeout_s: until its shell answers. shares_first_session: later sessions use the first
-    one's connection. ends_input: it passes on end-of-file on stdin. own_exit_code: of its own failures.
-    """
+    """A program that gives a shell on a host."""
 
     program: str
-    command_line: Callable[[str, Path], Sequence[str]]
-    by_hand: str
-    answer_timeout_s: float
+    command_line: Callable[[str, Path], Sequence[str]]  # from a session's mark and a folder for MARK.log
+    by_hand: str  # what the user may try
+    answer_timeout_s: float  # until its shell answers
     signs: Sequence[Sign] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    shares_first_session: bool = False
-    ends_input: bool = False
-    own_exit_code: int | None = None
+    shares_first_session: bool = False  # later sessions use the first one's connection
+    ends_input: bool = False  # it passes on end-of-file on stdin
+    own_exit_code: int | None = None  # of its own failures
 
 
 class Process:

@@ -19,11 +19,10 @@ class Connection(abc.ABC):
     """An open connection to one host. Used by one thread at a time, except `close` and `Stream.stop`.
 
     Methods raise LinkError if the link breaks or the time is up; a command's own failure is its exit code.
-    notes: sentences for the user. banner: the SSH server's name for itself; "" if unknown.
     """
 
-    notes: tuple[str, ...] = ()
-    banner = ""
+    notes: tuple[str, ...] = ()  # sentences for the user
+    banner = ""  # the SSH server's name for itself; "" if unknown
 
     def __init__(self, host: Host) -> None:
         self.host_name = host.name

@@ -102,13 +102,10 @@ class Stream(abc.ABC):
 
     Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`, the command runs
     longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Otherwise it ends
-    with the command; then `exit_code` and `stderr` (the last 64 KiB) are set. Leaving the context stops
-    the command.
-
-    _mark: what the host prints on both outputs before and after the command's own. _stdin: to feed it.
+    with the command; then `exit_code` and `stderr` (the last 64 KiB) are set. Leaving the context stops it.
     """
 
-    _mark: str
+    _mark: str  # what the host prints on both outputs before and after the command's own
 
     def __init__(self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes) -> None:
         self.exit_code: int | None = None

@@ -41,22 +41,17 @@ class HostAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext(HostAccess):
-    """One `fleet run`: what all its hosts share.
-
-    requested: the plan options of the command line; they, `lock`, `require` and `wait_s` override a host's
-    own. reconnect_s: how long to try to reconnect a link that breaks in mid-run. builder: reaches build
-    hosts by the same `connect`; a cancellation closes their connections and ends local compilers.
-    """
+    """One `fleet run`: what its hosts share. `requested`, `lock`, `require`, `wait_s` override their own."""
 
     session_id: str
     store: Store
-    requested: RequestedOptions = field(default_factory=RequestedOptions)
+    requested: RequestedOptions = field(default_factory=RequestedOptions)  # of the command line
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lock: LockPolicy | None = None
     require: tuple[str, ...] | None = None
     wait_s: float | None = None
-    reconnect_s: float = RECONNECT_S
-    builder: Builder = field(init=False)
+    reconnect_s: float = RECONNECT_S  # how long to try to reconnect a link that breaks in mid-run
+    builder: Builder = field(init=False)  # a cancellation closes its connections and ends compilers
     forecaster: Forecaster = field(init=False)
     _measured_by: dict[str, str] = field(init=False, default_factory=dict)
 

@@ -22,11 +22,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one host ended. stage, message, exit_code: why it is not complete.
-
-    bursts: the number stored, or in the journal if the run is not complete. seconds: elapsed, by a monotonic
-    clock. given_up: nothing of it is kept, so `fleet resume` has nothing to do.
-    """
+    """How one host ended. stage, message, exit_code: why it is not complete."""
 
     host: Host
     state: State
@@ -34,10 +30,10 @@ class Outcome:
     stage: str = "done"
     message: str = ""
     exit_code: int = 0
-    bursts: int = 0
-    seconds: float = 0.0
+    bursts: int = 0  # stored, or in the journal if the run is not complete
+    seconds: float = 0.0  # elapsed, by a monotonic clock
     notes: tuple[str, ...] = ()
-    given_up: bool = False
+    given_up: bool = False  # nothing of it is kept, so `fleet resume` has nothing to do
 
     @property
     def is_stored(self) -> bool:
@@ -71,17 +67,13 @@ class StageEntered:
 
 @dataclass(frozen=True, slots=True)
 class BurstsReceived:
-    """`done` of `total` bursts have arrived; `total` grows while rounds are added.
-
-    medians: of this agent's bursts, updated now and then. live_medians: their source, to be read and not
-    kept; None for a host that another process follows.
-    """
+    """`done` of `total` bursts have arrived; `total` grows while rounds are added."""
 
     host: Host
     done: int
     total: int
-    medians: Medians = ()
-    live_medians: LiveMedians | None = None
+    medians: Medians = ()  # of this agent's bursts, updated now and then
+    live_medians: LiveMedians | None = None  # to read, not to keep; None if another process follows the host
 
 
 @dataclass(frozen=True, slots=True)

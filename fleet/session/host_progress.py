@@ -20,10 +20,7 @@ MEDIANS_EVERY_S = 0.5
 
 
 class HostProgress:
-    """The progress of one host since it left the queue.
-
-    bursts: the number in its journal. unrestored: for the outcome, which commands of `after` failed.
-    """
+    """The progress of one host since it left the queue."""
 
     def __init__(self, host: Host, emit: events.EventHandler) -> None:
         self.host = host
@@ -32,8 +29,8 @@ class HostProgress:
         self._started = time.monotonic()
         self._stage = "connect"
         self._run_id: str | None = None
-        self.bursts = 0
-        self.unrestored = ""
+        self.bursts = 0  # the number in its journal
+        self.unrestored = ""  # for the outcome: which commands of `after` failed
         self._live_medians: LiveMedians | None = None
         self._medians: Medians = ()
         self._medians_at = self._started

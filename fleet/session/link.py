@@ -38,26 +38,20 @@ def retry_pauses_s() -> Iterator[float]:
 
 
 class HostLink:
-    """A host, its session, its progress and, while `open`, a connection to it.
-
-    lock: the session's policy where another controller measures, else that of the inventory.
-    """
+    """A host, its session, its progress and, while `open`, a connection to it."""
 
     connection: Connection
 
     def __init__(self, context: SessionContext, progress: HostProgress) -> None:
         self.context, self.progress, self.host = context, progress, progress.host
-        self.lock = context.lock or self.host.lock
+        self.lock = context.lock or self.host.lock  # what to do where another controller measures
         options = override_options(options_from_entry(self.host), context.requested)
         self.benchmarks = options.benchmarks or Plan().benchmarks
         self._resources = ExitStack()
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Connect and run the host's `before`; run its `after` when the block ends, however.
-
-        Retries if sshd drops the connection before authentication (MaxStartups). Raises PreparationError.
-        """
+        """Connect and run the host's `before`; run `after` when the block ends. Raises PreparationError."""
         with self._resources:
             self.enter("connect")
             for tried, pause in enumerate(retry_pauses_s(), 1):
@@ -65,7 +59,7 @@ class HostLink:
                     self._connect()
                     break
                 except UnreachableError as err:
-                    if not err.passing or tried == FIRST_TRIES:
+                    if not err.passing or tried == FIRST_TRIES:  # passing: as with MaxStartups
                         raise
                     self.progress.note(f"{err} Trying again ({tried} of {FIRST_TRIES - 1}).")
                     self.context.cancellation.pause(pause)

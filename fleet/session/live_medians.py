@@ -30,10 +30,9 @@ class _Thinned:
 
 
 class LiveMedians:
-    """The medians of a machine's bursts, updated as each burst comes.
+    """The medians of a machine's bursts, updated as each burst comes. cpus: those that may be measured.
 
-    cpus: those that may be measured. latest: by benchmark of pairs, the last burst of each pair in ns (NaN:
-    none yet), row by row as `cpus`; another thread may read it. labels: what those numbers are.
+    latest: by benchmark, each pair's last burst in ns (NaN: none), row by row as `cpus`; threads may read it.
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
@@ -42,7 +41,7 @@ class LiveMedians:
         self._values: dict[str, dict[str, _Thinned]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
-        self.labels: dict[str, str] = {}
+        self.labels: dict[str, str] = {}  # what the numbers of `latest` are
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Add a burst of a benchmark with one number for each CPU or pair; others are ignored."""

@@ -28,10 +28,7 @@ GROUP_SHARE = 0.9  # CPUs whose frequencies differ by no more than this are name
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
-    """Measure what `earlier` lacks of `run`, over any number of links and agents; return the run as it ended.
-
-    If the agent refuses the run, its journal, which is empty, is removed.
-    """
+    """Measure what `earlier` lacks of `run`, over as many links and agents as it takes; return it."""
     with nullcontext() if link.lock is LockPolicy.OFF else link.context.wait_for_machine(run, link.progress):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
         while measurement.so_far.missing is not None and measurement.deaths < MAX_DEATHS:
@@ -39,7 +36,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
                 measurement.measure_part()
             except LinkError as lost:
                 measurement.recover(lost)
-            except RefusedError:
+            except RefusedError:  # the journal is empty
                 link.context.store.drop_journal(run.run_id)
                 raise
     load = measurement.load_after()

@@ -1,7 +1,4 @@
-"""Runs from the files of a scheduler's step: of each machine the probe's answer and its agent's lines.
-
-The step starts `gather.step_script` once on each machine. A file is trusted no more than a host.
-"""
+"""Runs from the files of a scheduler's step (`gather.step_script`), trusted no more than a host."""
 
 import hashlib
 import mmap
@@ -90,10 +87,7 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
-    """Return begin, end and SHA-256 of the last attempt with an end record, else of the last one.
-
-    A job that the scheduler requeued appends to the file of its first attempt.
-    """
+    """Return begin, end and SHA-256 of the last attempt with an end record, else of the last one."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
         return 0, 0, ""
@@ -104,7 +98,7 @@ def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, s
         begin, end = chosen = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
             digest = hashlib.sha256(attempt_bytes).hexdigest()
-    if later:
+    if later:  # a job that the scheduler requeued appends to the file of its first attempt
         number = attempts.index(chosen) + 1
         progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
     return begin, end, digest

@@ -33,10 +33,7 @@ class _AbsentError(BuildError):
 
 
 def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
-    """Return the qcc of an SDP for a target, with the environment that the SDP's own script would set.
-
-    host, platform: QNX_HOST and QNX_TARGET.
-    """
+    """Return an SDP's qcc with the environment that its script sets. host, platform: QNX_HOST, QNX_TARGET."""
     qcc, release = host / "usr/bin/qcc", RELEASES[platform.name]
     environment = {  # beside ours, such as HOME and those that name a licence
         "QNX_HOST": str(host),
@@ -161,10 +158,7 @@ _PutAgent = Callable[[Connection], Agent]
 
 
 def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
-    """Yield the plan of each place that is set up, in order, and append to `failed` why another is not.
-
-    Behind the last, raise BuildError that lists what `failed` holds by then.
-    """
+    """Yield each place's plan; append to `failed` why one is not set up. Raises BuildError after the last."""
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)

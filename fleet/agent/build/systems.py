@@ -12,23 +12,19 @@ _Commands = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One operating system.
+    """One operating system. cross: compilers' commands on the controller, best first, by architecture.
 
-    cflags: for every compiler. cross: compilers' commands on the controller, best first, by architecture.
-    loader: its only ELF interpreter; None if that depends on the C library. static: whether static programs
-    run. sdp: whether `qnx` deploys, with a licensed compiler. atomic_rename: whether a file under its final
-    name is complete. agent_topology: whether only an agent can read the topology. libc_releases: the OS's
-    major version by the number of libc.so, where programs run on one version only.
+    libc_releases: the OS's major version by the number of libc.so, where programs run on one version only.
     """
 
     title: str
-    cflags: tuple[str, ...]
+    cflags: tuple[str, ...]  # for every compiler
     cross: Mapping[str, _Commands] = field(default_factory=lambda: MappingProxyType({}))
-    loader: str | None = None
-    static: bool = True
-    sdp: bool = False
-    atomic_rename: bool = True
-    agent_topology: bool = False
+    loader: str | None = None  # its only ELF interpreter; None if that depends on the C library
+    static: bool = True  # whether static programs run
+    sdp: bool = False  # whether `qnx` deploys, with a licensed compiler
+    atomic_rename: bool = True  # whether a file under its final name is complete
+    agent_topology: bool = False  # whether only an agent can read the topology
     libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -48,10 +48,7 @@ class Toolchain:
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
     def split_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
-        """Return the C files with timed loops, and by name a file for each other room that includes all its.
-
-        Compiling a room as one file, with ROOM_FLAG, takes a third of the time of its files one by one.
-        """
+        """Return the C files with timed loops, and one file per other room, which is faster to compile."""
         loops, rooms = list[str](), dict[str, bytes]()
         architecture = (f"native/{self.target.arch}.", f"native/{self.target.arch}_", "native/generic.")
         for name in sorted(sources):
@@ -96,10 +93,7 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
 
 
 def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
-    """Return the small agent's sources if it has these benchmarks, otherwise all (also for None).
-
-    So a host builds at most two agents, and the one for a default run in three quarters of the time.
-    """
+    """Return the small agent's sources, built sooner, if it has these benchmarks; else, or for None, all."""
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
     names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}

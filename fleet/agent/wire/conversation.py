@@ -87,15 +87,11 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads one conversation: give it every line with `read_line`, then ask `why_unfinished`.
-
-    done: visits of earlier agents, which this one leaves out. first: the first agent's hello. Memory is
-    bounded; samples are not kept.
-    """
+    """Reads one conversation, in bounded memory: `read_line` takes every line; then ask `why_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
-        self.done = done or Done()
-        self._first = first
+        self.done = done or Done()  # visits of earlier agents, which this one leaves out
+        self._first = first  # the first agent's hello
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
@@ -277,24 +273,19 @@ def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None)
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """The parts of a run together, without the bursts.
+    """The parts of a run together, without the bursts."""
 
-    hello: the first. end: of the last part, with the counts of all; None if cut. missing: what is unfinished.
-    parts: the number with a hello. lines: the good lines of each part that a journal has. refused: the lines
-    from the first bad one on. damage: why that one is bad.
-    """
-
-    hello: Hello | None = None
-    end: End | None = None
+    hello: Hello | None = None  # the first
+    end: End | None = None  # of the last part, with the counts of all; None if cut
     failed: tuple[Failed, ...] = ()
     notes: tuple[str, ...] = ()
     bursts: int = 0
     done: Done = field(default_factory=Done)
-    parts: int = 0
-    missing: str | None = NO_HELLO
-    lines: tuple[int, ...] = ()
-    refused: int = 0
-    damage: str | None = None
+    parts: int = 0  # the number with a hello
+    missing: str | None = NO_HELLO  # what is unfinished
+    lines: tuple[int, ...] = ()  # the good lines of each part that a journal has
+    refused: int = 0  # the lines from the first bad one on
+    damage: str | None = None  # why that one is bad
 
     def add_part(self, reader: Reader) -> "RunSoFar":
         """Return the run with the part that `reader` followed; unchanged if that had no hello."""

@@ -1,7 +1,6 @@
 """Resolves the route to a host from the inventory, which overrides, and ssh_config.
 
-FLEET_SSH_CONFIG replaces ~/.ssh/config and /etc/ssh/ssh_config, as `ssh -F` does. Settings come from the
-user's own ssh (`ssh -G`), or from paramiko's parser if there is none.
+FLEET_SSH_CONFIG replaces the user's and the system's, as `ssh -F` does. `ssh -G` reads them, else paramiko.
 """
 
 import contextlib
@@ -37,27 +36,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One sshd on the way to a host, and how to authenticate there.
+    """One sshd on the way to a host, and how to authenticate there."""
 
-    name: as the user wrote it. inventory_files: the inventory's keys, offered first. identity_files:
-    those of ssh_config. only_these: offer no other keys. use_agent: False forbids the agent even for
-    these. host_key_name: as in known_hosts. proxy_command: tokens replaced. jump: by its own ssh_config.
-    """
-
-    name: str
+    name: str  # as the user wrote it
     address: str
     port: int
     user: str
-    inventory_files: tuple[str, ...]
-    identity_files: tuple[str, ...]
-    only_these: bool
-    use_agent: bool
-    host_key_name: str
+    inventory_files: tuple[str, ...]  # the inventory's keys, offered first
+    identity_files: tuple[str, ...]  # those of ssh_config
+    only_these: bool  # offer no other keys
+    use_agent: bool  # False forbids the agent even for these
+    host_key_name: str  # as in known_hosts
     host_key: HostKeyPolicy
     user_known_hosts: tuple[str, ...]
     global_known_hosts: tuple[str, ...]
-    proxy_command: str | None
-    jump: tuple[str, ...]
+    proxy_command: str | None  # tokens replaced
+    jump: tuple[str, ...]  # by its own ssh_config
     connect_timeout_s: float | None
     notes: tuple[str, ...]
 

@@ -208,14 +208,11 @@ def _open_session(
 
 
 class _Transport(paramiko.Transport):
-    """A Transport that keeps what the server sends, for messages.
+    """A Transport that keeps what the server sends, for messages."""
 
-    offered: algorithms of the key exchange. preface: lines before the SSH banner. goodbye: why it ends.
-    """
-
-    offered: Mapping[str, list[str]] = MappingProxyType({})
-    preface: tuple[str, ...] = ()
-    goodbye = ""
+    offered: Mapping[str, list[str]] = MappingProxyType({})  # algorithms of the key exchange
+    preface: tuple[str, ...] = ()  # lines before the SSH banner
+    goodbye = ""  # why it ends
     _cannot_send = False
 
     def is_active(self) -> bool:

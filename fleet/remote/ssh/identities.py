@@ -75,10 +75,7 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer the keys, then ask without one: asking first, as ssh does, costs two round trips a host.
-
-        Raises AuthError or SilentError.
-        """
+        """Offer keys, then ask without one: asking first costs round trips. Raises AuthError, SilentError."""
         tried: list[str] = []
         other_methods: Sequence[str] = ()
         with contextlib.closing(self.get_sources()) as sources:
