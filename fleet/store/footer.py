@@ -1,6 +1,7 @@
 """Read a Parquet file's footer, since pyarrow aborts the process where a column contradicts itself.
 
-It does so in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type).
+It does so in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type), which no
+`except` catches. Checksums guard against accidents, not against a file that a stranger made to import.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time."""
+"""Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time.
+
+Every value has a checksum and a mark of the samples it was made from; one that does not fit counts as absent.
+"""
 
 import json
 import os

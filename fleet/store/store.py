@@ -110,7 +110,7 @@ class Store:
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, whole or not at all; return the name of its samples file.
 
-        Remove its journal, which a failure leaves: publish again. Other bursts under its ID raise StoreError.
+        Remove its journal, or keep it after a failure: publish again. Other bursts under its ID: StoreError.
         batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which write many at once.
         """
         name = samples_name(run.host.host_id, run.run_id)
