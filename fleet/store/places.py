@@ -116,7 +116,7 @@ class Folder:
         return stamps
 
     def stamp(self, name: str) -> str | None:
-        """Return size, time, and time of the last change of any kind; "" if unknown, None for no file."""
+        """Return a file's size and time; "" if unknown, None for no file."""
         path = f"{self.root}/{name}"
         try:
             about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
@@ -124,7 +124,14 @@ class Folder:
             return "" if os.path.islink(path) else None  # noqa: PTH114
         except OSError:
             return ""
-        return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
+        return f"{about.st_size}:{about.st_mtime_ns}"
+
+    def last_change_ns(self, name: str) -> int:
+        """Return when a file last changed in any way, a time nobody can set; 0 if unknown."""
+        try:
+            return (self.root / name).stat().st_ctime_ns
+        except OSError:
+            return 0
 
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, complete, and consume it; False if `name` exists. Raises OSError."""
@@ -221,9 +228,13 @@ class Bucket:
         return dict(sorted(stamps.items()))
 
     def stamp(self, name: str) -> str | None:
-        """Return an object's size, and the time when it was put, which nobody can set; None for no object."""
+        """Return an object's size and the time when it was put; None for no object."""
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
+
+    def last_change_ns(self, name: str) -> int:
+        """Return when an object was put; 0 for no object."""
+        return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:
         """Upload the draft in one call that no signal can cut short; the store shows it once complete."""

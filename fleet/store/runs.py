@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -178,7 +179,7 @@ class Listing:
         if contents:
             self.index.keep_runs(stamps, contents, self.samples, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
-        errors |= self._find_duplicates({key: stamps[key] for key in rows})
+        errors |= self._find_duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
@@ -196,10 +197,12 @@ class Listing:
             return DamagedFileError(f"{message}: it holds {run}. Move it to its place, or remove it.")
         return row, record
 
-    def _find_duplicates(self, stamps: Mapping[Key, str]) -> dict[Key, DamagedFileError]:
+    def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
         """Find the runs whose ID is also in a samples file of another host that changed earlier."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
-        for key in sorted(stamps, key=lambda key: int(stamps[key].rpartition(":")[2] or 0)):
+        count = Counter(run_id for _, run_id in keys)
+        several = [key for key in keys if count[key[1]] > 1]
+        for key in sorted(several, key=lambda key: self.place.last_change_ns(samples_name(*key))):
             if (first := oldest.setdefault(key[1], key)) != key:
                 names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
                 errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
