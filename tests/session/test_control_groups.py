@@ -54,9 +54,9 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
 def test_a_limit_that_cannot_be_seen_costs_what_lies_beyond_it(tmp_path: Path) -> None:
     hidden = {"then": "umount -l /sys/fs/cgroup/memory; ", "within": "unshare, -m, sh"}
     with limited_host(tmp_path, "hidden", "160M", **hidden) as (fleet, _):
-        (kept,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,128M", *CHASE[2:]).json
+        (kept,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,256M", *CHASE[2:]).json
         assert kept["state"] == "partial"
-        assert "128M" in kept["message"]
+        assert "256M" in kept["message"]
         assert "the agent was killed for lack of memory (oom_kill 1)" in kept["message"]
         assert any(note.startswith("Given up after an agent was killed: ") for note in kept["notes"])
         assert {*fleet.samples()["bytes"].dropna()} == {16 << 10}
