@@ -209,6 +209,16 @@ def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
     assert len(load_pairs(root)["run_id"].unique()) == 2 * RUNS - 1
 
 
+def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_record(root: Path) -> None:
+    listing = Listing(root)
+    damaged, *others = listing.runs
+    index_of(root).unlink()
+    (root / samples_name(damaged.host_id, damaged.run_id)).write_bytes(b"PAR1")
+    with pytest.warns(StoreWarning, match=damaged.run_id):
+        records = listing.read_records([damaged, *others])
+    assert set(records) == {run.run_id for run in others}
+
+
 def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts() -> int:
         with closing(sqlite3.connect(index_of(root))) as db, db:
