@@ -43,15 +43,15 @@ def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: 
         if (facts := facts_of_hosts.get(host.host_id)) is not None:
             costs: tuple[Cost, ...] = (_forecast(host, requested, facts, forecaster),)
         else:
-            alike = replace(plan, seed=0)  # costs do not depend on the seed
-            if alike not in typical_costs:
+            seedless_plan = replace(plan, seed=0)  # costs do not depend on the seed
+            if seedless_plan not in typical_costs:
                 numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
                 # of a kind of core nobody knows how many there are
                 machines = [typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
-                typical_costs[alike] = tuple(
+                typical_costs[seedless_plan] = tuple(
                     _forecast(host, requested, machine, forecaster) for machine in machines
                 )
-            costs = typical_costs[alike]
+            costs = typical_costs[seedless_plan]
         planned.append(PlannedHost(host, plan, facts is not None, costs))
     return planned
 

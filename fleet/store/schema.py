@@ -66,8 +66,8 @@ def check_version(version: bytes) -> None:
     """Raise DataError if a file has another major version."""
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
-        known = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
-        raise DataError(f"{known}: read it with the fleet that wrote it")
+        versions = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
+        raise DataError(f"{versions}: read it with the fleet that wrote it")
 
 
 def word_columns(table: str) -> list[str]:

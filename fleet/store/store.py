@@ -72,8 +72,8 @@ class Store:
     def make_ready(self) -> None:
         """Raise StoreError, before anything is measured, if journals or results cannot be written."""
         for name in ("journal", "staging"):
-            what, state = "keep journals there", self.state_dir
-            with storing(what, state / name), enter_state_folder(state, name) as folder:
+            path = self.state_dir / name
+            with storing("keep journals there", path), enter_state_folder(path.parent, name) as folder:
                 tempfile.TemporaryFile(dir=folder).close()
         with storing("store results there", self.place):
             self.place.check_reachable()
@@ -247,11 +247,9 @@ class Store:
             except FileNotFoundError:
                 continue  # removed while we looked
             except (OSError, DataError) as err:
-                text = (
-                    f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure"
-                )
-                text += " the hosts that had none with `fleet run`, and move it away. It is left out."
-                warn(text, StoreWarning, stacklevel=2)
+                text = f"{path}: cannot be read as the note of a session: {err}. Its journals are kept;"
+                advice = "measure the hosts that had none with `fleet run`, and move it away. It is left out."
+                warn(f"{text} {advice}", StoreWarning, stacklevel=2)
         return intents
 
     def find_running(self) -> dict[str, int]:

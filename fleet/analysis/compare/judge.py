@@ -95,8 +95,8 @@ def estimate_session(rows: Floats, labels: Ints, is_b: Bools, scatter: float) ->
         off = np.where(at_level, rows - (sums / np.maximum(at_level.sum(axis=1), 1))[:, None], off)
     session = np.nan_to_num(compute_nanmedian(off, axis=0))
     variance = np.mean([session[side].var(ddof=1) for side in (is_b, ~is_b) if side.sum() > 1] or [0.0])
-    least = max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2
-    return session if variance >= least > 0 else 0 * session
+    smallest = max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2
+    return session if variance >= smallest > 0 else 0 * session
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:

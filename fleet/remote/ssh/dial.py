@@ -91,16 +91,16 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._accept(key_type, blob)
 
     def _accept(self, key_type: str, blob: bytes) -> None:
-        name, shown = self._endpoint.host_key_name, self._shown_key_message(key_type, blob)
+        name, message = self._endpoint.host_key_name, self._shown_key_message(key_type, blob)
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
-                f"{shown}, and there is no file to keep it in: ssh_config sets UserKnownHostsFile to none."
+                f"{message}, and there is no file to keep it in: ssh_config sets UserKnownHostsFile to none."
             )
         file = self._endpoint.user_known_hosts[0]
         try:
             known_hosts.append_key(file, name, key_type, blob)
         except OSError as error:
-            raise HostKeyError(f"{shown}, and {file} cannot be written to remember it: {error}.") from error
+            raise HostKeyError(f"{message}, and {file} cannot be written to remember it: {error}.") from error
         self.notes.append(f"new host key of {name} accepted into {file}: {key_type} {fingerprint(blob)}")
 
     def _shown_key_message(self, key_type: str, blob: bytes) -> str:
@@ -286,7 +286,7 @@ def _failure_message(
     if transport is None:
         reason = _describe_reason(error)
         return f"{where}: the jump host {link.gateway.host} did not forward the connection: {reason}."
-    said = _quote_server_text(transport)
+    quote = _quote_server_text(transport)
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
     how = f"did not go on within {timeout_s:g} s"
     if not silent:
@@ -299,9 +299,9 @@ def _failure_message(
                 f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
                 f"{': ' if printed else '.'}{printed}"
             )
-        return _no_banner_message(where, timeout_s, "" if silent else str(error)) + said
-    step, said = ("authentication", said) if transport.initial_kex_done else ("the key exchange", "")
-    return f"{where} {how} during {step}. Try again; if it stays so, look at the host's sshd log.{said}"
+        return _no_banner_message(where, timeout_s, "" if silent else str(error)) + quote
+    step, quote = ("authentication", quote) if transport.initial_kex_done else ("the key exchange", "")
+    return f"{where} {how} during {step}. Try again; if it stays so, look at the host's sshd log.{quote}"
 
 
 def _quote_server_text(transport: paramiko.Transport) -> str:
