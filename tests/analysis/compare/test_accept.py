@@ -145,8 +145,11 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             ranges = "".join(f"    {relation}: {text}\n" for relation in Relation)
             (tmp_path / "expected.yaml").write_text(f"- host: here\n  cas:\n{ranges}")
             done = fleet("accept", "--run", "-b", "cas", "--json")
-            assert done.exit_code == exit_code, done.stderr
-            assert [(machine["host"], machine["outcome"]) for machine in done.json] == [("here", outcome)]
+            (machine,) = done.json
+            assert (machine["host"], {row["outcome"] for row in machine["rows"]}) == ("here", {outcome})
+            disturbed = max(machine["failed"], machine["flagged"]) >= 0.5  # by other work here
+            told = (Outcome.CANNOT_TELL, EXIT_SOME_FAILED) if disturbed else (outcome, exit_code)
+            assert (machine["outcome"], done.exit_code) == told, done.stderr
             assert "gone" in done.stderr
 
 
