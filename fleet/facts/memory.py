@@ -23,15 +23,21 @@ _PRIVATE = (0x18, 0x19)  # where a device has the numbers of its strings for ser
 _EXTENDED = 0xFFFF
 _HEX = re.compile(r"\s*((?:[0-9A-Fa-f]{2}\s*)+)")
 _TABLE_BYTES = 1 << 18  # as much as the probe reads
-# How firmware names places: "P0 CHANNEL A", "Controller1-ChannelA-DIMM0", "DIMM_B2", "P1-DIMMA1".
+# How firmware names places, slot before bank: "P1-DIMMA1 P0_Node0_Channel0_Dimm0".
 _SOCKET = re.compile(r"(?:^|[^A-Z])(?:P|CPU|PROC|SOCKET|NODE)[ _-]?([0-9]{1,2})(?![0-9])")
-_CONTROLLER = re.compile(r"(?:CONTROLLER|MC)[ _-]?([0-9]{1,2})")
-_CHANNEL = re.compile(
-    r"(?<![A-Z])CH(?:ANNEL|AN)?[ _-]?([A-Z]|[0-9]{1,2})(?![A-Z0-9])"
-    r"|DIMM[ _-]?(?:P[0-9]+[ _-]?)?([A-O])[0-9](?![0-9])"
+_CONTROLLER = re.compile(r"(?:CONTROLLER|(?<![A-Z])MC)[ _-]?([0-9]{1,2})")
+_CHANNELS = (
+    r"(?<![A-Z])CH(?:ANNEL|AN)?[ _-]?([A-Z]|[0-9]{1,2})(?![A-Z0-9])",  # P0 CHANNEL A, CPU0 CH0/D0
+    r"DIMM[ _-]?P[0-9]+[ _-]?([A-Z])[0-9](?![0-9])",  # DIMM_P1_M0
+    r"DIMM[ _-]?([A-O])[0-9](?![0-9])",  # DIMM_A1, P1-DIMMA1
+    r"CPU[0-9]_DIMM_([A-Z])(?![A-Z0-9])",  # CPU0_DIMM_A
+    r"CPU[0-9]_(?:([A-Z])|C([0-9])D)[0-9](?![A-Z0-9])",  # CPU0_A0, CPU0_C0D0
 )
+_CHANNEL = re.compile("|".join(_CHANNELS))
+_SUBCHANNELS = re.compile(r"CONTROLLER[0-9]-CHANNEL[CD]")  # of 16 bits each: a module takes all four
 _EDAC = re.compile(r"sys/devices/system/edac/mc/(mc[0-9]{1,3})/(?:((?:dimm|rank)[0-9]{1,4})/)?(\w+)")
 _EDAC_CHANNEL = re.compile(r"channel ([0-9]{1,3})\b")
+_EDAC_ROW = re.compile(r"csrow ([0-9]{1,3})\b")
 _LPDDR = re.compile(r"jedec,(lpddr[0-9]x?)-channel", re.IGNORECASE)
 
 
@@ -109,10 +115,10 @@ def describe_memory(memory: Memory) -> str | None:
     words = []
     for (size, kind, rated, configured), count in Counter(map(fields, memory.populated)).items():
         bits, unit = (30, "GiB") if size is not None and size >= 1 << 30 else (20, "MiB")
-        text = f"{size / (1 << bits):g} {unit}" if size is not None else "modules"
+        text = f"x {size / (1 << bits):g} {unit}" if size is not None else "modules"
         named = "-".join(str(part) for part in (kind, rated) if part)
         speed = f"at {configured} MT/s" if configured and configured != rated else ""
-        words.append(" ".join(filter(None, (f"{count} x", text, named, speed))))
+        words.append(" ".join(filter(None, (str(count), text, named, speed))))
     channels = describe_channels(memory.channels_populated, memory.channels)
     ecc = memory.ecc and f"ECC {memory.ecc}"
     return ", ".join(filter(None, (" + ".join(words), channels, ecc))) if words else None
@@ -159,10 +165,13 @@ def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
         order = list(arrays)
         sockets = [order.index(device.number(4, 2)) if len(order) > 1 else None for device in devices]
     dimms = [_read_dimm(*row) for row in zip(devices, places, sockets, strict=True)]
+    populated = [dimm for dimm in dimms if dimm.is_populated]
     if any(dimm.channel is None for dimm in dimms):
         dimms = [replace(dimm, channel=None) for dimm in dimms]
+    elif any(map(_SUBCHANNELS.search, places)) and any(dimm.width_bits == 64 for dimm in populated):
+        dimms = [replace(dimm, channel=(dimm.channel or "").rpartition(" ")[0]) for dimm in dimms]
     corrections = {*arrays.values()}
-    return tuple(dimms), corrections.pop() if len(corrections) == 1 else None
+    return tuple(dimms) if populated else (), corrections.pop() if len(corrections) == 1 else None
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
@@ -176,7 +185,7 @@ def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
     width = device.number(0x0A, 2)
     return Dimm(
         slot=device.text(0x10) or None,
-        channel=" ".join(filter(None, (*names, channel[1] or channel[2]))) if channel else None,
+        channel=" ".join(filter(None, (*names, *channel.groups()))) if channel else None,
         socket=socket,
         size_bytes=None if size is None else size << 20,
         kind=_KINDS.get(device.number(0x12, 1) or 0),
@@ -195,30 +204,42 @@ def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
 
 def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | None]:
     """Return the modules that EDAC lists, the channels in all (0: unknown), and the error correction."""
-    modules: dict[tuple[str, str], dict[str, str]] = {}
+    devices = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
         if match := _EDAC.fullmatch(path):
-            modules.setdefault((match[1], match[2] or ""), {})[match[3]] = text
-    dimms, channels, corrections = [], 0, set()
-    for (controller, name), texts in modules.items():
-        channel = _EDAC_CHANNEL.search(texts.get("dimm_location", "") or texts.get("max_location", ""))
+            devices[match[1], match[2] or ""][match[3]] = text
+    modules, channels, corrections = defaultdict[str, list[Dimm]](list), 0, set()
+    for (controller, name), texts in devices.items():
+        location = texts.get("dimm_location", "") or texts.get("max_location", "")
+        channel, row = _EDAC_CHANNEL.search(location), _EDAC_ROW.search(location)
         if not name:
             channels += int(channel[1]) + 1 if channel else 0
             continue
         kind, size = re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", "")), texts.get("size", "")
-        dimms.append(
-            Dimm(
-                slot=f"{controller} {name}",
-                channel=f"{controller} {channel[1]}" if channel else None,
-                size_bytes=int(size) << 20 if re.fullmatch(r"[0-9]{1,9}", size) else None,
-                kind=kind[0] if kind else None,
-            )
+        module, ranks = name, None
+        if channel and row and name.startswith("rank"):  # rows 0 and 1 are of one module
+            module, ranks = f"channel {channel[1]} module {int(row[1]) // 2}", 1
+        dimm = Dimm(
+            slot=f"{controller} {module}",
+            channel=f"{controller} {channel[1]}" if channel else None,
+            size_bytes=int(size) << 20 if re.fullmatch(r"[0-9]{1,9}", size) else None,
+            kind=kind[0] if kind else None,
+            ranks=ranks,
         )
+        modules[f"{controller} {module}"].append(dimm)
         corrections.add(texts.get("dimm_edac_mode", "").lower())
     correction = corrections.pop() if len(corrections) == 1 else None
+    dimms = tuple(map(_join_ranks, modules.values()))
     if not all(dimm.channel for dimm in dimms):
         channels = 0
-    return tuple(dimms), channels, None if correction in ("", "unknown", "reserved") else correction
+    return dimms, channels, None if correction in ("", "unknown", "reserved") else correction
+
+
+def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
+    """Return the module of these ranks, or the only one, which is a whole module."""
+    sizes = [rank.size_bytes for rank in ranks if rank.size_bytes is not None]
+    size = sum(sizes) if len(sizes) == len(ranks) else None
+    return replace(ranks[0], size_bytes=size, ranks=len(ranks) if ranks[0].ranks else None)
 
 
 def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:

@@ -47,6 +47,7 @@ DESKTOP = [("DIMM_A1", "BANK 0"), ("DIMM_A2", "BANK 1"), ("DIMM_B1", "BANK 2"), 
 LAPTOP = [("Controller0-ChannelA-DIMM0", "BANK 0"), ("Controller1-ChannelA-DIMM0", "BANK 0")]
 SOLDERED = [(f"Controller{mc}-Channel{channel}", "BANK 0") for mc in (0, 1) for channel in "ABCD"]
 AM4 = [(f"DIMM {slot}", "P0 CHANNEL A") for slot in (0, 1)]
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWX"
 MODULES = [build_array(1)]
 MACHINES = {
     "supermicro": (
@@ -151,6 +152,53 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
     assert of_nodes == by_node
 
 
+@pytest.mark.parametrize(
+    ("slots", "channels"),
+    [
+        ([f"P{p}-DIMM{c}{d}" for p, c, d in product((1, 2), LETTERS[:8], (1, 2))], 16),
+        ([f"DIMM_P{place // 8}_{c}{d}" for (place, c), d in product(enumerate(LETTERS[:16]), (0, 1))], 16),
+        ([f"DIMM_P{place // 12}_{c}0" for place, c in enumerate(LETTERS)], 24),
+        ([f"CPU{p}_{c}{d}" for p, c, d in product((0, 1), LETTERS[:4], (0, 1))], 8),
+        ([f"CPU{p}_C{c}D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
+        ([f"CPU{p}_CH{c}_D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
+        ([f"CPU{p} CH{c}/D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
+        ([f"CPU{p}_DIMM_{c}" for p, c in product((0, 1), LETTERS[:12])], 24),
+        (
+            [f"CPU{p}_MC{place // 2}_DIMM_{c}0" for p, (place, c) in product((0, 1), enumerate(LETTERS[:8]))],
+            16,
+        ),
+        ([f"SOCKET {p} CHANNEL {c} DIMM {d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
+        ([f"PROC 1 DIMM {place}{c}" for place, c in enumerate(LETTERS[:12], 1)], None),
+        (["P1-DIMM1A", "P1-DIMM1B", "P1-DIMM2A", "P1-DIMM2B"], None),
+        (["DIMM A", "DIMM B"], None),
+        (["LP5x_0", "LP5x_1"], None),
+        (["RAM slot #0", "RAM slot #1"], None),
+    ],
+)
+def test_channels_are_counted_in_each_style_of_slot_names(slots, channels):
+    memory, _ = read(build_table(MODULES, dimms([(slot, "BANK 0") for slot in slots])), 2, 2)
+    assert (memory.channels, memory.channels_populated) == (channels, channels)
+
+
+def test_a_module_takes_all_subchannels_of_its_controller():
+    names = [(f"Controller{mc}-Channel{channel}-DIMM0", "BANK 0") for mc, channel in product((0, 1), "ABCD")]
+    full = build_table(
+        MODULES, dimms(names[:1]), dimms(names[1:4], mib=0), dimms(names[4:5]), dimms(names[5:], mib=0)
+    )
+    half = build_table(MODULES, dimms(names[:1]), dimms(names[1:], mib=0))
+    counts = [(read(table)[0].channels_populated, read(table)[0].channels) for table in (full, half)]
+    assert counts == [(2, 2), (1, 2)]
+
+
+def test_firmware_that_lists_only_empty_slots_tells_nothing():
+    assert read(build_table(MODULES, dimms(DESKTOP, mib=0)))[0] == Memory(ecc="multi-bit")
+
+
+def test_modules_of_unknown_size_are_counted():
+    memory, _ = read(build_table(MODULES, dimms(DESKTOP, mib=0xFFFF)))
+    assert describe_memory(memory) == "4 modules DDR4-3200, 2 of 2 channels populated, ECC multi-bit"
+
+
 def test_every_field_of_a_module_is_read():
     memory, _ = read(
         build_table(MODULES, build_dimm(2, "P1-DIMMB2", rated=0xFFFF + 1, configured=3000, ranks=4))
@@ -244,6 +292,17 @@ def test_without_the_firmware_edac_tells_modules_and_channels():
     memory, _ = read(b"", files=edac())
     assert describe_memory(memory) == "6 x 16 GiB DDR4, 6 of 8 channels populated, ECC secded"
     assert memory.peak_mbps is None
+
+
+def test_ranks_that_edac_lists_are_joined_to_modules():
+    files = {f"{EDAC}/mc0/max_location": "csrow 3 channel 1 "}
+    for row, channel in product(range(4), range(2)):
+        folder = f"{EDAC}/mc0/rank{2 * row + channel}"
+        files |= {f"{folder}/dimm_location": f"csrow {row} channel {channel} ", f"{folder}/size": "16384"}
+        files |= {f"{folder}/dimm_mem_type": "Registered-DDR5", f"{folder}/dimm_edac_mode": "S4ECD4ED"}
+    memory, _ = read(b"", files=files)
+    assert describe_memory(memory) == "4 x 32 GiB DDR5, 2 of 2 channels populated, ECC s4ecd4ed"
+    assert {dimm.ranks for dimm in memory.dimms} == {2}
 
 
 def test_channels_that_the_firmware_does_not_name_are_those_of_edac():
