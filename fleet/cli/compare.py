@@ -93,11 +93,11 @@ def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **optio
     results = compare.compare(root, sides, **options)
     text = partial(views.render_comparisons, width=cli.describe_terminal()["width"])
     show(results, text, views.comparisons_as_json, views.comparisons_as_csv)
-    if not all(result.has_verdict for result in results):
-        return None
     if any(result.has_changed for result in results):
         return EXIT_CHANGED
-    return EXIT_AT_ANOTHER_LEVEL if any(result.is_at_another_level for result in results) else 0
+    if any(result.is_at_another_level for result in results):
+        return EXIT_AT_ANOTHER_LEVEL
+    return 0 if all(result.has_verdict for result in results) else None
 
 
 def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:

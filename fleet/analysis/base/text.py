@@ -259,8 +259,8 @@ def _to_plain_value(value: Any) -> Any:
 
 
 def name_kind(row: Mapping[Any, Any]) -> str:
-    """Name the benchmark and variant of a row, as `cas/cmpxchg`."""
-    return f"{row['benchmark']}/{row['variant']}"
+    """Name the benchmark and variant of a row, as `cas/cmpxchg`; - of a row of all benchmarks."""
+    return f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
 
 
 def indent_lines(text: str) -> str:

@@ -126,7 +126,7 @@ def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
             continue
         relations = pd.concat([item.relations.assign(host=item.b.hosts[0]) for item in group])
         hosts = relations.groupby("verdict", sort=False)["host"].unique()
-        notes = {str(verdict): join_names(names, _NAMES_LENGTH) for verdict, names in hosts.items()}
+        notes = {Verdict(str(verdict)): join_names(names, _NAMES_LENGTH) for verdict, names in hosts.items()}
         parts = _count_verdicts(text.to_records(relations), group[0], notes)
         headlines.append(one_line(f"{b} against {a}, {len(group)} hosts: {', '.join(parts)}"))
     return headlines
@@ -140,11 +140,11 @@ def render_headline(comparison: Comparison) -> str:
     changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
     changes = [(text.convert_change(row, descriptions)[0], row["relation"]) for row in changed]
     change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
-    notes = {str(Verdict.CHANGED): f"at most {text.format_change(change)}, {relation}"}
-    if comparison.has_verdict:
+    is_split = any(row["verdict"] == Verdict.NONE and row["levels"] > 1 for row in rows)
+    few = "too few runs" + " at a common level" * is_split
+    notes = {Verdict.CHANGED: f"at most {text.format_change(change)}, {relation}", Verdict.NONE: few}
+    if rows:
         parts = _count_verdicts(rows, comparison, notes)
-    elif rows:
-        parts = ["no verdict, too few runs", *_describe_split_relations(rows, descriptions)]
     else:
         unlike = ", ".join(comparison.unlike["benchmark"].unique())
         parts = [
@@ -192,7 +192,9 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
     return (*names, text.format_change(change), text.format_interval(low, high), f"{row['verdict']}{why}")
 
 
-def _count_verdicts(rows: list[dict[str, Any]], comparison: Comparison, notes: dict[str, str]) -> list[str]:
+def _count_verdicts(
+    rows: list[dict[str, Any]], comparison: Comparison, notes: dict[Verdict, str]
+) -> list[str]:
     """Count the rows, those of each verdict with its note, and those whose runs are at several levels."""
     descriptions = comparison.descriptions
     notes = {
@@ -217,7 +219,8 @@ def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *ve
     host = f"{widest['host']} " if "host" in widest else ""
     counts = [row["more"] for row in several if not text.is_none(row["more"])]
     needed = f"about {max(counts):.0f} runs" if counts else "more runs than 200"
-    return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed} a side would tell"
+    needed += f" a side would tell{' all' * (len(several) > 1)}"
+    return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed}"
 
 
 def _describe_split_relations(rows: list[dict[str, Any]], descriptions: Descriptions) -> list[str]:
@@ -534,15 +537,14 @@ def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
     """Return the cells of SIBLING_TITLES for each number of an odd machine."""
     rows = []
     for row in text.to_records(_select_numbers(group)):
-        kind, numbers = "-", ["-", "-"]
+        numbers = ["-", "-"]
         if row["benchmark"]:
-            kind = text.name_kind(row)
             numbers = text.format_columns(row, ("ns", "others_ns"), group.descriptions)
             numbers[1] += f" {text.format_half_width(row['scatter'])}" * (not text.is_none(row["scatter"]))
         change, low, high = text.convert_change(row, group.descriptions)
         q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
         changes = (text.format_change(change), text.format_interval(low, high), q)
-        rows.append((row["host"], kind, row["relation"], *numbers, *changes))
+        rows.append((row["host"], text.name_kind(row), row["relation"], *numbers, *changes))
     return rows
 
 

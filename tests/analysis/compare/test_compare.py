@@ -105,7 +105,7 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     assert not found.has_changed
     assert not found.has_verdict
     text = render_comparisons([found])
-    assert "no verdict, too few runs" in text
+    assert "2 relations, 2 no verdict (too few runs at a common level), 1 of them at several" in text
     assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert "measure 2 more of A and 2 more of B" in text
     assert "within A" in text
@@ -260,7 +260,11 @@ def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> No
     series(tmp_path / "results", "abbaba", slower={Relation.SMT: 1.1})
     with Fleet(tmp_path) as fleet:
         changed = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
+        keep(tmp_path / "results", 6, "a", host="few")
+        keep(tmp_path / "results", 7, "b", host="few")
+        beside_few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
     assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
+    assert (beside_few.exit_code, "2 no verdict (few)" in beside_few.stdout) == (20, True)
 
 
 @pytest.mark.slow

@@ -171,6 +171,11 @@ def test_a_row_without_a_common_level_says_how_many_runs_would_tell() -> None:
     assert row["why"] == f"3 levels; about {row['more']:.0f} runs a side would tell"
 
 
+def test_no_fewer_runs_than_a_verdict_needs_are_said_to_tell() -> None:
+    (row,) = verdicts(([LOW], [HIGH])).to_dict("records")
+    assert (row["verdict"], row["why"]) == ("no verdict", "2 levels; about 3 runs a side would tell")
+
+
 def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> None:
     """One host doubled: among steady hosts it changed, among hosts that switch as much it may not have."""
     doubled = ([LOW] * 3, [HIGH] * 3)
