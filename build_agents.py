@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.elf import read_elf, why_unfit
+from fleet.agent.build.elf import explain_mismatch, read_elf
 from fleet.agent.build.on_controller import compile_here, resolve_command
 from fleet.agent.build.source import read_sources
 from fleet.agent.build.systems import SYSTEMS, ZIG
@@ -52,7 +52,7 @@ def _build(target: Target) -> tuple[str, bytes]:
         raise BuildError("zig is missing: pip install -r constraints-slow.txt")
     build_id = tc.build_id(files, toolchain)
     binary = compile_here(replace(toolchain, command=command), files, build_id, nullcontext)
-    why = why_unfit(read_elf(binary), target, None)
+    why = explain_mismatch(read_elf(binary), target, None)
     if why is None and build_id.encode() not in binary:
         why = f"it lacks its build id {build_id}"
     if why is not None:

@@ -23,7 +23,7 @@ from scipy import stats
 from fleet.analysis.compare import compare_pairs, compare_relations
 
 PAIRS, BURSTS, SAMPLES = 64, 10, 5
-LIKENESS, SCATTER = 0.5, 0.02
+AUTOCORRELATION, SCATTER = 0.5, 0.02
 OUTLIERS = 0.004
 LEVEL_NS = 50.0
 THRESHOLD = 0.03
@@ -48,10 +48,10 @@ MACHINES = (SERVER, DESKTOP, LAPTOP)
 def samples(machine: Machine, runs: int, chance: np.random.Generator, pairs: int = PAIRS) -> Floats:
     """Latencies of `runs` runs: runs x pairs x samples."""
     shape = (runs, pairs, BURSTS * SAMPLES)
-    steps = chance.normal(0, SCATTER * (1 - LIKENESS**2) ** 0.5, shape)
-    steps[..., 0] /= (1 - LIKENESS**2) ** 0.5
+    steps = chance.normal(0, SCATTER * (1 - AUTOCORRELATION**2) ** 0.5, shape)
+    steps[..., 0] /= (1 - AUTOCORRELATION**2) ** 0.5
     for place in range(1, shape[-1]):
-        steps[..., place] += LIKENESS * steps[..., place - 1]
+        steps[..., place] += AUTOCORRELATION * steps[..., place - 1]
     level = chance.normal(0, machine.together, (runs, 1, 1)) + chance.normal(
         0, machine.alone, (runs, pairs, 1)
     )

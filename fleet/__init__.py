@@ -50,7 +50,7 @@ def measure(
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
     from fleet.errors import FleetError, StoreWarning  # noqa: PLC0415
-    from fleet.inventory.select import load, this_machine  # noqa: PLC0415
+    from fleet.inventory.select import load, make_local_inventory  # noqa: PLC0415
     from fleet.plan.conflicts import require_no_conflicts  # noqa: PLC0415
     from fleet.plan.options import parse_keywords, parse_labels  # noqa: PLC0415
     from fleet.session.events import State, ignore  # noqa: PLC0415
@@ -60,7 +60,7 @@ def measure(
     requested = parse_keywords(benchmarks=benchmarks, **options)
     path = Path(inventory) if inventory else _find_inventory()
     is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
-    loaded = load(path, named=is_named) if is_named or path.exists() else this_machine(path)
+    loaded = load(path, named=is_named) if is_named or path.exists() else make_local_inventory(path)
     settings = _read_settings(path)
     root = results or settings["results"]
     chosen = loaded.select(

@@ -58,7 +58,7 @@ def wire(data: bytes, _: Path) -> None:
     reader = Reader()
     for line in data.split(b"\n"):
         reader.read_line(line)
-    reader.why_unfinished()
+    reader.explain_unfinished()
 
 
 def journal(data: bytes, folder: Path) -> None:

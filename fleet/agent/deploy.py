@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet.agent.build import on_host, qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
-from fleet.agent.build.on_controller import Builder, Built, Notify, first_installed_toolchain
+from fleet.agent.build.on_controller import Builder, Built, Notify, find_first_toolchain
 from fleet.agent.build.systems import SYSTEMS, VARIANTS
 from fleet.errors import BuildError, ProbeError, UsageError
 from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, Via
@@ -105,7 +105,7 @@ class _Job:
         digest = hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]
         return f"alike-{self.build_id}-{digest}"
 
-    def static_agent(self) -> Built | None:
+    def find_static_agent(self) -> Built | None:
         """Return a finished static agent; None without one, or if the inventory names a compiler."""
         if self.host.build is BuildPlace.AUTO and self.host.toolchain.cc is None:
             flags = self.host.toolchain.cflags
@@ -114,11 +114,11 @@ class _Job:
                 return built if built and read_elf(built.binary).interpreter is None else None
         return None
 
-    def built_agent(self) -> Built | None:
+    def find_built_agent(self) -> Built | None:
         """Return a finished static agent, or one built by a host like this one; None if there is neither."""
         name = self.shared_cache_name()
         cached = self.builder.read_cached(name, self.build_id, self.toolchain) if name else None
-        return self.static_agent() or cached
+        return self.find_static_agent() or cached
 
 
 def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
@@ -137,7 +137,7 @@ def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify)
     """Send a finished agent or compile on the host; None if neither works."""
     host, facts = job.host, job.facts
     if job.agent_on_host() is None:
-        finished = job.static_agent()
+        finished = job.find_static_agent()
         if finished and (agent := _send_and_check(connection, job, finished, notify)):
             return agent
         if not all(compiler.version for compiler in facts.compilers):
@@ -165,11 +165,11 @@ def _build_once_for_like_hosts(connection: Connection, job: _Job, command: str, 
     if cache_name is None or job.agent_on_host():
         return build()
     with builder.wait_turn(cache_name):
-        if (built := job.built_agent()) is None:
+        if (built := job.find_built_agent()) is None:
             try:
                 agent = build()
             except BuildError:
-                if (built := job.built_agent()) is None:  # one that began later may have been faster
+                if (built := job.find_built_agent()) is None:  # one that began later may have been faster
                     raise
             else:
                 binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
@@ -224,13 +224,13 @@ def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Coll
     if compiler and (agent_name := job.agent_on_host()):
         return agent_name
     target, options = facts.target, job.controller_options
-    built = job.built_agent() if compiler else builder.find_finished(target, job.all_sources, *options)
+    built = job.find_built_agent() if compiler else builder.find_finished(target, job.all_sources, *options)
     if built is None and compiler:
         others = "; the first of the hosts like it builds for all" if job.shared_cache_name() else ""
         reason = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
         return f"would be built on the host with {compiler.version or compiler.command} ({reason})"
     with _prefixing_errors_with_host(host):
-        toolchain = built.toolchain if built else first_installed_toolchain(target, *options)
+        toolchain = built.toolchain if built else find_first_toolchain(target, *options)
     if agent_name := tc.find_agent_of_build(tc.build_id(job.all_sources, toolchain), facts.workdir_entries):
         return agent_name
     name = toolchain.name

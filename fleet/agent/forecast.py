@@ -212,7 +212,7 @@ def _join_words(*words: str | int | None) -> str:
     return " ".join(["-" if word is None else str(word) for word in words])
 
 
-def typical_machine(cpus: Sequence[int]) -> Facts:
+def make_typical_machine(cpus: Sequence[int]) -> Facts:
     """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB for all CPUs."""
     last = Cache(3, "Unified", 32 << 20, 64, (0,))
     own = ((1, 48 << 10), (2, 2 << 20))

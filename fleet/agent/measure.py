@@ -91,7 +91,7 @@ def measure(
                 record = _parse_line(run, earlier, reader, line)
                 if record is not None:
                     on_record(record, reader)
-    if (failed := failed_record_after_kill(reader, after.lines)) is not None:
+    if (failed := make_failed_record_after_kill(reader, after.lines)) is not None:
         after.lines.clear()
         journal.append(failed)
         _parse_line(run, earlier, reader, failed)
@@ -100,7 +100,7 @@ def measure(
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
         _parse_line(run, earlier, reader, code)
-    if (why := reader.why_unfinished()) is not None:
+    if (why := reader.explain_unfinished()) is not None:
         raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
 
@@ -170,7 +170,7 @@ class _Machine(Struct):
     memory_kills: Int64 | None = None
 
 
-def failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | None:
+def make_failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | None:
     """Return a `failed` record of the visit that a signal ended, or None. after: signal, `--machine`."""
     name = after[0].decode("ascii", "replace") if after else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):

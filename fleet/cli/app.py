@@ -261,11 +261,11 @@ def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inve
 
     listed: as in `load`; an empty one: the command starts no program that the inventory names.
     """
-    from fleet.inventory.select import load, this_machine
+    from fleet.inventory.select import load, make_local_inventory
 
     if path == INVENTORY and not os.path.lexists(path):
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
-        return this_machine(path)
+        return make_local_inventory(path)
     return load(path, listed, named=listed == {} or is_given("inventory"))
 
 

@@ -67,7 +67,7 @@ def compare_runs(
         if (names, cpus, point, blocks) != (None,) * 4:
             raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
         rows = exchange.lay_out_beside(root, chosen)
-        show(rows, exchange.render_beside, partial(base.format_document, "beside"), base.format_csv)
+        show(rows, exchange.render_sides, partial(base.format_document, "beside"), base.format_csv)
     else:
         code = _compare_sides(root, chosen, show, **limits, point=point, blocks=blocks)
     if fail_on_change:
@@ -190,9 +190,9 @@ def accept(
     if ranges and not any(source.startswith(f"{path.name}:") for source in sources):
         typer.echo(f"fleet: no entry of {path} is about a number of these hosts.", err=True)
     if json or csv:
-        typer.echo((views.acceptances_json if json else views.acceptances_csv)(acceptances))
+        typer.echo((views.acceptances_as_json if json else views.acceptances_as_csv)(acceptances))
     else:
-        typer.echo(views.acceptances_text(acceptances))  # a line stays one
+        typer.echo(views.render_acceptances(acceptances))  # a line stays one
     outcomes = {acceptance.outcome for acceptance in acceptances}
     if compare.Outcome.BELOW in outcomes:
         raise typer.Exit(EXIT_BELOW)

@@ -67,7 +67,7 @@ def write_report(
     if file.suffix in report.CARDS:
         card = report.make_card(root, runs[-1].run_id, ranges)
         write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
-        typer.echo(report.markdown(card, file.name))
+        typer.echo(report.render_paste_text(card, file.name))
         return
     ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
     page = report.render(root, ids, title, sides, words or hosts, benchmarks, heading, ranges)

@@ -37,7 +37,7 @@ def init(
     Example: fleet init --from-ssh-config
     """
     from fleet.inventory import ansible, clusters, starter
-    from fleet.remote.ssh.config import user_file
+    from fleet.remote.ssh.config import find_user_file
 
     from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
     if (from_ansible is not None) + from_ssh_config + sum(from_clusters) > 1:
@@ -48,7 +48,7 @@ def init(
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
         named = os.environ.get("FLEET_SSH_CONFIG", "none")
-        text = starter.from_ssh_config(user_file() if named == "none" else Path(named))
+        text = starter.from_ssh_config(find_user_file() if named == "none" else Path(named))
     else:
         text = starter.read_starter()
     from fleet.store.files import write_output

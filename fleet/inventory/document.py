@@ -36,7 +36,7 @@ class Document:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def problem(self, path: KeyPath, text: str, line: int = 0) -> None:
+    def reject(self, path: KeyPath, text: str, line: int = 0) -> None:
         """Note a mistake in the value at `path`. line: where, if not where this path begins."""
         where = format_path(path)
         self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
@@ -127,7 +127,7 @@ class _Walk:
             raise _BrokenError(line, "nested too deeply; does an anchor contain itself?")
         self.document.lines.setdefault(path, line)
         if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
-            self.document.problem(path, f"the YAML tag {node.tag} is not supported; remove it")
+            self.document.reject(path, f"the YAML tag {node.tag} is not supported; remove it")
             return None
         if node.id == "mapping":
             return self._convert_mapping(node, path, depth)
@@ -144,13 +144,13 @@ class _Walk:
             if key_node.tag == _MERGE:
                 sources = value_node.value if value_node.id == "sequence" else [value_node]
                 if any(source.id != "mapping" for source in sources):
-                    self.document.problem(path, "`<<:` takes a mapping, or a list of them")
+                    self.document.reject(path, "`<<:` takes a mapping, or a list of them")
                 merged += [source for source in sources if source.id == "mapping"]
             elif key_node.id != "scalar":
-                self.document.problem(path, "a key must be plain text")
+                self.document.reject(path, "a key must be plain text")
             elif key in first_lines:
                 text = f"duplicate key (first in line {first_lines[key]}); keep one of them"
-                self.document.problem((*path, key), text, line)
+                self.document.reject((*path, key), text, line)
             else:
                 first_lines[key] = line
                 self.document.lines.setdefault((*path, key), line)

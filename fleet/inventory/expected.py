@@ -64,30 +64,30 @@ def read_expected(path: Path) -> list[ExpectedRange]:
 def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
     entries = document.data
     if not entries or not isinstance(entries, list):
-        document.problem((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
+        document.reject((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
         return
     for number, entry in enumerate(entries):
         names = [name for name in SELECTORS if isinstance(entry, dict) and name in entry]
         pattern = entry[names[0]] if len(names) == 1 else None
         if not pattern or not isinstance(pattern, str):
-            document.problem((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
+            document.reject((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
             continue
         if names == ["label"] and "=" not in pattern:
-            document.problem((number, "label"), "needs key=value, such as rack=b2")
+            document.reject((number, "label"), "needs key=value, such as rack=b2")
         if len(entry) == 1:
-            document.problem((number,), f"names no benchmark: below it, a relation and its range; {_HOW}")
+            document.reject((number,), f"names no benchmark: below it, a relation and its range; {_HOW}")
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
-            if why := _why_not_measured(benchmark):
-                document.problem((number, benchmark), why)
+            if why := _explain_not_measured(benchmark):
+                document.reject((number, benchmark), why)
             elif not relations or not isinstance(relations, dict):
-                document.problem((number, benchmark), f"a relation and its range are needed; {_HOW}")
+                document.reject((number, benchmark), f"a relation and its range are needed; {_HOW}")
             else:
                 yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
 
 
-def _why_not_measured(benchmark: str) -> str:
+def _explain_not_measured(benchmark: str) -> str:
     """Return why this names neither a benchmark nor a variant of one; "" if it does."""
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
@@ -106,9 +106,9 @@ def _read_ranges(
         here, name = (*place, relation), relation.partition(" ")[0]
         limits = _read_limits(text)
         if name not in _RELATIONS and not _LEVEL.fullmatch(name):
-            document.problem(here, f"is no relation or level{suggest_similar(name, _RELATIONS)} {_NAMES}")
+            document.reject(here, f"is no relation or level{suggest_similar(name, _RELATIONS)} {_NAMES}")
         elif limits is None:
-            document.problem(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
+            document.reject(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
         else:
             source = f"{path.name}:{document.line(here)}"
             yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)

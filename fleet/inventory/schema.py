@@ -64,7 +64,7 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
             case read:
                 return read(value)
     except ValueError as err:
-        document.problem(path, str(err))
+        document.reject(path, str(err))
     return None
 
 
@@ -76,18 +76,18 @@ def _convert_mapping(
         here = (*path, key)
         if isinstance(schema, _Names):
             if SECRET.search(key) and not schema.secrets:
-                document.problem(here, NO_SECRETS)
+                document.reject(here, NO_SECRETS)
             elif not re.fullmatch(schema.pattern, key, re.DOTALL):
-                document.problem(path, f"{quote(key)} is not a valid name; {schema.advice}")
+                document.reject(path, f"{quote(key)} is not a valid name; {schema.advice}")
             converted[key] = _convert(schema.schema, value, here, document)
         elif key in schema:
             item = None if value is None else _convert(schema[key], value, here, document)
             converted |= {} if item is None else {key: item}
         elif SECRET.search(key):
-            document.problem(here, NO_SECRETS)
+            document.reject(here, NO_SECRETS)
         else:
             advice = f"{suggest_similar(key, schema)} Known here: {', '.join(sorted(schema))}"
-            document.problem(here, f"unknown key{advice}")
+            document.reject(here, f"unknown key{advice}")
     return converted
 
 
@@ -191,17 +191,17 @@ ENTRY: Mapping[str, _Schema] = {
     "user": _make_reader(read_user),
     "identity_files": _Items(_PATH, lambda text: [text]),
     "jump": _Items(_make_reader(lambda value: read_hop(value) and value), _split_commas),
-    "via": _make_kind_reader(kinds.word_from(Via)),
+    "via": _make_kind_reader(kinds.make_word_kind(Via)),
     "command": _Items(_make_reader(_check_client_word), _refuse_client_text),
-    "host_key": _make_kind_reader(kinds.word_from(HostKeyPolicy)),
+    "host_key": _make_kind_reader(kinds.make_word_kind(HostKeyPolicy)),
     "os": _make_target_reader(OSES),
     "os_release": _make_pattern_reader(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"),
     "arch": _make_target_reader(sorted(ARCHES)),
-    "build": _make_kind_reader(kinds.word_from(BuildPlace)),
+    "build": _make_kind_reader(kinds.make_word_kind(BuildPlace)),
     "toolchain": TOOLCHAIN,
     "workdir": _make_pattern_reader(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`"),
     "priority": _make_kind_reader(BY_NAME["priority"].kind),
-    "lock": _make_kind_reader(kinds.word_from(LockPolicy)),
+    "lock": _make_kind_reader(kinds.make_word_kind(LockPolicy)),
     "require": _make_kind_reader(kinds.CONDITIONS),
     "wait": _make_kind_reader(kinds.make_duration_kind(0, kinds.LONGEST_WAIT_S)),
     "before": _COMMANDS,
@@ -214,7 +214,7 @@ ENTRY: Mapping[str, _Schema] = {
 SETTINGS: Mapping[str, _Schema] = {
     "connect_timeout": _make_kind_reader(kinds.make_duration_kind(0.1, 3600)),
     "label": _Items(_make_reader(), _split_commas),
-    "lock": _make_kind_reader(kinds.word_from(LockPolicy)),
+    "lock": _make_kind_reader(kinds.make_word_kind(LockPolicy)),
     "parallel": _make_kind_reader(kinds.make_integer_kind(1, 1000)),
     "quiet": _make_kind_reader(kinds.SWITCH),
     "reconnect": _make_kind_reader(kinds.make_duration_kind(0, 86_400)),

@@ -88,7 +88,7 @@ class Inventory:
         return names
 
 
-def this_machine(path: Path) -> Inventory:
+def make_local_inventory(path: Path) -> Inventory:
     """Return the inventory of a folder without one: the machine fleet runs on. path: for messages."""
     localhost = Host(name="localhost", address="localhost", via=Via.LOCAL)
     return Inventory((localhost,), MappingProxyType({}), path)
@@ -121,9 +121,9 @@ def read_document(path: Path) -> tuple[str, Document]:
     """Read the text and the YAML of an inventory. Raises InventoryError."""
     text, document = read_yaml(path, "`fleet init` writes one to start from.")
     if document.data is None:
-        document.problem((), "the file is empty; `fleet init` shows what belongs in it")
+        document.reject((), "the file is empty; `fleet init` shows what belongs in it")
     elif not isinstance(document.data, dict):
-        document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
+        document.reject((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
     document.require_no_problems(path)
     return text, document
 
@@ -135,7 +135,7 @@ def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
     is_command = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
     if not (is_command or source in CLUSTERS) or not isinstance(hosts, dict):
-        document.problem(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
+        document.reject(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
         return ""
     for name, entry in list_hosts(source, document.data.get("defaults") or (), listed_hosts).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
@@ -151,7 +151,7 @@ class _Resolver:
         self, path: Path, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
         self.path, self.unasked_program = path, unasked_program
-        self.document, self.problem = document, document.problem
+        self.document, self.problem = document, document.reject
         self.defaults: dict[str, Any] = declared.get("defaults") or {}
         self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}

@@ -66,7 +66,7 @@ class Parameter:
         texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
         _check_texts((*texts, *self.words, *self.words.values()))
 
-    def why_unfit(self, value: Any, benchmark: "Benchmark") -> str:
+    def explain_mismatch(self, value: Any, benchmark: "Benchmark") -> str:
         """Return why this value is wrong at a point; "" if it is not."""
         if value is _NO_COLUMN:
             return ""
@@ -139,7 +139,7 @@ class Benchmark:
         """Return its parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
 
-    def why_unfit(self, burst: Any) -> str:
+    def explain_mismatch(self, burst: Any) -> str:
         """Return why a `Burst` is not of this benchmark; "" if it is. Skip parameters without a column."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
@@ -153,17 +153,17 @@ class Benchmark:
             return f"{self.name}: it has no point, or no parameters" if self._needs_point() else ""
         if burst.cpus and burst.parameters.threads not in (None, count):
             return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
-        why = self._why_point_unfit(burst.point, burst.parameters)
+        why = self._explain_point_mismatch(burst.point, burst.parameters)
         return f"{self.name}: {why}" if why else ""
 
-    def _why_point_unfit(self, point: str, parameters: Any) -> str:
+    def _explain_point_mismatch(self, point: str, parameters: Any) -> str:
         """Return how a point contradicts this benchmark or its parameters, by a size or a word."""
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words, sizes = {*point.split(".")}, set()
         for parameter in self.parameters:
             value = getattr(parameters, parameter.name, _NO_COLUMN)
-            if why := parameter.why_unfit(value, self):
+            if why := parameter.explain_mismatch(value, self):
                 return why
             if parameter.type == "bytes" and value not in (_NO_COLUMN, None):
                 sizes.add(value)

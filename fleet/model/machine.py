@@ -38,7 +38,7 @@ _OF_KIND = {name: place for place, name in enumerate(KINDS)}
 _GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
 
 
-def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
+def name_core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
     """Return each core's kind, one of KINDS; empty if all are of one. cpus: number, `kind` and `capacity`."""
     rows = list(cpus)
     kinds = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
@@ -287,7 +287,7 @@ class Facts:
     @property
     def core_kinds(self) -> dict[int, str]:
         """The kind of each CPU's core; empty if all are of one kind."""
-        return core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus)
+        return name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus)
 
     @property
     def usable_cpus(self) -> frozenset[int]:

@@ -101,7 +101,7 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
     return ",".join(f"{benchmark}={variant}" for benchmark in knowing) or variant
 
 
-def why_not_measured(variant: str, benchmarks: Sequence[str]) -> str:
+def explain_not_measured(variant: str, benchmarks: Sequence[str]) -> str:
     """Return why no measured benchmark has a requested variant; "" if each has one."""
     named_benchmarks = [part.rpartition("=")[0] for part in variant.split(",")]
     if absent := [benchmark for benchmark in named_benchmarks if benchmark and benchmark not in benchmarks]:

@@ -84,7 +84,7 @@ def parse_age(text: str) -> Callable[[datetime], bool] | None:
     return lambda measured: (datetime.now(UTC) - measured > limit) is is_older
 
 
-def share(low: float, high: float) -> Kind:
+def make_share_kind(low: float, high: float) -> Kind:
     """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 may mean 1 %: refuse it."""
     allowed = f"{_format_percent(low)} to {_format_percent(high)}, or off"
 
@@ -103,7 +103,7 @@ def share(low: float, high: float) -> Kind:
     return _make_kind("SHARE", allowed, parse, message, write=write, show=_format_percent, limits=limits)
 
 
-def word_from(words: type[StrEnum]) -> Kind:
+def make_word_kind(words: type[StrEnum]) -> Kind:
     """Return the kind of words of a closed set."""
     choices = tuple(map(str, words))
     return Kind("WORD", _join_choices(choices), lambda text: words(require_choice(text, choices)))
@@ -164,7 +164,7 @@ def _format_pair_choice(choice: PairChoice) -> str:
     return f"{choice.which}:{choice.per_relation}" if choice.per_relation else _format_pairs_argument(choice)
 
 
-def word_list(*choices: str, empty: str = "") -> Kind:
+def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
     """Return the kind of lists of words of a closed set, without repeats. empty: the word for no item."""
     read = _list_reader(lambda word: require_choice(word, choices))
     allowed = f"a list of {', '.join(choices)}{', or ' * bool(empty)}{empty}"
@@ -187,7 +187,7 @@ def _parse_threads(text: str) -> tuple[str, ...] | None:
     return words if all(map(is_allowed, words)) else None
 
 
-def integer_list(low: int, high: int) -> Kind:
+def make_integer_list_kind(low: int, high: int) -> Kind:
     """Return the kind of lists of whole numbers from `low` to `high`, without repeats."""
     read, allowed = _list_reader(make_integer_kind(low, high).read), f"a list of numbers from {low} to {high}"
     return Kind("LIST", allowed, read, _format_numbers, _format_numbers, lists=True)
@@ -211,7 +211,7 @@ def _make_pattern_kind(metavar: str, allowed: str, pattern: str) -> Kind:
     return _make_kind(metavar, allowed, lambda text: text if re.fullmatch(pattern, text) else None)
 
 
-def all_or_list(item_kind: Kind, allowed: str) -> Kind:
+def make_all_or_list_kind(item_kind: Kind, allowed: str) -> Kind:
     """Return the kind of either "all" or a list of numbers, without repeats."""
     read = _list_reader(item_kind.read)
 
@@ -274,7 +274,7 @@ _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
 COUNTERS = _list_kind(_EVENTS, counters.parse_events)
 _GOVERNORS = "a governor's name, such as performance"
 GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
-CONDITIONS = word_list(*Condition, empty="none")
+CONDITIONS = make_word_list_kind(*Condition, empty="none")
 _SWITCH: dict[str, Any] = {"write": _format_switch, "show": _format_switch}
 SWITCH = Kind("STATE", "on or off", lambda text: require_choice(text, ("on", "off")) == "on", **_SWITCH)
 

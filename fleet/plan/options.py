@@ -106,7 +106,7 @@ def _make_word_list(option: str) -> kinds.Kind:
     """Return the kind of lists of the words that this option of the agent takes."""
     parts = [part for benchmark in model.BENCHMARKS.values() for part in benchmark.parameters]
     words = (word for part in parts if part.option == option for word in part.words)
-    return kinds.word_list(*dict.fromkeys(words))
+    return kinds.make_word_list_kind(*dict.fromkeys(words))
 
 
 _MANY = ", ".join(name for name, benchmark in model.BENCHMARKS.items() if benchmark.many_points)
@@ -114,9 +114,9 @@ _WITH = {  # the benchmarks with a parameter that this option of the agent sets
     option: ", ".join(b.name for b in model.BENCHMARKS.values() if option in {p.option for p in b.parameters})
     for option in ("blocks", "load", "nodes", "op", "share", "sizes", "state", "threads")
 }
-_integer, _seconds, _word = kinds.make_integer_kind, kinds.make_duration_kind, kinds.word_from
+_integer, _seconds, _word = kinds.make_integer_kind, kinds.make_duration_kind, kinds.make_word_kind
 _NODE = _integer(0, 1023)
-_NODES = kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")
+_NODES = kinds.make_all_or_list_kind(_NODE, "all, or a list of NUMA nodes such as 0,2")
 _BYTES_OF_4 = _integer(4, 1 << 20, multiple_of=4, metavar="BYTES")
 _BYTES_OF_8 = _integer(8, 1 << 20, multiple_of=8, metavar="BYTES")
 _UNTIL_PRECISE = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
@@ -130,7 +130,7 @@ OPTIONS = (
     Option("iterations", _integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
     Option("warmup", _integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option("rounds", _integer(1, 1_000_000), "Visits to every pair; alone, exactly so many."),
-    Option("precision", kinds.share(1e-6, 1.0), _UNTIL_PRECISE, "off with --rounds"),
+    Option("precision", kinds.make_share_kind(1e-6, 1.0), _UNTIL_PRECISE, "off with --rounds"),
     Option("time_budget_s", _seconds(0.001, LONGEST_S), _BUDGET, f"{BUDGET_S:g}s, or what 20 rounds take"),
     Option("spread_s", _seconds(0, LONGEST_S), "Spread the minimum rounds over this.", "0s with --rounds"),
     Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
@@ -163,7 +163,7 @@ OPTIONS = (
     Option(
         *(
             "reads",
-            kinds.integer_list(1, 100),
+            kinds.make_integer_list_kind(1, 100),
             "loaded: per cent of its bytes that a load of mix or nt reads.",
         ),
         "mix 67, nt 0",
@@ -177,7 +177,7 @@ OPTIONS = (
         "all; third, taken need a third CPU",
     ),
     Option("blocks", kinds.BLOCKS, f"{_WITH['blocks']}: bytes before the other thread's."),
-    Option("message_lines", kinds.integer_list(1, 64), "message: lines written for each."),
+    Option("message_lines", kinds.make_integer_list_kind(1, 64), "message: lines written for each."),
     Option("shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
     Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
     Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecast, Forecaster, typical_machine
+from fleet.agent.forecast import Forecast, Forecaster, make_typical_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.merge import cpus_to_measure, merge_plan, merge_plan_with_facts
@@ -47,7 +47,7 @@ def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: 
             if seedless_plan not in typical_costs:
                 numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
                 # of a kind of core nobody knows how many there are
-                machines = [typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
+                machines = [make_typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
                 typical_costs[seedless_plan] = tuple(
                     _forecast(host, requested, machine, forecaster) for machine in machines
                 )

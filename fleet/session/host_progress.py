@@ -73,7 +73,7 @@ class HostProgress:
         if isinstance(record, Burst) and reader.hello is not None and self._live_medians is not None:
             self._live_medians.add(record, reader.hello)
             if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
-                self._medians, self._medians_at = self._live_medians.medians(), time.monotonic()
+                self._medians, self._medians_at = self._live_medians.compute_medians(), time.monotonic()
         self.bursts = reader.done.bursts + reader.bursts
         if reader.hello is not None:
             before = reader.done.visits

@@ -29,7 +29,7 @@ COMMAND_TIMEOUT_S = 600.0
 RESTORE_S = 10.0  # after Ctrl-C: how long to try to reach the host again
 
 
-def retry_pauses_s() -> Iterator[float]:
+def iter_retry_pauses_s() -> Iterator[float]:
     """Yield seconds to wait before each new try: doubled each time, at random so that hosts spread out."""
     pause = FIRST_PAUSE_S
     while True:
@@ -54,7 +54,7 @@ class HostLink:
         """Connect and run the host's `before`; run `after` when the block ends. Raises PreparationError."""
         with self._resources:
             self.enter("connect")
-            for tried, pause in enumerate(retry_pauses_s(), 1):
+            for tried, pause in enumerate(iter_retry_pauses_s(), 1):
                 try:
                     self._connect()
                     break
@@ -115,7 +115,7 @@ class HostLink:
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
         """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
         self.progress.note(f"{lost} Reconnecting.")
-        for pause in retry_pauses_s():
+        for pause in iter_retry_pauses_s():
             self.close()
             self.context.cancellation.pause(pause)
             self.enter("reconnect")
@@ -161,7 +161,7 @@ class HostLink:
         host, context = self.host, self.context
         self.progress.enter("after")
         began, failures, commands = time.monotonic(), [], list(host.after)
-        for pause in retry_pauses_s():
+        for pause in iter_retry_pauses_s():
             try:
                 with context.connect(host) as connection:
                     while commands:

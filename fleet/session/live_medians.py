@@ -65,7 +65,7 @@ class LiveMedians:
                 if a is not None and b is not None:
                     cells[a * size + b] = ns
 
-    def medians(self) -> Medians:
+    def compute_medians(self) -> Medians:
         """Return the median of each relation's burst medians; benchmarks by name."""
         return tuple(
             (

@@ -15,7 +15,7 @@ from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunSt
 from fleet.plan.cpulist import format_cpus
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
-from fleet.session.link import HostLink, retry_pauses_s
+from fleet.session.link import HostLink, iter_retry_pauses_s
 from fleet.store import Journal
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.gate import check_machine
@@ -130,7 +130,7 @@ class _Measurement:
         left = max(1, round(self._end_by - time.monotonic()))
         run = replace(self.run, plan=replace(self.run.plan, deadline_s=left))
         self._journal.begin_part()
-        for pause in retry_pauses_s():
+        for pause in iter_retry_pauses_s():
             link.enter("measure", run)
             try:
                 self.so_far = measure(

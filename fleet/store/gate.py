@@ -369,7 +369,8 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
             parameters = Parameters(*(row[name] for name in schema.PARAMETERS))
         elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
             raise DataError(f"{row['benchmark']}: a row without a point has columns of points")
-        if why := descriptions[row["benchmark"]].why_unfit(SimpleNamespace(**row, parameters=parameters)):
+        burst = SimpleNamespace(**row, parameters=parameters)
+        if why := descriptions[row["benchmark"]].explain_mismatch(burst):
             raise DataError(why)
         if parameters is not None:
             values = [row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST]

@@ -94,7 +94,7 @@ class Index:
 
         self._transact(write)
 
-    def not_in_tables(self) -> list[Key]:
+    def list_pending(self) -> list[Key]:
         """Return the runs that may not be in the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
         return self._transact(lambda db: db.execute(query).fetchall()) or []

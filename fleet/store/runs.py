@@ -211,7 +211,7 @@ class Listing:
     def _complete_tables(self) -> None:
         """Add the rows that the tables lack of runs whose session has ended, if possible."""
         old_ns = time.time_ns() - _OLD_NS
-        waiting = {key: self.samples[key] for key in self.index.not_in_tables() if key in self.samples}
+        waiting = {key: self.samples[key] for key in self.index.list_pending() if key in self.samples}
         ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
         if not ended:
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecaster, read_forecast, typical_machine
+from fleet.agent.forecast import Forecaster, make_typical_machine, read_forecast
 from fleet.agent.wire.records import WireError
 from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import merge_plan_with_facts
@@ -19,7 +19,7 @@ from tests.shared import agents_cache
 def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host, facts = Host("rome", "rome"), typical_machine(range(8))
+    host, facts = Host("rome", "rome"), make_typical_machine(range(8))
     plan = merge_plan_with_facts(host, RequestedOptions(), facts)
     asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -43,7 +43,7 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
     asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     machines = [
         replace(
-            typical_machine(range(4)),
+            make_typical_machine(range(4)),
             memory_available_bytes=gib << 30,
             nodes=(Node(0, free_bytes=gib << 30),),
         )

@@ -141,9 +141,9 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(config.shutil, "which", lambda _: None)
-    assert config.user_file() == tmp_path / ".ssh" / "config"
+    assert config.find_user_file() == tmp_path / ".ssh" / "config"
     monkeypatch.setattr(config.shutil, "which", lambda _: "/usr/bin/ssh")
-    assert config.user_file() != tmp_path / ".ssh" / "config"
+    assert config.find_user_file() != tmp_path / ".ssh" / "config"
 
 
 def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:

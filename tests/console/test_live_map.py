@@ -44,7 +44,7 @@ def draw(so_far: LiveMedians, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system="truecolor", _environ={})
     table = LiveTable([HOST], console, as_map=True)
     table(StageEntered(HOST, "measure"))
-    table(BurstsReceived(HOST, 3, 12, so_far.medians(), so_far))
+    table(BurstsReceived(HOST, 3, 12, so_far.compute_medians(), so_far))
     with console.capture() as capture:
         console.print(table.render())
     return capture.get().splitlines()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from fleet.model import Burst, Parameters, Relation, Topology, add_core_kinds, core_kinds
+from fleet.model import Burst, Parameters, Relation, Topology, add_core_kinds, name_core_kinds
 from tests.lab.machines import KINDS, Machine, Memory
 
 TICKS_PER_SECOND = 2_100_000_000
@@ -89,7 +89,7 @@ def level(machine: Machine, chance: random.Random) -> float:
 def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     """What each pair costs in this run, one way in ns; a pair's own share is the same in all runs."""
     topology, own = Topology(machine.cpus), random.Random(machine.name)
-    kinds = core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in machine.cpus)
+    kinds = name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in machine.cpus)
     run = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
     if kernel == "new":
         run = {relation: shift * (1 + machine.changed.get(relation, 0)) for relation, shift in run.items()}

@@ -15,8 +15,8 @@ from fleet.model import (
     RequestedOptions,
     Topology,
     add_core_kinds,
-    core_kinds,
     is_relation,
+    name_core_kinds,
     relation_sort_key,
 )
 from fleet.plan.merge import merge_plan_with_facts
@@ -42,7 +42,7 @@ PHONE = (160, 160, 160, 160, 498, 498, 1024)
 def test_kinds_are_those_of_intel_or_by_capacity(
     kinds: Sequence[str | None], capacities: Sequence[int | None], named: Sequence[str]
 ) -> None:
-    result = core_kinds(zip(range(len(kinds)), kinds, capacities, strict=True))
+    result = name_core_kinds(zip(range(len(kinds)), kinds, capacities, strict=True))
     assert tuple(result.values()) == named
 
 

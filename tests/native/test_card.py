@@ -14,7 +14,7 @@ from PIL import Image
 
 from fleet.analysis import report
 from fleet.analysis.report import lay_out_card
-from fleet.model import Cpu, Topology, core_kinds
+from fleet.model import Cpu, Topology, name_core_kinds
 from fleet.store import schema
 from tests import needs
 from tests.lab.machines import MACHINES
@@ -54,7 +54,7 @@ def boards() -> dict[str, tuple[Cpu, ...]]:
 
 
 def numbers(cpus: tuple[Cpu, ...]) -> pd.DataFrame:
-    topology = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    topology = Topology(cpus, name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     chance = np.random.default_rng(len(cpus))
     a, b = np.triu_indices(len(cpus), 1)
     names = [topology.name_relation(one, other) for one, other in zip(a.tolist(), b.tolist(), strict=True)]
@@ -82,7 +82,7 @@ def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binar
     run_row |= {"started_utc": pd.Timestamp("2026-01-02")}
     table = pd.DataFrame([{"run_id": "", "cpu": one.cpu, "kind": None} | {
         level: getattr(one, level) for level in LEVELS} for one in cpus])  # fmt: skip
-    ours = report.svg(lay_out_card(run_row, table, rows))
+    ours = report.FORMATS[".svg"](lay_out_card(run_row, table, rows))
     groups = "\n".join(
         " ".join(str(-1 if getattr(one, level) is None else getattr(one, level)) for level in LEVELS)
         for one in cpus

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce import estimate_halves, find_main_bursts
+from fleet.analysis.reduce import estimate_half_widths, find_main_bursts
 from tests import needs
 from tests.intervals import half_width
 from tests.native.build import AGENT
@@ -94,7 +94,7 @@ def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
         assert (level.count, level.others) == (len(own), len(others))
         assert level.median == pytest.approx(np.median(own), rel=1e-9)
         if level.count > 1:
-            expected = float(estimate_halves(own[None, :])[0] / own.mean())
+            expected = float(estimate_half_widths(own[None, :])[0] / own.mean())
             assert level.half_ppm == pytest.approx(expected * 1e6, abs=1.5, rel=1e-4)
         if level.others:
             assert level.other == pytest.approx(np.median(others), rel=1e-9)
@@ -107,14 +107,14 @@ def test_bursts_of_no_duration_are_a_level_too(rule):
     assert (level.count, level.median) == (10, 0.0)
 
 
-def autocorrelated(likeness):
+def simulate_autocorrelated(autocorrelation):
     """Bursts of one moment resemble each other."""
 
     def values(dice):
         deviation = dice.gauss(0, 0.8)
         while True:
             yield 50 + deviation
-            deviation = likeness * deviation + dice.gauss(0, 0.8 * (1 - likeness**2) ** 0.5)
+            deviation = autocorrelation * deviation + dice.gauss(0, 0.8 * (1 - autocorrelation**2) ** 0.5)
 
     return values
 
@@ -138,9 +138,9 @@ def drifting(dice):
 @pytest.mark.parametrize(
     ("source", "truths"),
     [
-        (autocorrelated(0.0), [50.0]),
-        (autocorrelated(0.3), [50.0]),
-        (autocorrelated(0.6), [50.0]),
+        (simulate_autocorrelated(0.0), [50.0]),
+        (simulate_autocorrelated(0.3), [50.0]),
+        (simulate_autocorrelated(0.6), [50.0]),
         (bimodal, [50.0, 75.0]),
         (drifting, [50.0]),
     ],

@@ -12,8 +12,8 @@ def test_the_medians_so_far_are_those_of_the_relations_nearest_first() -> None:
     so_far = LiveMedians(run.facts, run.facts.usable_cpus)
     for burst in bursts_of(run):
         so_far.add(burst, run.hello)
-    assert [name for name, _ in so_far.medians()] == ["cas", "readwrite"]
-    for _, relations in so_far.medians():
+    assert [name for name, _ in so_far.compute_medians()] == ["cas", "readwrite"]
+    for _, relations in so_far.compute_medians():
         assert [name for name, _ in relations] == ["smt", "package"]
         for name, ns in relations:
             assert ns == pytest.approx(NS[name], rel=0.03)  # type: ignore[index]  # a StrEnum
@@ -25,7 +25,7 @@ def test_bursts_with_many_points_and_bursts_of_warm_ups_are_left_out() -> None:
     so_far = LiveMedians(run.facts, run.facts.usable_cpus)
     so_far.add(a_burst(benchmark="chase", point="random.32K"), run.hello)
     so_far.add(a_burst(ticks=(900,), warmup=1), run.hello)
-    assert so_far.medians() == ()
+    assert so_far.compute_medians() == ()
 
 
 def test_however_many_bursts_come_few_are_kept_from_all_of_the_run() -> None:

@@ -53,7 +53,7 @@ def read_elf(binary: bytes) -> Elf:
     return Elf(name, interpreter, glibc, int(libc[1]) if libc else None)
 
 
-def why_unfit(elf: Elf, target: Target, libc: str | None) -> str | None:
+def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
     """Return why a binary cannot run on a host of this target and libc ("glibc 2.36"); None if it can."""
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"
@@ -68,10 +68,10 @@ def why_unfit(elf: Elf, target: Target, libc: str | None) -> str | None:
         return f"it is for {owner.title} (interpreter {elf.interpreter})"
     if system.loader is not None and owner is not system:
         return f"it is not for {system.title}: its interpreter is {elf.interpreter}, not {system.loader}"
-    return _why_wrong_libc(elf.interpreter, elf.glibc, libc) if libc is not None else None
+    return _explain_wrong_libc(elf.interpreter, elf.glibc, libc) if libc is not None else None
 
 
-def why_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
+def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
     """Return why a program cannot run on this major release of the OS; None if it can or nothing is known."""
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
@@ -80,7 +80,7 @@ def why_wrong_release(elf: Elf, target: Target, release: int | None) -> str | No
     return f"it needs libc.so.{elf.libc_so}, so it is for {title} {built_for}; the host has {title} {release}"
 
 
-def _why_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> str | None:
+def _explain_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> str | None:
     musl = "musl" in interpreter
     if musl != ("musl" in libc):
         return f"it needs {'musl' if musl else 'glibc'} ({interpreter}), the host has {libc}"

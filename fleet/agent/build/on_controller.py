@@ -157,7 +157,7 @@ class Builder:
         return built
 
 
-def first_installed_toolchain(target: Target, compiler: str | None, extra: Sequence[str]) -> tc.Toolchain:
+def find_first_toolchain(target: Target, compiler: str | None, extra: Sequence[str]) -> tc.Toolchain:
     """Return the toolchain that `Builder.build` would try first. Raises BuildError if none is installed."""
     toolchains = tc.controller_toolchains(target, controller_target(), compiler, extra)
     if toolchain := next((candidate for candidate in toolchains if resolve_command(candidate.command)), None):

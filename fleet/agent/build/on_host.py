@@ -143,7 +143,7 @@ def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
         raise BuildError(f"{host.name}: {problem}.") from err
     check_fit(binary, host, facts, binary_path)
     release = major_version(facts.kernel or host.os_release)
-    if why := elf.why_wrong_release(elf.read_elf(binary), facts.target, release):
+    if why := elf.explain_wrong_release(elf.read_elf(binary), facts.target, release):
         raise BuildError(
             f"{host.name}: the prebuilt agent {binary_path} cannot run on this host: {why}. Name one "
             "that was built for this release."
@@ -177,7 +177,7 @@ def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary
 def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
     """Raise BuildError unless the binary can run on the host."""
     try:
-        problem = elf.why_unfit(elf.read_elf(binary), facts.target, facts.libc)
+        problem = elf.explain_mismatch(elf.read_elf(binary), facts.target, facts.libc)
     except ValueError as err:
         problem = str(err)
     if problem is not None:

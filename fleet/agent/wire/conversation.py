@@ -87,7 +87,7 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads one conversation, in bounded memory: `read_line` takes every line; then ask `why_unfinished`."""
+    """Reads one conversation in bounded memory: `read_line` takes every line, then `explain_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()  # visits of earlier agents, which this one leaves out
@@ -150,7 +150,7 @@ class Reader:
             case Alive():
                 pass
 
-    def why_unfinished(self) -> str | None:
+    def explain_unfinished(self) -> str | None:
         """Return why the conversation is not a finished run; None if it is one."""
         if self.hello is None:
             return NO_HELLO
@@ -225,7 +225,7 @@ class Reader:
 
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
         benchmark = hello.describe(burst.benchmark)
-        if why := benchmark.why_unfit(burst):
+        if why := benchmark.explain_mismatch(burst):
             raise WireError(f"burst: {why}")
         if burst.parameters is not None:  # the same point has the same, except those known only after a burst
             parameters = replace(burst.parameters, pages=None, state=None)
@@ -299,7 +299,7 @@ class RunSoFar:
             failed=failed,
             bursts=bursts,
             parts=self.parts + 1,
-            missing=reader.why_unfinished(),
+            missing=reader.explain_unfinished(),
         )
 
 

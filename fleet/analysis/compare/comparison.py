@@ -112,7 +112,7 @@ def compare(
     first, *others = select_sides(chosen, tables.runs)
     runs = pd.concat([side.runs for side in (first, *others)])
     cpus, rows = (table[table["run_id"].isin(runs["run_id"])] for table in (tables.cpus, tables.pairs))
-    pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, tables.descriptions)
+    pairs = build_comparison_rows(only.select(rows, cpus), cpus, point, tables.descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
@@ -305,12 +305,12 @@ def list_caveats(
 ) -> list[str]:
     """List the warnings, the most serious first. pairs: both sides' rows per unit and pair, with `flags`."""
     return [
-        *_warn_of_runs(a, b, pairs, unit),
-        *_warn_of_hosts(a, b, unit, same_topology=same_topology),
-        *_warn_of_sampling(a, b),
-        *_warn_of_variants(pairs),
-        *_warn_of_conditions(a, b),
-        *_warn_of_flags(pairs),
+        *_warn_about_runs(a, b, pairs, unit),
+        *_warn_about_hosts(a, b, unit, same_topology=same_topology),
+        *_warn_about_sampling(a, b),
+        *_warn_about_variants(pairs),
+        *_warn_about_conditions(a, b),
+        *_warn_about_flags(pairs),
     ]
 
 
@@ -321,7 +321,7 @@ def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
     return "".join(starts.sort_values(times, kind="stable")["side"])
 
 
-def _warn_of_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: str) -> Iterator[str]:
+def _warn_about_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: str) -> Iterator[str]:
     counts = zip("AB", (LEAST_RUNS - rows["unit"].nunique() for rows in pairs), strict=True)
     missing = [f"{count} more of {letter}" for letter, count in counts if count > 0]
     if missing:
@@ -345,7 +345,9 @@ def _warn_of_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: str
         )
 
 
-def _warn_of_hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
+def _warn_about_hosts(
+    a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool
+) -> Iterator[str]:
     if unit == "host":
         yield "The sides are different sets of hosts: each counts once; relations are matched by name."
     elif a.hosts != b.hosts:
@@ -355,7 +357,7 @@ def _warn_of_hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topo
         yield "The topology of the host differs between the sides: pairs are not compared."
 
 
-def _warn_of_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     runs = pd.concat([side.runs[[*_SAMPLING, "state", "clock"]] for side in (a, b)])
     summaries = runs[~runs["state"].isin(_MEASURED)]
     if len(summaries):
@@ -373,7 +375,7 @@ def _warn_of_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
 
 
-def _warn_of_variants(pairs: _Pairs) -> Iterator[str]:
+def _warn_about_variants(pairs: _Pairs) -> Iterator[str]:
     kinds = [rows.groupby("benchmark", sort=False)["variant"].unique().to_dict() for rows in pairs]
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
@@ -384,7 +386,7 @@ def _warn_of_variants(pairs: _Pairs) -> Iterator[str]:
             yield (f"{benchmark}: A was measured with {a}, B with {b}. Only common variants are compared.")
 
 
-def _warn_of_conditions(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+def _warn_about_conditions(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
     if abs(loads[1] - loads[0]) > BUSIER:
         yield (
@@ -399,7 +401,7 @@ def _warn_of_conditions(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             yield f"Partial: {format_count(len(partial), 'run')} of {letter}; {lost}."
 
 
-def _warn_of_flags(pairs: _Pairs) -> Iterator[str]:
+def _warn_about_flags(pairs: _Pairs) -> Iterator[str]:
     counts = [(name, count_flags(rows["flags"]), len(rows)) for name, rows in zip("AB", pairs, strict=True)]
     for flag in _OF_LEVELS:
         shares = [(letter, flags.get(flag, 0) / max(total, 1)) for letter, flags, total in counts]

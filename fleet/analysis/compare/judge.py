@@ -147,7 +147,7 @@ def apply_student(change: Floats, error: Floats, freedom: Floats) -> tuple[Float
     return change - half, change + half, 2 * special.stdtr(freedom, -np.abs(change) / error)
 
 
-def detectable_change(error: Floats, freedom: Floats, alpha: float, matters: float) -> Floats:
+def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, matters: float) -> Floats:
     """Return the change that 8 of 10 comparisons find: p < `alpha`, and beyond `matters`; logarithms."""
     needed = np.maximum(special.stdtrit(freedom, 1 - alpha / 2) * error, matters)
     return np.asarray(needed + special.stdtrit(freedom, POWER) * error)
@@ -204,7 +204,7 @@ def _choose_blocks(
     return np.where(keep, blocks, -1), are_apart
 
 
-def chance_of_levels(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
+def compute_level_probability(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
     """Return how likely so many runs of a side are at another level by chance: the binomial tail."""
     tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
     return np.asarray(tails.sum(axis=-1).clip(max=1))

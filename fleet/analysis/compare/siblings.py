@@ -19,7 +19,7 @@ from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import drop_points
-from fleet.analysis.reduce.matrices import grids
+from fleet.analysis.reduce.matrices import lay_out_matrices
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions, View
@@ -157,7 +157,7 @@ def _compare_group(
         error, freedom = (np.array([np.median(values[is_judged])]) for values in pair)
         alpha = judge.ALPHA * share / is_judged.sum()
         smallest = float(
-            np.expm1(judge.detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0])
+            np.expm1(judge.estimate_detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0])
         )
     caveats = tuple(_list_caveats(hosts, distances.p, few, dict(zip(table.index, elsewhere, strict=True))))
     last = runs.iloc[-1]
@@ -183,7 +183,7 @@ def _compare_all_cpus(
         benchmark, variant = map(str, kind)
         machines = np.array(machine_of_run[rows["run_id"]], dtype=np.int64)
         if tables.descriptions[benchmark].view is View.MATRIX and len(np.unique(machines)) == count:
-            maps = grids(rows, list(order["cpu"]), number, machines, count)
+            maps = lay_out_matrices(rows, list(order["cpu"]), number, machines, count)
             own, of_nodes = compare_cpus(np.log(maps), nodes)
             places = [f"CPU {cpu}" for cpu in order["cpu"]]
             if len(of_nodes) > 1:
@@ -332,9 +332,9 @@ def measure_distances(
     return tested
 
 
-def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
+def _test_machines(logs: Floats, excluded: Bools, share: float, extra_variance: Floats) -> Distances:
     has_number = ~np.isnan(logs)
-    used = has_number & ~out
+    used = has_number & ~excluded
     usual = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
@@ -347,7 +347,7 @@ def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Dist
     variance[is_tested], freedom[is_tested] = judge.moderate_variances(
         raw_variance, (others - 1.0)[is_tested]
     )
-    variance += more
+    variance += extra_variance
     moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
     sizes = np.where(is_tested & used, size, np.nan)

@@ -116,7 +116,7 @@ def reduce_to_relations(
     number = choose_number_column(runs)
     summaries = load.list_published(root, run_id=runs["run_id"])
     descriptions = load.merge_descriptions(summaries)
-    pairs = only.of(load_numbers(root, summaries, descriptions, number), cpus)
+    pairs = only.select(load_numbers(root, summaries, descriptions, number), cpus)
     rows = build_comparison_rows(pairs, cpus, descriptions=descriptions)
     if rows.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")

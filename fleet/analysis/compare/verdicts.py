@@ -212,7 +212,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     variance[tested], freedom[tested] = moderated
     runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_total", "b_total"]].to_numpy()
     rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
-    chance = judge.chance_of_levels(runs, total, rate) * (rows["are_apart"] & tested)
+    chance = judge.compute_level_probability(runs, total, rate) * (rows["are_apart"] & tested)
     more[several] = _count_runs_to_tell(rows[several], rate, tested.sum())
     error, borrowed = np.sqrt(variance * rows["scale"]), freedom - rows["freedom"]
     rows = rows.assign(error=error, freedom=freedom, borrowed=borrowed, chance=chance, more=more)
@@ -270,7 +270,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
         np.arange(LEAST_RUNS, _MOST_RUNS + 1),
     )
     needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
-    chance = judge.chance_of_levels(needed[..., None], runs[:, None], rates[..., None])
+    chance = judge.compute_level_probability(needed[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
     tells &= runs > total.max(axis=1, keepdims=True)
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
@@ -281,7 +281,7 @@ def conclude(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
     error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
-    smallest = judge.detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
+    smallest = judge.estimate_detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
     rows = rows.assign(smallest=np.expm1(smallest))
     verdicts = [_conclude_row(row, threshold, tests) for row in rows.to_dict("records")]
     return rows.assign(verdict=[str(verdict) for verdict, _ in verdicts], why=[why for _, why in verdicts])

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.exchange.summaries import (
         lay_out_beside,
-        render_beside,
         render_list,
+        render_sides,
         render_summary,
     )
     from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices

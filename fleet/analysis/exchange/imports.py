@@ -25,7 +25,7 @@ from fleet.analysis.exchange.tools import Grid
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
-from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Topology, View, core_kinds
+from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Topology, View, name_core_kinds
 from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Store
@@ -146,7 +146,7 @@ def make_rows(
     constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     cpus = machine.cpus if machine else ()
-    topology = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    topology = Topology(cpus, name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     return [
         constant
         | {"ping_cpu": row, "pong_cpu": column}

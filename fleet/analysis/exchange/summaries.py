@@ -9,7 +9,7 @@ from fleet.analysis.compare.sides import read_tables, resolve_sides
 from fleet.analysis.exchange import imports
 from fleet.analysis.exchange.imports import PREFIX, find_summary, load_all_summaries, name_kinds
 from fleet.analysis.reduce.load import drop_points, map_views
-from fleet.analysis.reduce.matrices import grid
+from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
@@ -105,7 +105,7 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
         ]
         titles = ("relation", "cells", "median", *["±95%"] * has_half, "min", "max")
         title = f"{one_line(str(kind))}: one-way latency in ns, by what two CPUs share{guessed}"
-        drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
+        drawn = draw_matrix(lay_out_matrix(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
         parts.append(render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
     return "\n\n".join(parts)
@@ -149,7 +149,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     return table_.assign(ratio=table_["median_ns"].to_numpy() / first.reindex(kinds).to_numpy())
 
 
-def render_beside(rows: pd.DataFrame) -> str:
+def render_sides(rows: pd.DataFrame) -> str:
     """Render a table per benchmark, the first side above."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
         DIRECTION_BURSTS,
         DRIFT_CHANGE,
         describe_rows,
-        estimate_halves,
+        estimate_half_widths,
         find_asymmetry,
         find_drift,
+        find_half_sample_modes,
         find_main_bursts,
         find_main_runs,
-        half_sample_modes,
     )
     from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
     from fleet.analysis.reduce.comparison_rows import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         select_ladder_steps,
         select_node_cells,
     )
-    from fleet.analysis.reduce.line_place import describe_line_places, share_of_variance
+    from fleet.analysis.reduce.line_place import compute_variance_share, describe_line_places
     from fleet.analysis.reduce.load import (
         drop_points,
         load_cpus,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         read_runs,
         samples_long,
     )
-    from fleet.analysis.reduce.matrices import choose_number_column, matrix, pair_medians, relations
+    from fleet.analysis.reduce.matrices import choose_number_column, matrix, pair_medians, summarize_relations
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
         as_float64,

@@ -8,7 +8,7 @@ import numpy as np
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians
 from fleet.analysis.reduce.bursts import group_rows_by_length
-from fleet.analysis.reduce.interval import count_effective, estimate_likeness, look_up_t
+from fleet.analysis.reduce.interval import count_effective, estimate_autocorrelation, look_up_t
 
 REACH = 1.15  # values within this factor of the mode are at the main level
 FEW = 0.1  # a larger share of bursts at another level is reported
@@ -20,7 +20,7 @@ _DRIFT_POINTS = 50  # longer rows are tested by the medians of as many blocks
 _TINY_NS = 1e-6  # a coarse clock may give 0
 
 
-def half_sample_modes(logs: Floats) -> Floats:
+def find_half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
     The half of the values that lies closest together is halved in the same way until two are left (T.
@@ -39,7 +39,7 @@ def half_sample_modes(logs: Floats) -> Floats:
 def find_main_runs(medians: Floats) -> Bools:
     """Report which runs are at the main level: near the half-sample mode of all; medians: positive."""
     logs = np.log(medians)
-    main: Bools = np.abs(logs - half_sample_modes(logs[None, :])) <= np.log(REACH)
+    main: Bools = np.abs(logs - find_half_sample_modes(logs[None, :])) <= np.log(REACH)
     return main
 
 
@@ -60,7 +60,7 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
     logs, visits_of_units = np.log(values), np.unique(keys // visit_count, return_counts=True)[1]
     modes = np.empty(len(visits_of_units))
     for which, rows in group_rows_by_length(logs, visits_of_units):
-        modes[which] = half_sample_modes(rows)
+        modes[which] = find_half_sample_modes(rows)
     main: Bools = (np.abs(logs - np.repeat(modes, visits_of_units)) <= np.log(REACH))[place]
     has_none = np.bincount(row, main, len(counts)) == 0
     main |= has_none[row]
@@ -78,7 +78,7 @@ def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> 
     median, mean, half, other, moved = np.full((5, len(counts)), np.nan)
     for which, rows in group_rows_by_length(medians[main], main_counts):
         median[which], mean[which] = np.median(rows, axis=1), rows.mean(axis=1)
-        half[which] = estimate_halves(rows)
+        half[which] = estimate_half_widths(rows)
     share = 1 - main_counts / counts
     for which, rows in group_rows_by_length(medians[~main], counts - main_counts):
         if rows.size:
@@ -92,13 +92,13 @@ def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> 
     return {"median_ns": median, **ends, "spread": spread, **others}
 
 
-def estimate_halves(rows: Floats) -> Floats:
+def estimate_half_widths(rows: Floats) -> Floats:
     """Compute half the 95 % interval of each row's mean, as `interval` does; NaN for a single burst."""
     count = rows.shape[1]
     if count < 2:
         return np.full(len(rows), np.nan)
     away = rows - rows.mean(axis=1, keepdims=True)
-    effective = count_effective(count, estimate_likeness(away))
+    effective = count_effective(count, estimate_autocorrelation(away))
     half: Floats = look_up_t(count, effective) * np.sqrt((away**2).sum(axis=1) / (count - 1) / effective)
     return half
 
@@ -140,7 +140,7 @@ def find_asymmetry(medians: Floats, turned: Bools, pair: Ints, pairs: int) -> Fl
     median, low, high = np.full((3, 2 * pairs), np.nan)
     for which, rows in group_rows_by_length(medians[np.argsort(direction, kind="stable")], counts):
         if rows.shape[1] >= DIRECTION_BURSTS:
-            mean, half = rows.mean(axis=1), estimate_halves(rows)
+            mean, half = rows.mean(axis=1), estimate_half_widths(rows)
             median[which], low[which], high[which] = np.median(rows, axis=1), mean - half, mean + half
     apart = (low[1::2] > high[::2]) | (high[1::2] < low[::2])
     ratio = median[1::2] / median[::2]

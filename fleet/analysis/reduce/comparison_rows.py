@@ -112,7 +112,7 @@ class Only(NamedTuple):
     def __str__(self) -> str:
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
-    def of(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    def select(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
         """Select from these rows; cpus: of the table `cpus`. Raises UsageError if none is left."""
         pairs = select_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _select_cpus(pairs, cpus, self.cpus)
@@ -258,7 +258,7 @@ def load_overview_history(
 ) -> pd.DataFrame:
     """Load a row per run and cell of an overview, in the columns of `reduce.pairs.history`, sorted."""
     pairs, cpus = _load_pairs_and_cpus(root, runs, descriptions, cpus=only.cpus is not None)
-    rows = select_overview_rows(only.of(pairs, cpus), cpus, descriptions)
+    rows = select_overview_rows(only.select(pairs, cpus), cpus, descriptions)
     return sort_overview(reduce_by_run(runs, rows, OVERVIEW))
 
 

@@ -51,7 +51,7 @@ class Numbers:
     levels: pd.DataFrame
     nodes: pd.DataFrame
 
-    def of(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
+    def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
         """Select a benchmark's rows with these parameters; without any, the rows that stand for a pair."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else drop_points(rows)
@@ -64,7 +64,7 @@ class Numbers:
         return self.levels[(self.levels["benchmark"] == benchmark) & (self.levels["level"] == level)]
 
 
-Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
+CheckResults = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
 
 def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
@@ -97,7 +97,7 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
     return comparisons[comparisons["breach"]].reset_index(drop=True)
 
 
-def _check_cycles(numbers: Numbers) -> Found:
+def _check_cycles(numbers: Numbers) -> CheckResults:
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
@@ -106,7 +106,7 @@ def _check_cycles(numbers: Numbers) -> Found:
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
-def _check_order(numbers: Numbers) -> Found:
+def _check_order(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
@@ -117,7 +117,7 @@ def _check_order(numbers: Numbers) -> Found:
             yield fall, says, fall > _allow_fall(near, far)
 
 
-def _check_ports(numbers: Numbers) -> Found:
+def _check_ports(numbers: Numbers) -> CheckResults:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
         ports = find_core(numbers.run).ports.get(row["variant"])
@@ -127,7 +127,7 @@ def _check_ports(numbers: Numbers) -> Found:
             yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
-def _check_groups(numbers: Numbers) -> Found:
+def _check_groups(numbers: Numbers) -> CheckResults:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
     yield from _check_together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
@@ -135,7 +135,7 @@ def _check_groups(numbers: Numbers) -> Found:
     yield from _check_together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
 
 
-def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
+def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
         for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
@@ -146,7 +146,7 @@ def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
             yield over, says, over > _allow_fall(row, best)
 
 
-def _check_shared(numbers: Numbers) -> Found:
+def _check_shared(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[(numbers.levels["level"] == ladders.MEMORY) & (numbers.levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
         own, others = (part[part["setting"] == name] for name in ("read", "read one"))
@@ -158,7 +158,7 @@ def _check_shared(numbers: Numbers) -> Found:
 
 def _compare_rows(
     rows: pd.DataFrame, others: pd.DataFrame, by: Sequence[str], limits: tuple[float, float]
-) -> Found:
+) -> CheckResults:
     """Compare the median of rows with that of others alike in these columns: the ratio against its limits."""
     others_by_key: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
@@ -173,46 +173,46 @@ def _compare_rows(
             yield max(ratio, 1 / ratio), says, not fits
 
 
-def _check_written(numbers: Numbers) -> Found:
-    fetched = numbers.of("fetch", state="written", order="chase")
-    yield from _compare_rows(fetched, numbers.of("cas"), ["relation"], PER_FETCH)
+def _check_written(numbers: Numbers) -> CheckResults:
+    fetched = numbers.select("fetch", state="written", order="chase")
+    yield from _compare_rows(fetched, numbers.select("cas"), ["relation"], PER_FETCH)
 
 
-def _check_contended(numbers: Numbers) -> Found:
+def _check_contended(numbers: Numbers) -> CheckResults:
     for operation, limits in PER_CAS.items():
-        rows = numbers.of("contend", operation=operation, sharing="one", threads=2)
-        yield from _compare_rows(rows, numbers.of("cas"), ["relation"], limits)
+        rows = numbers.select("contend", operation=operation, sharing="one", threads=2)
+        yield from _compare_rows(rows, numbers.select("cas"), ["relation"], limits)
 
 
-def _check_answered(numbers: Numbers) -> Found:
-    round_trips = numbers.of("readwrite")
+def _check_answered(numbers: Numbers) -> CheckResults:
+    round_trips = numbers.select("readwrite")
     round_trips = round_trips.assign(median_ns=2 * round_trips["median_ns"])
-    answered = numbers.of("sharing", operation="watch-all", threads=2)
+    answered = numbers.select("sharing", operation="watch-all", threads=2)
     yield from _compare_rows(answered, round_trips, ["relation"], PER_ANSWER)
 
 
-def _check_places(numbers: Numbers) -> Found:
+def _check_places(numbers: Numbers) -> CheckResults:
     columns = ["variant", "operation", "relation", "threads"]
     for (near, far), limit in PLACES.items():
-        rows = numbers.of("contend", sharing=near)
+        rows = numbers.select("contend", sharing=near)
         rows = rows[rows["operation"] != "store"]  # a core merges them
-        yield from _compare_rows(rows, numbers.of("contend", sharing=far), columns, (limit, math.inf))
+        yield from _compare_rows(rows, numbers.select("contend", sharing=far), columns, (limit, math.inf))
 
 
-def _check_own_lines(numbers: Numbers) -> Found:
-    rows = numbers.of("contend", sharing="own")
+def _check_own_lines(numbers: Numbers) -> CheckResults:
+    rows = numbers.select("contend", sharing="own")
     by_threads = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
     fewest, *more = (part for _, part in by_threads) if len(rows) else (rows,)
     for part in more:
         yield from _compare_rows(part, fewest, ["variant", "operation"], (0.0, OWN_LINES))
 
 
-def _check_idle(numbers: Numbers) -> Found:
-    chased = numbers.of("chase", order="window")
-    yield from _compare_rows(numbers.of("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
+def _check_idle(numbers: Numbers) -> CheckResults:
+    chased = numbers.select("chase", order="window")
+    yield from _compare_rows(numbers.select("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
 
 
-def _check_rate(numbers: Numbers) -> Found:
+def _check_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.select_level("bandwidth", ladders.MEMORY)
     rows = numbers.pairs[(numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()]
     for row in to_records(rows):
@@ -224,7 +224,7 @@ def _check_rate(numbers: Numbers) -> Found:
             yield share, says, share > MORE_THAN_ALONE * (1 + spread)
 
 
-def _check_rising(numbers: Numbers) -> Found:
+def _check_rising(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
@@ -237,12 +237,12 @@ def _check_rising(numbers: Numbers) -> Found:
                 yield fall, says, fall > _allow_fall(less, more)
 
 
-def _check_messages(numbers: Numbers) -> Found:
+def _check_messages(numbers: Numbers) -> CheckResults:
     if is_none(numbers.run["clock_cost_ticks"]):
         return
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
-    hand_offs = dict(iter(numbers.of("readwrite").groupby("relation")))
-    for relation, part in numbers.of("message").groupby("relation", sort=False):
+    hand_offs = dict(iter(numbers.select("readwrite").groupby("relation")))
+    for relation, part in numbers.select("message").groupby("relation", sort=False):
         if relation in hand_offs:
             (ns, spread), (to_ns, to_spread) = map(_compute_median, (part, hand_offs[relation]))
             more, open_ns = ns - to_ns, ns * spread + to_ns * to_spread
@@ -250,30 +250,30 @@ def _check_messages(numbers: Numbers) -> Found:
             yield max(ns / to_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _check_own(numbers: Numbers) -> Found:
-    fetched = numbers.of("fetch", state="own", order="chase")
-    yield from _compare_rows(fetched, numbers.of("chase", order="random"), [*ALIKE, "bytes"], OWN)
+def _check_own(numbers: Numbers) -> CheckResults:
+    fetched = numbers.select("fetch", state="own", order="chase")
+    yield from _compare_rows(fetched, numbers.select("chase", order="random"), [*ALIKE, "bytes"], OWN)
 
 
-def _check_from_memory(numbers: Numbers) -> Found:
+def _check_from_memory(numbers: Numbers) -> CheckResults:
     """Compare with the largest chase, if it reaches memory."""
-    chased = numbers.of("chase", order="random")
+    chased = numbers.select("chase", order="random")
     levels = numbers.select_level("chase", ladders.MEMORY)
     least_bytes = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
     for _, like in chased[chased["bytes"] >= least_bytes].groupby(ALIKE):
         largest = like[like["bytes"] == like["bytes"].max()]
-        fetched = numbers.of("fetch", state="memory", order="chase")
+        fetched = numbers.select("fetch", state="memory", order="chase")
         yield from _compare_rows(fetched, largest, ALIKE, FROM_MEMORY)
 
 
-def _check_interleaved(numbers: Numbers) -> Found:
-    shared = numbers.of("interleave", operation="nt", sharing="shared")
+def _check_interleaved(numbers: Numbers) -> CheckResults:
+    shared = numbers.select("interleave", operation="nt", sharing="shared")
     for _, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
-        own = numbers.of("interleave", operation="nt", sharing="own")
+        own = numbers.select("interleave", operation="nt", sharing="own")
         yield from _compare_rows(part, own, ["operation"], (0.0, SEPARATE))
 
 
-def _check_products(numbers: Numbers) -> Found:
+def _check_products(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
         is_peak = part["point"].astype(str).str.startswith("peak")
@@ -287,7 +287,7 @@ def _check_products(numbers: Numbers) -> Found:
             yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
 
 
-def _check_units(numbers: Numbers) -> Found:
+def _check_units(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = find_core(numbers.run).operations
     is_peak = rows["point"].astype(str).str.startswith("peak")
@@ -298,7 +298,7 @@ def _check_units(numbers: Numbers) -> Found:
         yield reached / limit, says, reached > OVER * limit * (1 + _read_spread(row))
 
 
-def _check_nodes(numbers: Numbers) -> Found:
+def _check_nodes(numbers: Numbers) -> CheckResults:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
         own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local(cells)].groupby("cpu_node")))
         for ends, part in cells[~ladders.is_local(cells)].groupby(["cpu_node", "memory_node"]):
@@ -331,7 +331,7 @@ def _format_key(key: Any) -> str:
 
 
 # Each check: what a breach is, the same for every run, and the comparisons.
-CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Found]]] = {
+CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
     "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _check_cycles),
     "ladder_order": ("a farther level of memory is faster than a nearer one", _check_order),
     "port_limit": ("memory is faster than the loads and stores of a core can be", _check_ports),

@@ -10,8 +10,8 @@ import numpy as np
 
 from fleet.analysis.base.tables import Floats, Ints
 
-LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
-MOST_LIKENESS = 0.8
+AUTOCORRELATION_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
+MAX_AUTOCORRELATION = 0.8
 LEAST_EFFECTIVE = 3.0
 LEAST_RUNS = 3  # for an interval between runs, or a verdict
 
@@ -33,7 +33,7 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def estimate_likeness(away: Floats) -> Floats:
+def estimate_autocorrelation(away: Floats) -> Floats:
     """Estimate the correlation of neighbours that alone would make a row's values as alike as they are.
 
     away: rows of distances from the mean, in order of time. Sums the correlations at all distances, up to the
@@ -60,7 +60,7 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
     too little of r, and a measurement that stops at the first narrow interval stops where r shows least, so r
     is raised by a margin. Negative r is not used.
     """
-    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
+    r = np.clip(autocorrelation + AUTOCORRELATION_MARGIN / sqrt(count), 0.0, MAX_AUTOCORRELATION)
     effective: Floats = count * (1 - r) / (1 + r)
     return effective
 

@@ -62,13 +62,13 @@ def _explain(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
     for name, places in kinds.items():
         groups, values = pd.factorize(places)
         if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
-            share = share_of_variance(residuals, groups)
+            share = compute_variance_share(residuals, groups)
             by_chance = _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
             if share > max(LEAST_SHARE, by_chance):
                 yield name, share, len(values)
 
 
-def share_of_variance(values: Floats, groups: Ints) -> float:
+def compute_variance_share(values: Floats, groups: Ints) -> float:
     """Return the share of the values' variance that lies between groups, less what chance gives; from 0."""
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts

@@ -180,7 +180,7 @@ def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, In
     }
 
 
-def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
+def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
 
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
@@ -233,18 +233,18 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
     interval of the median pair, relative, below which a colour scale shows no difference; 0 if unknown.
     """
     ping, pong = (pd.Index(list(cpus), name=name) for name in ("ping_cpu", "pong_cpu"))
-    table = pd.DataFrame(grid(pairs, cpus, value), ping, pong)
+    table = pd.DataFrame(lay_out_matrix(pairs, cpus, value), ping, pong)
     noise = pairs["spread"].median() if value == "median_ns" and "spread" in pairs else np.nan
     table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
     return table
 
 
-def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
+def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """Lay pairs out as `matrix` does, as an array."""
-    return np.asarray(grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0])
+    return np.asarray(lay_out_matrices(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0])
 
 
-def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
+def lay_out_matrices(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
     """Lay the pairs of each of `count` runs out as `grid` does. runs: the number of each row's run."""
     index, size = pd.Index(cpus), len(cpus)
     ping, pong = (index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu"))

@@ -25,7 +25,7 @@ from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
 from fleet.errors import DamagedFileError
 from fleet.late import pa, pc
-from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
+from fleet.model import SHIPPED, Descriptions, add_core_kinds, name_core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
@@ -248,7 +248,7 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
         pairs = matrices.reduce_bursts(read_bursts(bursts, descriptions), descriptions)
     kinds, precisions = dict[str, Mapping[int, str]](), dict[str, Any]()
     for run, record in zip(runs, records, strict=True):
-        kinds[run.run_id] = core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
+        kinds[run.run_id] = name_core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
         precisions[run.run_id] = record.row["precision"]
     pairs = select_kinds(pairs, kinds)
     pairs = add_pair_flags(pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import is_none, to_records
-from fleet.model import Cpu, core_kinds
+from fleet.model import Cpu, name_core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
 Tiers = tuple[tuple[tuple[str, int], ...], ...]  # of each level, its groups' names and sizes
@@ -34,7 +34,7 @@ class Layout:
         cpus = iter(self.cpus)
         return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
 
-    def ruling(self) -> str | None:
+    def choose_ruled_level(self) -> str | None:
         """Return the level whose borders are drawn: the finest with four CPUs a group on average, or two."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
@@ -43,14 +43,14 @@ class Layout:
 
     def borders(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
-        level = self.ruling()
+        level = self.choose_ruled_level()
         begins = {*accumulate(count for _, count in self._group(level))} if level else set()
         return tuple(place in begins for place in range(len(self.cpus)))
 
     def tiers(self) -> Tiers:
         """List the groups to name beside a map, outermost first: of each the name, if any, and the size."""
         counts = {level: len(self._group(level)) for level in NAMES}
-        named = (next((level for level in NAMES if counts[level] > 1), None), self.ruling())
+        named = (next((level for level in NAMES if counts[level] > 1), None), self.choose_ruled_level())
         return tuple(
             tuple(
                 (f"{NAMES[level]} {number}" if number >= 0 else "", count)
@@ -92,7 +92,7 @@ def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
     """Return the kind of each CPU's core, if there are several. cpus: one run's rows of the `cpus` table."""
     if not {"kind", "capacity"} <= set(cpus):
         return {}
-    return core_kinds(tuple(row.values()) for row in to_records(cpus[["cpu", "kind", "capacity"]]))
+    return name_core_kinds(tuple(row.values()) for row in to_records(cpus[["cpu", "kind", "capacity"]]))
 
 
 def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
@@ -114,5 +114,5 @@ def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> L
         return tuple(of_level.get(group, -1) for of_level, group in zip(numbers, own, strict=True))
 
     ordered = tuple(sorted(map(int, measured), key=lambda cpu: (cpu not in rows, number_groups(cpu), cpu)))
-    kinds = core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
+    kinds = name_core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
     return Layout(ordered, tuple(map(number_groups, ordered)), kinds)

@@ -32,12 +32,12 @@ from fleet.analysis.reduce.ladders import (
     select_node_cells,
 )
 from fleet.analysis.reduce.load import drop_points, map_views, read_runs
-from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
+from fleet.analysis.reduce.matrices import estimator_column, matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.findings import judge
 from fleet.analysis.report.markup import CARD, CARDS, render_template
-from fleet.analysis.views.accept import acceptance_line
+from fleet.analysis.views.accept import render_acceptance
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.point_tables import BY_NODE
 from fleet.analysis.views.topology import list_core_kinds
@@ -99,7 +99,7 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     """
     (run,), _, cpus = read_runs(root, [run_id])
     judged = judge(root, [run_id], ranges)
-    accepted = "".join(acceptance_line(machine).partition(": ")[2] for machine in judged)
+    accepted = "".join(render_acceptance(machine).partition(": ")[2] for machine in judged)
     return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
 
 
@@ -133,7 +133,7 @@ def lay_out_card(
         order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
         drawn = map_cpus(matrix(pairs, order.cpus, number), order)
     table = [("memory" if by_node else "shared", "median", "±95%", "pairs")]
-    for row in to_records(relations(pairs, number).astype({"pairs": str})):
+    for row in to_records(summarize_relations(pairs, number).astype({"pairs": str})):
         median = f"{format_value(benchmark, row['median_ns'])} {benchmark.rate or 'ns'}"
         table.append((row["relation"], median, format_half_width(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
@@ -293,7 +293,7 @@ def _list_pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
 
-def picture(cells: Ints) -> Image.Image:
+def draw_pixels(cells: Ints) -> Image.Image:
     """Draw one pixel per cell, in a palette of all shades, then one for cells not measured."""
     image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
     image.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
@@ -302,13 +302,13 @@ def picture(cells: Ints) -> Image.Image:
 
 def map_png(cells: Ints, side: int | None = None) -> bytes:
     """Encode a PNG of one pixel per cell, or `side` per line; cells not measured are transparent."""
-    buffer, image = io.BytesIO(), picture(cells)
+    buffer, image = io.BytesIO(), draw_pixels(cells)
     small = image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
     small.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
 
 
-def svg(card: Card) -> str:
+def render_svg(card: Card) -> str:
     """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
     pictures = [
         (place, f"data:image/png;base64,{base64.b64encode(map_png(cells)).decode()}")
@@ -318,12 +318,12 @@ def svg(card: Card) -> str:
     return render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place) + "\n"
 
 
-def png(card: Card) -> bytes:
+def render_png(card: Card) -> bytes:
     """Render the card as PNG, light."""
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _list_pictures(card):
-        large = picture(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
+        large = draw_pixels(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
         image.paste(large, (int(x), int(y)))
     for edge in card.edges:
         draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
@@ -346,7 +346,7 @@ def png(card: Card) -> bytes:
     return buffer.getvalue()
 
 
-def markdown(card: Card, name: str) -> str:
+def render_paste_text(card: Card, name: str) -> str:
     """Render the Markdown to paste: the line of the picture, and its words as text."""
     clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
     lines = [f"| {' | '.join(row)} |" for row in clean]
@@ -356,4 +356,4 @@ def markdown(card: Card, name: str) -> str:
     return "\n\n".join(filter(None, (f"![{alternative}]({name})", table, listed, *card.about)))
 
 
-FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (svg, png), strict=True))
+FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (render_svg, render_png), strict=True))

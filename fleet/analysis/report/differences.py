@@ -14,9 +14,9 @@ from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, map_changes
-from fleet.analysis.reduce.matrices import grids, matrix
+from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report.figures import PANEL, draw, draw_map, shorten, thumbnail
+from fleet.analysis.report.figures import PANEL, draw, draw_map, render_thumbnail, shorten
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_open_relations, render_headlines
@@ -25,7 +25,7 @@ from fleet.store.runs import Root
 _MANY = 2  # differences; of more, each map is but a small picture
 
 
-def differences(
+def summarize_differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> dict[str, Any]:
     """Compare two sides host by host, baseline first. tables: those of all readings' runs."""
@@ -123,7 +123,7 @@ def _compute_residuals(
         columns = np.array(numbers)[rows["run"].to_numpy()]  # a pair's number is in the column of its run
         every = {name: rows[name].to_numpy() for name in set(numbers)}
         rows = rows.assign(ns=np.select([columns == name for name in every], list(every.values()), np.nan))
-        logs = np.log(grids(rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)))
+        logs = np.log(lay_out_matrices(rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)))
         relations = comparison.relations
         own = relations[(relations["benchmark"] == benchmark) & (relations["variant"] == variant)]
         ratios, first = own.set_index("relation")["ratio"], rows[rows["run"] == 0]
@@ -131,7 +131,7 @@ def _compute_residuals(
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
         drawn = map_changes(change, order, _estimate_chance(rows, len(a), order))
-        picture: str | None = thumbnail(drawn, CHANGES) if small else None
+        picture: str | None = render_thumbnail(drawn, CHANGES) if small else None
         if not small and len(drawn.labels) > MOST_NUMBERS:
             between = f"from {comparison.a.name} to {comparison.b.name}"
             title = f"Change of {part.name} {between} relative to its relation, in %"

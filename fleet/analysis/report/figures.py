@@ -86,14 +86,14 @@ def draw_map(
         labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
         groups=list(_name_groups(drawn, cell, margin, margin - beside)),
-        pictures=[(name, thumbnail(scaled, colours)) for name, scaled in scales],
+        pictures=[(name, render_thumbnail(scaled, colours)) for name, scaled in scales],
         borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
         tips=tips,
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
 
 
-def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
+def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     """Return a heat map as a data URI of a PNG, one pixel per cell; cells not measured are transparent."""
     shades = drawn.choose_shades()
     pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[shades]
@@ -103,7 +103,7 @@ def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def palette(colours: str | Colormap) -> list[tuple[str, str]]:
+def list_shade_colours(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
     every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
     return [(mpl.colors.to_hex(colour), ink_on(*map(float, colour))) for colour in every]

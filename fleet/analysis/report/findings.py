@@ -23,7 +23,7 @@ from fleet.analysis.exchange.imports import load_model
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views import compare as view
-from fleet.analysis.views.accept import acceptance_line
+from fleet.analysis.views.accept import render_acceptance
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.store.runs import Root
@@ -79,7 +79,7 @@ class Findings:
         """List the lines of `fleet accept`; of several machines only those that are off, then counts."""
         machines = self.acceptances
         is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
-        lines = [acceptance_line(machine) for machine in machines if machine.outcome not in is_counted]
+        lines = [render_acceptance(machine) for machine in machines if machine.outcome not in is_counted]
         counts = Counter(machine.outcome for machine in machines if machine.outcome in is_counted)
         rest = "; ".join(f"{format_count(count, 'machine')}: {outcome}" for outcome, count in counts.items())
         return [*lines, *([rest] if rest else [])]
@@ -121,7 +121,7 @@ def find(
     answers += [_answer_odd(group, hosts) for group in groups if len(group.hosts) > 1]
     acceptances = judge(root, selection, ranges, only)
     for machine in acceptances:
-        hosts[machine.host].accepted = acceptance_line(machine).partition(": ")[2]
+        hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
     return Findings(answers, changes, dict(hosts), acceptances)
 
 

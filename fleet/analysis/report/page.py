@@ -21,8 +21,8 @@ from fleet.analysis.reduce.environment import list_properties
 from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
-from fleet.analysis.report.differences import differences
-from fleet.analysis.report.figures import thumbnail
+from fleet.analysis.report.differences import summarize_differences
+from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Findings, find
 from fleet.analysis.report.ladders import draw_ladder, draw_roofline
 from fleet.analysis.report.markup import number, render_template
@@ -80,7 +80,7 @@ def render(
     root = open_listing(root)
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
-    overall = _read_overview(root, readings, tables_read)
+    overall = _compute_overview(root, readings, tables_read)
     usual, descriptions = overview.compute_host_medians(overall), tables_read.descriptions
     maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
     for reading in detailed:
@@ -90,7 +90,7 @@ def render(
     shared = {kind: heatmap.choose_limits([table for _, table in own]) for kind, own in maps.items()}
     thumbnails = {  # the benchmark of most runs comes first
         kind: [
-            (reading, thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
+            (reading, render_thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
             for reading, table in maps[kind]
         ]
         for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
@@ -116,11 +116,11 @@ def render(
         front=None if thumbnails else _choose_front(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
-        differences=differences(root, readings, tables_read, sides) if sides else None,
+        differences=summarize_differences(root, readings, tables_read, sides) if sides else None,
         findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark, ranges),
         environment=list_properties([reading.run for reading in readings]),
-        viridis=figures.palette("viridis"),
-        diverging=figures.palette(plots.CHANGES),
+        viridis=figures.list_shade_colours("viridis"),
+        diverging=figures.list_shade_colours(plots.CHANGES),
         topology_of=describe_topology,
         levels_of=describe_burst_levels,
         map_of=_map,
@@ -148,10 +148,10 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
         about_runs.append(PageWarning("", f"one run of each host: {single}"))
     elif single_runs:
         about_runs.append(PageWarning("", f"one run only: {single}", single_runs))
-    return [*_warn_of_differences(readings), *about_runs]
+    return [*_warn_about_differences(readings), *about_runs]
 
 
-def _warn_of_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of instructions and presets that differ between the runs."""
     kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
     for benchmark, own in groupby(kinds, lambda kind: kind.partition("/")[0]):
@@ -173,7 +173,7 @@ def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) ->
         yield last[host], f"{count} of {format_count(counts[host], 'run')}"
 
 
-def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
+def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
     """Return a row per run and overview cell, in the order of the runs, marked by `mark_usual`."""
     pairs = tables.pairs
     for reading in readings:

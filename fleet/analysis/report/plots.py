@@ -105,7 +105,7 @@ def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | N
         if np.isfinite(low):
             axes.plot([low, high], [place, place], color="#3570eb", linewidth=2)
         axes.plot([middle], [place], "s", color="#3570eb", markersize=5)
-    _a_line_each(axes, rows["name"], [1, 2, 5, 10], "change, %")
+    _set_up_named_lines(axes, rows["name"], [1, 2, 5, 10], "change, %")
     return axes
 
 
@@ -135,7 +135,7 @@ def run_dots(
     middle, least_width = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
     if high - low < least_width:
         axes.set_xlim(middle - least_width / 2, middle + least_width / 2)
-    _a_line_each(axes, hosts, [1, 2, 2.5, 5, 10], unit)
+    _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
 
 
@@ -250,7 +250,7 @@ def name_steps(axis: Axis, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], label: str) -> None:
+def _set_up_named_lines(axes: Axes, names: Iterable[str], steps: Sequence[float], label: str) -> None:
     listed = [one_line(name) for name in names]
     axes.set_yticks(range(len(listed)), listed, parse_math=False)
     axes.set_ylim(len(listed) - 0.5, -0.5)

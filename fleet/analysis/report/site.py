@@ -29,7 +29,7 @@ from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_
 from fleet.analysis.exchange.run_files import export_runs
 from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
-from fleet.analysis.reduce.matrices import relations
+from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
@@ -385,5 +385,5 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
         "interval": interval,
     }
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
-    cells = relations(pairs).assign(run_id=run_id, about="", since=None)
+    cells = summarize_relations(pairs).assign(run_id=run_id, about="", since=None)
     return _render_machine(run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot)

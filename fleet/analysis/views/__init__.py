@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.views.accept import acceptance_line
+    from fleet.analysis.views.accept import render_acceptance
     from fleet.analysis.views.compare import (
         comparisons_as_csv,
         comparisons_as_json,

@@ -22,9 +22,9 @@ NEEDS = (
 )
 
 
-def acceptances_text(acceptances: Sequence[Acceptance]) -> str:
+def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
     """Render a line per machine, its outcome and why, then the units."""
-    lines = [one_line(acceptance_line(acceptance)) for acceptance in acceptances]
+    lines = [one_line(render_acceptance(acceptance)) for acceptance in acceptances]
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
     if len(named):
@@ -33,7 +33,7 @@ def acceptances_text(acceptances: Sequence[Acceptance]) -> str:
     return "\n".join(lines)
 
 
-def acceptance_line(acceptance: Acceptance) -> str:
+def render_acceptance(acceptance: Acceptance) -> str:
     """Compare a machine's last run with what is expected of it, in one line."""
     rows, outcome, descriptions = acceptance.rows, acceptance.outcome, acceptance.descriptions
     own = rows[rows["outcome"] == outcome]
@@ -87,14 +87,14 @@ def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[s
         yield ", ".join(words)
 
 
-def acceptances_json(acceptances: Sequence[Acceptance]) -> str:
+def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
     """Render a list of machines; `ns`, `low` and `high` in ns, null where unknown."""
     names = ("host", "run_id", "outcome", "failed", "flagged", "rows")
     machines = [{name: getattr(acceptance, name) for name in names} for acceptance in acceptances]
     return text.format_document("accept", machines)
 
 
-def acceptances_csv(acceptances: Sequence[Acceptance]) -> str:
+def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
     """Render a row per machine, number and expectation."""
     rows = pd.concat([item.rows.assign(host=item.host, run_id=item.run_id) for item in acceptances])
     names = ["host", "run_id"]

@@ -114,7 +114,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     low, high = sorted(int(number) for number in (match[1], match[2] or match[1]))
     run_ids = [run.run_id for run in runs]
     pairs = as_float64(load_pairs(root, run_id=run_ids))
-    pairs = only.of(pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs)
+    pairs = only.select(pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs)
     chosen = pairs[(pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)]
     if chosen.empty:
         raise UsageError(f"--pair {pair}: nothing was measured of it{only}. {_name_pairs(pairs)}")

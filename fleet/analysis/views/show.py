@@ -16,7 +16,7 @@ from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_histo
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.line_place import describe_line_places
-from fleet.analysis.reduce.matrices import estimator_column, grid, relations
+from fleet.analysis.reduce.matrices import estimator_column, lay_out_matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
@@ -63,7 +63,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     places = {name: place for place, name in enumerate(run["benchmarks"])}  # in the order of the plan
     kinds = pairs["benchmark"] + "/" + pairs["variant"]
     place = kinds.map(lambda name: places.get(name, len(places)))
-    pairs = only.of(pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True), cpus)
+    pairs = only.select(pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True), cpus)
     order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     plateaus = ladders.find_plateaus(pairs, cpus, descriptions)
@@ -165,7 +165,7 @@ def _render_pairs(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, legend:
     mark_column = ("*",) if marked.any() else ()
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged", *mark_column)
     rows = []
-    for row in text.to_records(relations(pairs, number)):
+    for row in text.to_records(summarize_relations(pairs, number)):
         marks = (str((marked & (pairs["relation"] == row["relation"])).sum()) for _ in mark_column)
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns"))
         ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
@@ -182,7 +182,7 @@ def _render_pairs(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, legend:
 
 def render_matrix(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, as_map: bool) -> str:
     """Render the matrix of one benchmark and variant, flagged pairs marked."""
-    values = grid(pairs, data.order.cpus, data.number)
+    values = lay_out_matrix(pairs, data.order.cpus, data.number)
     label = data.descriptions[pairs["benchmark"].iloc[0]].label
     own = pairs[_find_flagged_pairs(pairs)]
     marked = frozenset((min(ends), max(ends)) for ends in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
@@ -361,7 +361,7 @@ def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> st
 def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Return the pairs of several runs as CSV: facts of the run, then the table `pairs`, unrounded."""
     rows = as_float64(load_pairs(root, run_id=run_ids))
-    rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
+    rows = only.select(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
     return format_csv(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
@@ -371,7 +371,7 @@ def _make_object(data: RunData) -> dict[str, Any]:
     nodes = ladders.select_node_cells(pairs, data.cpus, descriptions)
     numbers = ["median_ns", "low_ns", "high_ns"]
     tables = {
-        "relations": relations(load.drop_points(pairs, descriptions), data.number),
+        "relations": summarize_relations(load.drop_points(pairs, descriptions), data.number),
         "plateaus": data.plateaus.drop(columns=["host_id", "run_id"]),
         "ladder": steps[[*ladders.LADDER, "bytes", "pages", *numbers]],
         "nodes": nodes[[*ladders.NODE_CELL, "threads", "ping_cpu", "pong_cpu", *numbers]],

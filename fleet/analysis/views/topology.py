@@ -53,7 +53,7 @@ def describe_topology(order: Layout) -> list[str]:
         lines.append(f"{level}: {listed}")
     if kinds := list_core_kinds(order):
         lines.append(kinds)
-    return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
+    return [*lines, f"SMT siblings: {_describe_siblings(order)}"] if len(order.cpus) > 1 else []
 
 
 def list_core_kinds(order: Layout) -> str:
@@ -63,7 +63,7 @@ def list_core_kinds(order: Layout) -> str:
     return f"kinds of cores: {', '.join(listed)}" if listed else ""
 
 
-def _siblings(order: Layout) -> str:
+def _describe_siblings(order: Layout) -> str:
     if all(groups[-1] < 0 for groups in order.groups):
         return "not reported by the host"
     cores = sorted(tuple(sorted(core)) for core in order.blocks("core") if len(core) > 1)
@@ -71,14 +71,14 @@ def _siblings(order: Layout) -> str:
         return "none among these CPUs"
     alone = len(order.cpus) - sum(map(len, cores))
     rest = f"; {format_count(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
-    if len(cores) > _FEW_CORES and (rule := _rule(cores)):
+    if len(cores) > _FEW_CORES and (rule := _describe_sibling_rule(cores)):
         return rule + rest
     named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
     more = f" and {len(cores) - _FEW_CORES} more cores" if len(cores) > _FEW_CORES else ""
     return named + more + rest
 
 
-def _rule(cores: Blocks) -> str:
+def _describe_sibling_rule(cores: Blocks) -> str:
     """Describe the siblings as a rule where all cores are numbered alike; else return an empty text."""
     steps = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
     if len(steps) > 1:

@@ -200,10 +200,10 @@ def list_warnings(
 ) -> list[RunWarning]:
     """List a run's warnings, one a fact, the most serious first, then notes. checked: from `check_run`."""
     warnings = [
-        *_warn_of_failures(run, rows),
-        *_warn_of_flags(run, rows),
-        *(_warn_of_steal(rows) if len(rows.bursts) else ()),
-        *_warn_of_checks(findings, checked),
+        *_warn_about_failures(run, rows),
+        *_warn_about_flags(run, rows),
+        *(_warn_about_steal(rows) if len(rows.bursts) else ()),
+        *_warn_about_checks(findings, checked),
     ]
     minor = ", ".join(f"{warning.key} {warning.extent}" for warning in warnings if warning.minor)
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
@@ -237,7 +237,7 @@ def render_warnings(warnings: Sequence[object]) -> str:
     return "\n\n".join("\n".join([heading, *part]) for heading, part in parts.items() if part)
 
 
-def _warn_of_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
     if not run["failed"]:
@@ -261,12 +261,12 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
-def _warn_of_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
         pairs = [row for row in rows.pairs if flag in row["flags"].split(",")] if flag in _MEASURES else []
         if pairs:
-            yield from _warn_of_pairs(flag, text, run, pairs, rows.of_pairs)
+            yield from _warn_about_pairs(flag, text, run, pairs, rows.of_pairs)
         elif flag in counts:
             share, cause = counts[flag] / rows.of_bursts, ""
             if flag == "busy_cpu":  # of which a hypervisor, and no other work, took the time
@@ -293,7 +293,7 @@ def _steal_shares(bursts: pd.DataFrame) -> Floats:
     return shares
 
 
-def _warn_of_steal(rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
     bursts = rows.bursts.assign(share=_steal_shares(rows.bursts))
     felt = bursts[bursts["share"] >= _FELT].sort_values("share", ascending=False, kind="stable")
@@ -308,7 +308,7 @@ def _warn_of_steal(rows: MarkedRows) -> Iterator[RunWarning]:
         yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
 
-def _warn_of_pairs(
+def _warn_about_pairs(
     flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], of_pairs: int
 ) -> Iterator[RunWarning]:
     """Yield the warning about pairs with a flag, unless as many have it by chance."""
@@ -332,7 +332,7 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
     return ", ".join(f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst)
 
 
-def _warn_of_checks(findings: pd.DataFrame, checked: pd.DataFrame) -> Iterator[RunWarning]:
+def _warn_about_checks(findings: pd.DataFrame, checked: pd.DataFrame) -> Iterator[RunWarning]:
     """Yield a warning per check of the topology, then of numbers that must fit; the worst cases first."""
     if len(findings):
         usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)

@@ -56,7 +56,7 @@ class Endpoint:
     notes: tuple[str, ...]
 
 
-def route(host: Host) -> tuple[Endpoint, ...]:
+def resolve_route(host: Host) -> tuple[Endpoint, ...]:
     """Return the sshds to pass, the host's own last. Raises UnreachableError for an unusable ssh_config."""
     target = _make_endpoint(host, host.address, host.user, host.port)
     if host.identity_files:
@@ -167,7 +167,7 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
     user, port: override the file's. file: replaces the user's and the system's.
     """
     ssh = shutil.which("ssh")
-    files = [file] if file else [str(user_file()), _SYSTEM_FILE]
+    files = [file] if file else [str(find_user_file()), _SYSTEM_FILE]
     try:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
@@ -178,7 +178,7 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
         raise UnreachableError(f"{host_name}: {error}") from error
 
 
-def user_file() -> Path:
+def find_user_file() -> Path:
     """Return the account's ssh_config as ssh finds it, whatever $HOME is; without an ssh, that of $HOME."""
     if shutil.which("ssh"):
         with contextlib.suppress(KeyError):  # an account without an entry
@@ -219,9 +219,9 @@ def _read_host_lines(
     file: str | None, _stamps: tuple[object, ...]
 ) -> tuple[Collection[str], Collection[str]] | None:
     """Return names and patterns of all `Host` lines; None if there is a `Match`, or a word that is quoted."""
-    folder = user_file().parent
+    folder = find_user_file().parent
     pending = (
-        [(Path(file), folder)] if file else [(user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
+        [(Path(file), folder)] if file else [(find_user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
     )
     words: dict[str, None] = {}
     for path, folder in pending:

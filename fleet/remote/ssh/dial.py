@@ -25,7 +25,7 @@ from paramiko.transport import _active_threads  # type: ignore[attr-defined]  # 
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote.ssh import known_hosts
-from fleet.remote.ssh.config import Endpoint, route
+from fleet.remote.ssh.config import Endpoint, resolve_route
 from fleet.remote.ssh.identities import Identities, SilentError
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
 
@@ -143,7 +143,7 @@ def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ..
 
     Its `gateway` is the session with the jump host. Raises UnreachableError, HostKeyError or AuthError.
     """
-    endpoints = route(host)
+    endpoints = resolve_route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
     link: fabric.Connection | None = None
     try:

@@ -28,7 +28,7 @@ def test_a_real_binary_is_read_right(tmp_path: Path, static: bool) -> None:
     machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
     assert found.machine == machine
     assert (found.interpreter is None) is static
-    assert elf.why_unfit(found, Target("linux", machine), None) is None
+    assert elf.explain_mismatch(found, Target("linux", machine), None) is None
 
 
 def headers(machine: int, bits: int, order: str, interpreter: bytes) -> bytes:
@@ -84,7 +84,7 @@ def test_word_size_and_byte_order_tell_architectures_of_one_number_apart(
 def test_only_a_binary_that_cannot_run_there_is_named_before_it_travels(
     binary: elf.Elf, libc: str | None, why: str | None
 ) -> None:
-    problem = elf.why_unfit(binary, X86, libc)
+    problem = elf.explain_mismatch(binary, X86, libc)
     assert problem is None if why is None else str(problem).startswith(why)
 
 

@@ -13,7 +13,7 @@ from fleet.agent.build.on_controller import (
     Builder,
     compile_here,
     controller_target,
-    first_installed_toolchain,
+    find_first_toolchain,
 )
 from fleet.agent.build.source import read_sources
 from fleet.errors import BuildError
@@ -34,7 +34,7 @@ def test_a_cross_compiler_is_advised_for_other_machines_only(
     assert files is not None
     text = rf"Install {advice} \(.+\) or the extra: pip install 'corefleet\[cross\]'\.$"
     with pytest.raises(BuildError, match=text):
-        first_installed_toolchain(target, None, ())
+        find_first_toolchain(target, None, ())
     with pytest.raises(BuildError, match=text):
         Builder(tmp_path).build(target, files)
 

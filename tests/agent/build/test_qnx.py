@@ -369,10 +369,10 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_vice_versa(deployer: QnxDeploye
         deployer(host)
     linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
     there = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
-    assert elf.why_unfit(there, board, None) is None
-    assert "it is for QNX" in str(elf.why_unfit(there, linux, None))
-    assert "statically" in str(elf.why_unfit(elf.Elf("x86_64", None, None), board, None))
-    assert "it is for x86_64" in str(elf.why_unfit(there, Target("qnx", "aarch64"), None))
+    assert elf.explain_mismatch(there, board, None) is None
+    assert "it is for QNX" in str(elf.explain_mismatch(there, linux, None))
+    assert "statically" in str(elf.explain_mismatch(elf.Elf("x86_64", None, None), board, None))
+    assert "it is for x86_64" in str(elf.explain_mismatch(there, Target("qnx", "aarch64"), None))
 
 
 def test_a_build_host_is_no_way_for_linux(deployer: QnxDeployer) -> None:

@@ -70,7 +70,7 @@ def test_a_burst_arrives_number_for_number() -> None:
 
 def test_a_whole_conversation_is_a_finished_run() -> None:
     reader = feed_lines(line(HELLO), line(BURST), line(BURST, round=1), line(END))
-    assert reader.why_unfinished() is None
+    assert reader.explain_unfinished() is None
     assert isinstance(reader.hello, Hello)
     assert reader.end == End(2, 0, "done")
 
@@ -86,7 +86,7 @@ def test_what_a_login_script_prints_is_a_note() -> None:
 
 def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None:
     reader = feed_lines(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
-    assert reader.why_unfinished() is None
+    assert reader.explain_unfinished() is None
     assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
     said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
     assert len(list(conversation.decode_bursts([said]))) == 1
@@ -166,7 +166,7 @@ def test_a_run_is_finished_between_its_least_and_most_bursts(
     lines: list[bytes], end: dict[str, Any] | None, verdict: str | None
 ) -> None:
     reader = feed_lines(*lines, *([] if end is None else [line(END, **end)]))
-    assert reader.why_unfinished() == verdict
+    assert reader.explain_unfinished() == verdict
 
 
 def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
@@ -177,7 +177,7 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
         line({"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}),
         line(END, bursts=1, failed=1),
     )
-    assert reader.why_unfinished() is None
+    assert reader.explain_unfinished() is None
     assert reader.failed == [Failed("cas", "cmpxchg", 1, 0, 3, "no progress for 5 s")]
 
 
@@ -233,7 +233,7 @@ def test_a_description_that_contradicts_a_known_benchmark_is_refused(
 def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
     whole = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
     reader = feed_lines(*whole, b'{"record":"exit","code":3}')
-    assert reader.why_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
+    assert reader.explain_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
 
 
 @given(st.binary(max_size=400))
@@ -348,4 +348,4 @@ def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
     reader = feed_lines(
         b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END)
     )
-    assert (reader.why_unfinished(), len(reader.notes)) == (None, 1)
+    assert (reader.explain_unfinished(), len(reader.notes)) == (None, 1)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleet.agent.measure import failed_record_after_kill
+from fleet.agent.measure import make_failed_record_after_kill
 from fleet.agent.wire.conversation import Reader
 from tests.agent.wire.test_conversation import BURST, HELLO, line
 
@@ -28,7 +28,7 @@ def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: 
     reader = Reader()
     for sent in (line(HELLO | {"memory_kills": 2}), BEGUN, b'{"record":"alive"}'):
         reader.read_line(sent)
-    failed = failed_record_after_kill(reader, [name.encode(), machine])
+    failed = make_failed_record_after_kill(reader, [name.encode(), machine])
     assert failed is not None
     assert json.loads(failed) == {
         **VISIT,
@@ -37,7 +37,7 @@ def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: 
         "given_up": given_up,
     }
     reader.read_line(failed)
-    assert failed_record_after_kill(reader, [name.encode(), machine]) is None
+    assert make_failed_record_after_kill(reader, [name.encode(), machine]) is None
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_nothing_is_concluded_without_a_visit_and_a_signal(sent: list[bytes], af
     reader = Reader()
     for one in (line(HELLO), *sent):
         reader.read_line(one)
-    assert failed_record_after_kill(reader, after) is None
+    assert make_failed_record_after_kill(reader, after) is None

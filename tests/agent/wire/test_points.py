@@ -91,7 +91,7 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     failed = line({**BURST, **ALONE, "record": "failed"})
     for one in (line(HELLO, plan=PLAN), point_line(), failed, line(END, bursts=1, failed=1)):
         reader.read_line(one)
-    assert reader.why_unfinished() is None
+    assert reader.explain_unfinished() is None
     assert reader.failed == [Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])]
 
 

@@ -133,7 +133,7 @@ def follow_lines(lines: list[bytes]) -> tuple[Reader, str | None]:
             reader.read_line(line)
     except WireError as err:
         return reader, str(err)
-    return reader, reader.why_unfinished()
+    return reader, reader.explain_unfinished()
 
 
 @SETTINGS

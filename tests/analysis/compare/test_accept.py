@@ -13,7 +13,7 @@ import pytest
 from benchmarks.acceptance import judge_machine, simulate
 from fleet.analysis.compare import Outcome, judge_last_runs, predict_next
 from fleet.analysis.reduce import Only
-from fleet.analysis.views import acceptance_line
+from fleet.analysis.views import render_acceptance
 from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
 from fleet.inventory.expected import read_expected
 from fleet.model import Host, Relation
@@ -98,7 +98,8 @@ def test_tables_of_the_model_count_where_nothing_else_does(
         for number, factor in enumerate(factors)
     )
     (machine,) = judge_last_runs(root, ["verona"], only=Only("cas"), load_tables=lambda model: tables)
-    assert (machine.outcome, words in acceptance_line(machine)) == (outcome, True), acceptance_line(machine)
+    line = render_acceptance(machine)
+    assert (machine.outcome, words in line) == (outcome, True), line
     (other,) = judge_last_runs(root, ["node7"], only=Only("cas"), load_tables=lambda model: tables)
     assert {*other.rows["source"]} == {"earlier runs", "equal machines"}
 
@@ -170,8 +171,8 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Pa
 
 def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(made_lab: Path) -> None:
     (machine,) = judge_last_runs(str(made_lab / "results"), ["node7"])
-    assert "bursts" not in acceptance_line(replace(machine, failed=0.09, flagged=0.09))
-    line = acceptance_line(replace(machine, failed=0.17, flagged=0.4))
+    assert "bursts" not in render_acceptance(replace(machine, failed=0.09, flagged=0.09))
+    line = render_acceptance(replace(machine, failed=0.17, flagged=0.4))
     assert line.endswith("8 equal machines; 17% of bursts failed; 40% of bursts are flagged")
 
 
@@ -183,7 +184,7 @@ def test_nothing_is_told_of_a_host_that_was_disturbed_half_of_the_time(
     assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.BELOW
     disturbed = replace(machine, **shares)
     assert disturbed.outcome is Outcome.CANNOT_TELL
-    assert acceptance_line(disturbed).startswith("node6: cannot tell: other work disturbed the run")
+    assert render_acceptance(disturbed).startswith("node6: cannot tell: other work disturbed the run")
 
 
 def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from fleet.analysis.compare import (
     SideRuns,
     apply_student,
     assign_passes,
-    chance_of_levels,
+    compute_level_probability,
     control_false_discovery,
-    detectable_change,
+    estimate_detectable_change,
     estimate_scatter,
     find_chance_limits,
     fit_within_blocks,
@@ -128,14 +128,14 @@ def test_the_change_named_is_found_about_four_times_in_five(runs: int, scatter: 
     is_b, one_block = sides(runs, runs), np.zeros(2 * runs, dtype=np.int64)
     found = fit_within_blocks(named, is_b, one_block)
     error = np.sqrt(found.variance * found.scale)
-    later[:, is_b] += detectable_change(error, found.freedom, alpha, matters)[:, None]
+    later[:, is_b] += estimate_detectable_change(error, found.freedom, alpha, matters)[:, None]
     found = fit_within_blocks(later, is_b, one_block)
     _, _, p = apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
     assert 0.6 < ((p < alpha) & (found.change > matters)).mean() < 0.9
 
 
 def test_the_chance_of_levels_is_the_binomial_tail_of_both_sides() -> None:
-    chance = chance_of_levels(np.array([[5, 4]]), np.array([[5, 5]]), 0.1)
+    chance = compute_level_probability(np.array([[5, 4]]), np.array([[5, 5]]), 0.1)
     tails = stats.binom.sf(4, 5, 0.1) + stats.binom.sf(3, 5, 0.1)
     assert chance == pytest.approx(tails)
 

@@ -17,8 +17,8 @@ from fleet.analysis.exchange import (
     load_model,
     load_published,
     make_grid,
-    render_beside,
     render_list,
+    render_sides,
     render_summary,
 )
 from fleet.analysis.views import Canvas
@@ -201,7 +201,7 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     other = lay_out_beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])  # other instructions
     is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
     assert other[is_cas]["ratio"].isna().all()
-    text = render_beside(rows)
+    text = render_sides(rows)
     assert "no verdict is possible" in text
     assert "equivalent" not in text
     assert not re.search(r"[+-]\d+\.\d%", text)

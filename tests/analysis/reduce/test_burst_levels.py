@@ -11,12 +11,12 @@ from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
     describe_rows,
-    estimate_halves,
+    estimate_half_widths,
     find_asymmetry,
     find_drift,
+    find_half_sample_modes,
     find_main_bursts,
     find_main_runs,
-    half_sample_modes,
 )
 from tests.intervals import half_width
 
@@ -59,13 +59,13 @@ def drift_of(row: list[float] | Floats, times: list[float] | Floats | None = Non
 def test_the_half_sample_mode_is_in_the_densest_half_of_the_densest_half(
     row: list[float], mode: float
 ) -> None:
-    assert half_sample_modes(np.log([row]))[0] == pytest.approx(np.log(mode))
+    assert find_half_sample_modes(np.log([row]))[0] == pytest.approx(np.log(mode))
 
 
 @given(st.lists(st.floats(1, 1000), min_size=1, max_size=30))
 def test_the_main_bursts_of_one_benchmark_are_within_15_percent_of_the_mode(row: list[float]) -> None:
     logs = np.log(np.array(row) / np.median(row))
-    away = abs(logs - half_sample_modes(logs[None, :]))
+    away = abs(logs - find_half_sample_modes(logs[None, :]))
     (main,) = find_main(dict(enumerate(row)))
     decided = abs(away - np.log(1.15)) > 1e-9
     assert any(main)
@@ -138,11 +138,11 @@ def test_the_median_of_more_than_a_tenth_of_the_bursts_elsewhere_is_reported(oth
 
 def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> None:
     assert np.isnan(describe([50.0])["spread"][0])
-    assert np.isnan(estimate_halves(np.array([[50.0], [60.0]]))).tolist() == [True, True]
+    assert np.isnan(estimate_half_widths(np.array([[50.0], [60.0]]))).tolist() == [True, True]
     assert describe([50.0, 50.0])["spread"][0] == 0
     r = 1.3 / 2**0.5 - 0.5  # two values show a correlation of -0.5
     worth = 2 * (1 - r) / (1 + r)
-    assert estimate_halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
+    assert estimate_half_widths(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
 
 
 def test_bursts_that_switch_levels_do_not_drift() -> None:

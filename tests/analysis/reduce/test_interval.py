@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce import count_effective, estimate_halves, half_width_between_runs, student_t
+from fleet.analysis.reduce import count_effective, estimate_half_widths, half_width_between_runs, student_t
 from tests.intervals import half_width
 
 
 @given(st.lists(st.floats(1, 1000), min_size=2, max_size=40))
 def test_rows_give_the_interval_of_whole_lists(values: list[float]) -> None:
     expected = pytest.approx(half_width(values), rel=1e-5, abs=1e-7)
-    assert float(estimate_halves(np.array([values]))[0]) / statistics.mean(values) == expected
+    assert float(estimate_half_widths(np.array([values]))[0]) / statistics.mean(values) == expected
 
 
 @pytest.mark.parametrize("freedom", [*range(1, 40), 100, 1000])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce import describe_line_places, load_run, share_of_variance
+from fleet.analysis.reduce import compute_variance_share, describe_line_places, load_run
 from fleet.analysis.views import show_run
 from fleet.model import Cpu
 from fleet.store import Store
@@ -52,4 +52,4 @@ def test_the_share_is_that_of_the_variance_between_groups(between: float) -> Non
     groups = np.repeat(np.arange(200), 20)
     means, noise = chance.normal(size=200), chance.normal(size=4000)
     values = np.sqrt(between) * means[groups] + np.sqrt(1 - between) * noise
-    assert share_of_variance(values, groups) == pytest.approx(between, abs=0.08)
+    assert compute_variance_share(values, groups) == pytest.approx(between, abs=0.08)

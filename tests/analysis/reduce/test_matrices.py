@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import load_samples, matrix, pair_medians, relations
+from fleet.analysis.reduce import load_samples, matrix, pair_medians, summarize_relations
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
@@ -70,7 +70,7 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
         builders.a_burst(ticks=(0, 30, 30), flags=("preempted",)),
         builders.a_burst(ping_cpu=1, pong_cpu=2, ticks=(0, 110, 110)),
     ]
-    near, far = relations(pair_medians(frame(tmp_path, bursts))).to_dict("records")
+    near, far = summarize_relations(pair_medians(frame(tmp_path, bursts))).to_dict("records")
     assert (near["relation"], near["pairs"], near["flagged_share"]) == ("package", 1, 1.0)
     assert (far["relation"], far["pairs"], far["flagged_share"]) == ("system", 2, 0.0)
     assert far["median_ns"] == pytest.approx(100 * TICK)

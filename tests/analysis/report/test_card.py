@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from fleet.analysis.reduce import as_float64, load_pairs, read_runs
-from fleet.analysis.report import FORMATS, Card, lay_out_card, map_png, png, svg
+from fleet.analysis.report import FORMATS, Card, lay_out_card, map_png
 from fleet.store import Store
 from tests import simulated
 from tests.command import Done
@@ -87,7 +87,7 @@ def test_the_scale_has_no_number_twice(root: Path) -> None:
 
 
 def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(root: Path) -> None:
-    text = svg(lay_out_card(*read(root)))
+    text = FORMATS[".svg"](lay_out_card(*read(root)))
     tree = ET.fromstring(text)
     said = tree.findtext(f"{SVG}desc") or ""
     for word in ("<&]", "smt", "cas/cmpxchg", "governor powersave", "virtual machine"):
@@ -109,7 +109,7 @@ def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
 def test_the_same_run_gives_the_same_bytes_and_a_png_as_large_as_the_svg_and_light(root: Path) -> None:
     for write in FORMATS.values():
         assert write(lay_out_card(*read(root))) == write(lay_out_card(*read(root)))
-    image = Image.open(BytesIO(png(lay_out_card(*read(root))))).convert("RGB")
+    image = Image.open(BytesIO(FORMATS[".png"](lay_out_card(*read(root))))).convert("RGB")
     assert (image.size, image.getpixel((5, 5))) == ((1200, 630), (255, 255, 255))
 
 
@@ -136,6 +136,6 @@ def test_a_card_does_not_import_matplotlib(root: Path) -> None:
     code = (
         "import sys; from fleet.analysis.report import card; from fleet.store import Store;"
         f"run = Store({str(root)!r}).list_runs()[-1].run_id; c = card.make_card({str(root)!r}, run);"
-        "card.svg(c), card.png(c); sys.exit('matplotlib' in sys.modules)"
+        "card.render_svg(c), card.render_png(c); sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

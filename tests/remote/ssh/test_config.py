@@ -14,7 +14,7 @@ import pytest
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
-from fleet.remote.ssh.config import known_hosts_name, route, split_files
+from fleet.remote.ssh.config import known_hosts_name, resolve_route, split_files
 from tests import needs
 
 
@@ -115,7 +115,7 @@ def test_a_host_the_jump_host_cannot_reach_is_told_apart(make_hosts, ssh_host, k
 def test_jumping_in_a_circle_is_told(known_hosts, config):
     config("Host a\n  ProxyJump b\nHost b\n  ProxyJump a")
     with pytest.raises(UnreachableError, match="board: more than 8 jump hosts"):
-        route(Host("board", "a"))
+        resolve_route(Host("board", "a"))
 
 
 def test_a_proxy_command_is_talked_through(ssh_host, known_hosts, client_key, config):
@@ -148,7 +148,7 @@ def test_a_proxy_command_that_fails_is_named_with_what_it_printed(ssh_host, conf
 
 def test_what_is_not_honoured_is_said(known_hosts, config):
     config("Host *\n  CertificateFile /x\n  IdentityAgent /y")
-    (end,) = route(Host("board", "board"))
+    (end,) = resolve_route(Host("board", "board"))
     assert [note.split(": ")[1].split()[0] for note in end.notes] == ["CertificateFile", "IdentityAgent"]
 
 
@@ -203,7 +203,7 @@ def test_tokens_of_a_key_file_are_replaced_as_ssh_does(known_hosts, config, monk
         f'Host box\n  HostName 127.0.1.1\n  Port 2222\n  User ann\n  IdentityFile "/keys dir/id_{pattern}"\n'
         "  IdentityFile ~/.ssh/id_plain\n"
     )
-    (end,) = route(Host("board", "box"))
+    (end,) = resolve_route(Host("board", "box"))
     assert list(end.identity_files) == files_of_ssh(file, "box")
     assert len(end.identity_files) == 2
 
@@ -219,13 +219,13 @@ def test_a_key_named_by_a_token_opens_the_host(ssh_host, known_hosts, client_key
 
 def test_a_jump_host_may_be_entered_as_the_user_of_the_host_behind_it(known_hosts, config):
     config("Host mybox\n  HostName 127.0.1.1\n  User ann\n  ProxyJump %r@gate-%p\n")
-    ends = route(Host("board", "mybox"))
+    ends = resolve_route(Host("board", "mybox"))
     assert [(end.name, end.user) for end in ends] == [("gate-22", "ann"), ("mybox", "ann")]
 
 
 def test_tokens_of_a_proxy_command_are_replaced_and_its_variables_left_to_the_shell(known_hosts, config):
     config("Host mybox\n  HostName 127.0.1.1\n  ProxyCommand nc -X ${LAB} %h %p %r %n 5%% | cat\n")
-    (end,) = route(Host("board", "mybox", user="ann", port=2200))
+    (end,) = resolve_route(Host("board", "mybox", user="ann", port=2200))
     assert end.proxy_command == "nc -X ${LAB} 127.0.1.1 2200 ann mybox 5% | cat"
 
 
@@ -249,7 +249,7 @@ def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(ssh_host, kno
 def test_what_ssh_does_not_understand_is_told_in_its_words(known_hosts, config, lines, words):
     config(lines)
     with pytest.raises(UnreachableError, match=words):
-        route(Host("board", "a"))
+        resolve_route(Host("board", "a"))
 
 
 CONFIGS = [
@@ -274,10 +274,10 @@ def test_names_asked_for_together_have_the_settings_of_each_alone(known_hosts, c
     included.write_text("Host *2\n  Port 2299\n")
     path = config(lines.replace("included", str(included)))
     names = ["web1", "web2", "web10", "db1", "db2", "WEB3"]
-    together = [route(Host("board", name, port=2200)) for name in names]
+    together = [resolve_route(Host("board", name, port=2200)) for name in names]
     for number, (name, ends) in enumerate(zip(names, together, strict=True)):
         os.utime(path, ns=(number, number))  # another file to whoever has read it
-        assert route(Host("board", name, port=2200)) == ends
+        assert resolve_route(Host("board", name, port=2200)) == ends
 
 
 def test_hosts_that_no_line_tells_apart_cost_one_question(known_hosts, config, tmp_path, monkeypatch):
@@ -288,14 +288,14 @@ def test_hosts_that_no_line_tells_apart_cost_one_question(known_hosts, config, t
     config("Host web7\n  Port 2207\nHost db*\n  User postgres\n")
     names = ("web7", "db1", *(f"web{number}0" for number in range(20)))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(route, [Host(name, name) for name in names]))
+        list(pool.map(resolve_route, [Host(name, name) for name in names]))
     assert len((tmp_path / "asked").read_text()) == 3
 
 
 def test_a_changed_ssh_config_counts_at_once(known_hosts, config):
     for port in (2201, 2202):
         config(f"Host mybox\n  Port {port}\n")
-        (end,) = route(Host("board", "mybox"))
+        (end,) = resolve_route(Host("board", "mybox"))
         assert end.port == port
 
 
@@ -312,12 +312,12 @@ def no_ssh(monkeypatch):
 def test_without_ssh_a_line_that_paramiko_does_not_understand_is_refused(known_hosts, config, no_ssh, line):
     path = config(f"Host box\n  {line}\n")
     with pytest.raises(UnreachableError, match=f"{path}: without an ssh program .* `{line}`"):
-        route(Host("board", "box"))
+        resolve_route(Host("board", "box"))
 
 
 def test_without_ssh_a_proxy_command_gets_user_and_port_of_the_inventory(known_hosts, config, no_ssh):
     config("Host box\n  ProxyCommand nc %h %p -l %r\n")
-    (end,) = route(Host("board", "box", user="ann", port=2200))
+    (end,) = resolve_route(Host("board", "box", user="ann", port=2200))
     assert (end.proxy_command, end.notes) == ("nc box 2200 -l ann", ())
 
 
@@ -329,14 +329,14 @@ def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config)
         "Host three\n  ProxyJump never\n"
         "Host target\n  ProxyCommand nc target 1\n"
     )
-    hops = route(Host("board", "target", jump=("one", "two", "three")))
+    hops = resolve_route(Host("board", "target", jump=("one", "two", "three")))
     assert [hop.name for hop in hops] == ["one", "two", "three", "target"]
     assert [hop.proxy_command for hop in hops] == ["nc one 22", None, None, None]
 
 
 def test_the_first_jump_hosts_own_jump_hosts_come_before_it(known_hosts, config):
     config("Host one\n  ProxyJump zero,half\n  ProxyCommand none\nHost zero\n  ProxyCommand nc zero 1\n")
-    hops = route(Host("board", "192.0.2.1", jump=("one", "two")))
+    hops = resolve_route(Host("board", "192.0.2.1", jump=("one", "two")))
     assert [hop.name for hop in hops] == ["zero", "half", "one", "two", "192.0.2.1"]
     assert [hop.proxy_command for hop in hops] == ["nc zero 1", None, None, None, None]
 
@@ -345,7 +345,7 @@ def test_the_first_jump_hosts_own_jump_hosts_come_before_it(known_hosts, config)
 def test_at_most_eight_jump_hosts_are_passed(known_hosts, count: int, allowed: bool):
     host = Host("board", "192.0.2.1", jump=tuple(f"hop{number}" for number in range(count)))
     if allowed:
-        assert len(route(host)) == 9
+        assert len(resolve_route(host)) == 9
     else:
         with pytest.raises(UnreachableError, match="board: more than 8 jump hosts"):
-            route(host)
+            resolve_route(host)

@@ -12,7 +12,7 @@ import pytest
 from fleet.errors import HostKeyError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote.ssh import known_hosts
-from fleet.remote.ssh.config import Endpoint, route
+from fleet.remote.ssh.config import Endpoint, resolve_route
 from fleet.remote.ssh.dial import HostKeyCheck
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
 from tests.hosts.sshd import keygen
@@ -48,7 +48,7 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeEndpoint:
         ssh_config.write_text(
             f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile {tmp_path / 'global'}\n{config}"
         )
-        (end,) = route(Host("board", "192.0.2.7", port=port, **changes))
+        (end,) = resolve_route(Host("board", "192.0.2.7", port=port, **changes))
         return end
 
     return make
