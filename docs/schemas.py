@@ -5,9 +5,10 @@ A type is written as in fleet/store/schema.json: `?` behind it allows null. A `m
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from fleet.inventory import schema as inventory
 from fleet.inventory.expected import BENCHMARKS, SELECTORS
@@ -27,24 +28,46 @@ def take_columns(table: str, *left_out: str) -> Row:
     }
 
 
-def decode_columns(table: str, *left_out: str) -> Row:
-    """Return the columns of a stored table, those of JSON decoded under their short names."""
-    columns = take_columns(table, *left_out)
+def decode_runs() -> Row:
+    """Return the columns of stored runs, those of JSON decoded under their short names."""
+    lists = {"failed": "list<any>", "nodes": "list<any>?"}
     return {
-        name.removesuffix("_json"): "any" if name.endswith("_json") else type_
-        for name, type_ in columns.items()
+        (short := name.removesuffix("_json")): type_
+        if short == name
+        else lists.get(short, type_.replace("string", "map"))
+        for name, type_ in take_columns("runs", "probe").items()
     }
 
 
-HOST: Row = {part.name: "any" for part in fields(Host)} | {
-    "name": "string",
+def describe_fields(dataclass: Any, *left_out: str) -> Row:
+    """Return the fields of a dataclass, each of the type of its annotation."""
+    hints = get_type_hints(dataclass)
+    return {
+        part.name: translate_hint(hints[part.name]) for part in fields(dataclass) if part.name not in left_out
+    }
+
+
+def translate_hint(hint: Any) -> Any:
+    """Return the type of a dataclass field's annotation, as JSON has it."""
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    if NoneType in get_args(hint):
+        types = tuple(translate_hint(part) for part in parts)
+        return f"{types[0]}?" if len(types) == 1 and isinstance(types[0], str) else {"?": types}
+    if get_origin(hint) is tuple:
+        return f"list<{translate_hint(parts[0])}>"
+    if is_dataclass(hint):
+        return describe_fields(hint)
+    names = {str: "string", bool: "bool", int: "int64", float: "number", Mapping: "map"}
+    return next(name for kind, name in names.items() if issubclass(get_origin(hint) or hint, kind))
+
+
+HOST: Row = describe_fields(Host, "build_host") | {
     "host_id": "string",
-    "env": "list<string>",
-    "labels": "map",
-    "plan": "map",
-    "toolchain": "map",
+    "env": "list<string>",  # the names
+    "plan": "map",  # the options that are set
+    "build_host": "string?",
 }
-PLAN: Row = {part.name: "any" for part in fields(Plan) if part.name != "deadline_s"}
+PLAN: Row = describe_fields(Plan, "deadline_s")
 SECONDS: Row = {"least_s": "number", "most_s": "number", "first_s": "number?"}
 OUTCOME: Row = {
     "host": "string",
@@ -77,7 +100,7 @@ NIGHT: Row = {"host": "string", **KIND, "night": "date", "ratio": "number"}
 LADDER: Row = {"benchmark": "string", "variant": "string", "setting": "string", "threads": "number?", **CPUS}
 
 SHOWN: Row = {
-    "run": decode_columns("runs", "probe"),
+    "run": decode_runs(),
     "cpus": "list<int32>",
     "number": "string",
     "relations": [OF_RELATION],
@@ -143,7 +166,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 "run": {
                     "?": {
                         "agent": "string?",
-                        "plan": PLAN | {"deadline_s": "any"},
+                        "plan": describe_fields(Plan),
                         **dict.fromkeys(("cpus", "pairs", "points", "bursts", "memory_bytes"), "int64?"),
                         "seconds": {"?": SECONDS},
                         "no_forecast": "string?",

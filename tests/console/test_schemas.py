@@ -84,6 +84,7 @@ def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
         for key in row:
             less = {other: value for other, value in row.items() if other != key}
             assert list_errors(name, document | {"rows": [less]}), key
+            assert list_errors(name, document | {"rows": [row | {key: object()}]}), f"{key} of any type"
 
 
 @pytest.mark.long

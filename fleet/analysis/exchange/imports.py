@@ -187,8 +187,6 @@ def make_grid(rows: pd.DataFrame) -> Grid:
 
 def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     """Derive the groups of a summary's CPUs from its relations, in columns of `cpus`; no rows if unknown."""
-    from scipy.sparse import coo_array, csgraph  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
-
     words = rows["relation"].str.split(" ")
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
     table = pd.DataFrame({"cpu": cpus, "kind": None}).astype({"kind": "object"})
@@ -197,10 +195,13 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
         table.loc[table["cpu"].isin({*own["ping_cpu"], *own["pong_cpu"]}), "kind"] = kind
     for count, level in enumerate(_NEAR, 1):
         near = rows[words.str[0].isin(_NEAR[:count])]
-        ends = (np.searchsorted(cpus, near[name]) for name in ("ping_cpu", "pong_cpu"))
-        graph = coo_array((np.ones(len(near)), tuple(ends)), shape=(len(cpus), len(cpus)))
-        groups = pd.Series(csgraph.connected_components(graph, directed=False)[1])
-        table["core" if level == Relation.SMT else level] = table["cpu"].groupby(groups).transform("min")
+        ends = [np.searchsorted(cpus, near[name]) for name in ("ping_cpu", "pong_cpu")]
+        groups, before = cpus.copy(), cpus[:0]
+        while not np.array_equal(groups, before):  # the lowest CPU that near pairs lead to
+            before = groups.copy()
+            for end, other in (ends, ends[::-1]):
+                np.minimum.at(groups, end, groups[other])
+        table["core" if level == Relation.SMT else level] = groups
     return table[: 0 if (words.str[0] == Relation.UNKNOWN).all() else None]
 
 
