@@ -4,9 +4,9 @@ import os
 import shlex
 import subprocess
 import threading
+import weakref
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -95,7 +95,7 @@ class Forecaster:
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self._guard = threading.Lock()
-        self._agent: BinaryIO | None = None
+        self._agent: int | None = None
         self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
     def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
@@ -117,13 +117,13 @@ class Forecaster:
             return cached
         if (agent := self._own_agent(build=build)) is None:
             return None
-        program = f"/proc/self/fd/{agent.fileno()}"
+        program = f"/proc/self/fd/{agent}"
         try:
             done = subprocess.run(
                 [program, "--forecast", "--facts=/proc/self/fd/0", *agent_arguments(plan)],
                 input=machine.encode(),
                 capture_output=True,
-                pass_fds=(agent.fileno(),),
+                pass_fds=(agent,),
                 timeout=TIMEOUT_S,
                 check=False,
             )
@@ -133,7 +133,7 @@ class Forecaster:
         self._cache |= {key: forecast, exact_key: forecast}
         return forecast
 
-    def _own_agent(self, *, build: bool) -> BinaryIO | None:
+    def _own_agent(self, *, build: bool) -> int | None:
         with self._guard:
             if self._agent is None:
                 target = controller_target()
@@ -143,10 +143,10 @@ class Forecaster:
                 built = (self.builder.build if build else self.builder.find_finished)(target, sources)
                 if built is None:
                     return None
-                agent = os.fdopen(os.memfd_create("fleet-agent"), "wb")
-                agent.write(built.binary)
-                agent.flush()
-                self._agent = agent
+                self._agent = os.memfd_create("fleet-agent")
+                weakref.finalize(self, os.close, self._agent)
+                with os.fdopen(self._agent, "wb", closefd=False) as file:
+                    file.write(built.binary)
             return self._agent
 
 

@@ -1,7 +1,9 @@
 """The controller's own agent, asked what a plan costs on another machine."""
 
+import gc
 import subprocess
 import tempfile
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +23,16 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
 ) -> None:
     host, facts = Host("rome", "rome"), make_typical_machine(range(8))
     plan = merge_plan_with_facts(host, RequestedOptions(), facts)
-    asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
+    forecaster = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for _ in range(2):
-        forecast = asked.from_facts(host, facts, plan)
+        forecast = forecaster.from_facts(host, facts, plan)
         assert forecast is not None
         assert (forecast.cpus, forecast.pairs) == (8, 28)
         assert list(tmp_path.iterdir()) == []
+    with warnings.catch_warnings(action="error"):
+        del forecaster
+        gc.collect()
 
 
 def test_a_forecast_of_another_plan_is_named() -> None:
