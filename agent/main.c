@@ -217,25 +217,22 @@ static int print_forecast(const struct plan *plan, const struct notes *notes)
 	return EXIT_DONE;
 }
 
-/* Makes the plan, and forecasts or measures it. */
+/* Makes the plan, and forecasts or measures it. The plan and main's clock last as long as the
+ * process: threads of a burst that was stopped may still use them. */
 static int make_and_use_plan(const struct options *options, struct machine *machine,
 			     struct clock_facts *clock)
 {
 	static struct notes notes;
+	static struct plan plan;
 	struct refusal refusal = {0};
-	struct plan plan = {0};
-	int code;
 
 	if (plan_make(&plan, options, machine, &notes, &refusal))
-		code = print_refusal(&refusal);
-	else if (options->forecast)
-		code = print_forecast(&plan, &notes);
-	else if (replace_clocks_apart(&plan, clock, &notes, &refusal))
-		code = print_refusal(&refusal);
-	else
-		code = measure_plan(options, &plan, clock, &notes);
-	plan_free(&plan);
-	return code;
+		return print_refusal(&refusal);
+	if (options->forecast)
+		return print_forecast(&plan, &notes);
+	if (replace_clocks_apart(&plan, clock, &notes, &refusal))
+		return print_refusal(&refusal);
+	return measure_plan(options, &plan, clock, &notes);
 }
 
 /* Learns about the machine to plan for, and about our own clock. */
@@ -260,9 +257,9 @@ static int learn_machine(const struct options *options, struct machine *machine,
 
 int main(int argc, char **argv)
 {
+	static struct clock_facts clock;
 	struct options options;
 	struct refusal refusal = {0};
-	struct clock_facts clock = {0};
 	struct machine machine = {0};
 	int code = EXIT_DONE;
 

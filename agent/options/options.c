@@ -51,14 +51,14 @@ static int set_count(const struct option *option, uint64_t *count, const char *t
 static int set_seconds(const struct option *option, int64_t *ns, const char *text,
 		       struct refusal *refusal)
 {
-	bool zero = option->kind == SECONDS_OR_ZERO;
+	double least = option->kind == SECONDS_OR_ZERO ? 0 : 0.001;
 	char *end;
 	double seconds = strtod(text, &end);
 
-	if (end == text || *end || !(seconds > 0 || (zero && seconds == 0)) ||
-	    seconds > SECONDS_MOST)
-		return refuse(refusal, EXIT_OPTIONS, "--%s wants a number of seconds %s, not '%s'",
-			      option->name, zero ? "from 0" : "above 0", text);
+	if (end == text || *end || !(seconds >= least) || seconds > SECONDS_MOST)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--%s wants a number of seconds from %g, not '%s'", option->name,
+			      least, text);
 	*ns = (int64_t)(seconds * (double)NS_PER_S);
 	return 0;
 }

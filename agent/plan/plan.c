@@ -89,21 +89,6 @@ int64_t plan_gap_ns(const struct plan *plan)
 	return plan->spread_ns / (plan->rounds_wanted > 1 ? plan->rounds_wanted - 1 : 1);
 }
 
-void plan_free(struct plan *plan)
-{
-	for (size_t i = 0; i < plan->choice_count; i++)
-		free(plan->choices[i].points);
-	for (size_t i = 0; i < plan->group_count; i++)
-		free(plan->groups[i].cpus);
-	free(plan->cpus);
-	free(plan->cores);
-	free(plan->choices);
-	free(plan->groups);
-	free(plan->visits);
-	free(plan->blocks);
-	*plan = (struct plan){0};
-}
-
 int *plan_copy_cpus(const int *cpus, size_t count)
 {
 	int *copy = calloc(count, sizeof *copy);

@@ -118,6 +118,4 @@ int64_t plan_gap_ns(const struct plan *plan);
 /* Prints what --list shows: CPUs, and each benchmark's variants. */
 void plan_print_list(FILE *out, const struct machine *machine);
 
-void plan_free(struct plan *plan);
-
 #endif

@@ -51,6 +51,15 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing():
 
 
 @pytest.mark.slow
+def test_threads_of_a_burst_that_was_stopped_use_nothing_freed():
+    needs.cpus(2)
+    binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
+    for deadline in range(12):
+        long_bursts = ("-b", "gemm", "-v", "c11", "--sizes", "4M", "-r", "1")
+        check(binary, *long_bursts, "--deadline", f"1.{deadline:02}", code=6)
+
+
+@pytest.mark.slow
 def test_thread_sanitizer_finds_no_race_where_it_can_see():
     needs.cpus(2)
     # It cannot see the fences of message and fetch, which are not run here, and warns of each.
