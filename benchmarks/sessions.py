@@ -47,7 +47,6 @@ NULLS = (
     *("normal", "3 %", "mixed", "heavy tails", "slow runs", "hosts", "shared", "period 4"),
     *("period 4, A B B A", "steps", "drift", "AR .9", "unequal", "missing", "missing, shared", *SWITCHING),
 )
-SIDES = (("a", False), ("b", True))
 BURSTS, DWELL, POOL = 20, 8, 4000
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -130,16 +129,11 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
 
 def judge_logs(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The relations of all hosts, and of all hosts together, as one command judges them."""
-    hosts, relations, runs = logs.shape
+    _, relations, runs = logs.shape
     rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": list(map(str, range(relations)))})
     blocks = np.arange(runs) // 2 if null.endswith(IN_BLOCKS) else None
     turns = tuple(range(runs))
-    comparisons = []
-    for host in range(hosts):
-        units = {
-            f"{side}_units": (~np.isnan(logs[host][:, of_b == is_b])).sum(axis=1) for side, is_b in SIDES
-        }
-        comparisons.append(SideRuns(rows.assign(**units), logs[host], of_b, turns, "a, b", blocks))
+    comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in logs]
     tables, fleets = judge_comparisons(comparisons, THRESHOLD)
     return pd.concat(tables, ignore_index=True), next(iter(fleets.values()), tables[0][:0])
 

@@ -1,6 +1,6 @@
 """Compares sides of runs, per relation and pair, with warnings; a run is the unit of replication."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -107,16 +107,15 @@ def compare(
     """
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
+    ids = set[str]().union(*chosen.values())
     if tables is None:
-        tables = read_tables(root, {run_id for ids in chosen.values() for run_id in ids})
-    first, *others = select_sides(chosen, tables.runs)
-    runs = pd.concat([side.runs for side in (first, *others)])
-    cpus, rows = (table[table["run_id"].isin(runs["run_id"])] for table in (tables.cpus, tables.pairs))
+        tables = read_tables(root, ids)
+    runs, cpus, rows = (own[own["run_id"].isin(ids)] for own in (tables.runs, tables.cpus, tables.pairs))
+    first, *others = select_sides(chosen, _add_topologies_and_turns(runs, cpus))
     pairs = build_comparison_rows(only.select(rows, cpus), cpus, point, tables.descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
-    topologies, turns = _read_topologies(cpus), _number_turns(runs)
     laid_out, hosts = [], dict[str, None]()
     for a, b in (matched for side in others for matched in _match_hosts(first, side)):
         sides = [[rows_of_runs[run] for run in side.runs["run_id"] if run in rows_of_runs] for side in (a, b)]
@@ -124,7 +123,7 @@ def compare(
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
             continue
         own = [pairs.iloc[np.sort(np.concatenate(places))] for places in sides]
-        laid_out.append(_lay_out_comparison(a, b, own, topologies, turns, matters, blocks))
+        laid_out.append(_lay_out_comparison(a, b, own, matters, blocks))
     without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
     if not laid_out:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
@@ -161,46 +160,39 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
 
 
 def _lay_out_comparison(
-    a: ComparisonSide,
-    b: ComparisonSide,
-    pairs: Sequence[pd.DataFrame],
-    topologies: Mapping[str, frozenset[object]],
-    turns: Mapping[str, tuple[str, int]],
-    threshold: float,
-    by: str | None,
+    a: ComparisonSide, b: ComparisonSide, pairs: Sequence[pd.DataFrame], threshold: float, by: str | None
 ) -> tuple[Comparison, verdicts.SideRuns, verdicts.SideRuns]:
     """Return the comparison, not judged yet, and the numbers of its relations and of its pairs."""
+    runs, number = pd.concat([a.runs, b.runs]), choose_number_column(a.runs, b.runs)
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
-    one_host = unit == "run" and a.hosts == b.hosts
-    models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
-    same = unit == "run" and len({topologies.get(run) for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
-    same = same and (one_host or (len(models) == 1 and not any(map(pd.isna, models))))
-    number = choose_number_column(a.runs, b.runs)
+    is_one_host = unit == "run" and a.hosts == b.hosts
+    is_one_model = runs["cpu_model"].nunique(dropna=False) == 1 and runs["cpu_model"].notna().all()
+    same = unit == "run" and len({*runs["topology"]}) == 1 and bool(is_one_host or is_one_model)
     rows_a, rows_b = (_count_by_unit(a, pairs[0], unit, number), _count_by_unit(b, pairs[1], unit, number))
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         rows_a, rows_b, less = _keep_common_pairs(rows_a, rows_b)
         if less:
             warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
-    pairs_a, pairs_b = (own[are_pairs(own["relation"])] for own in (rows_a, rows_b))
-    levels = compare_burst_levels(pairs_a if same else pairs_a[:0], pairs_b)
-    blocks = None
-    if by is not None and unit != "run":
-        raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
+    pairs_a, pairs_b = (own[are_pairs(own["relation"]) & same] for own in (rows_a, rows_b))
+    levels, blocks = compare_burst_levels(pairs_a, pairs_b), None
     if by is not None:
+        if unit != "run":
+            raise UsageError(
+                f"--blocks {by}: the sides are different hosts, whose runs are in no common block."
+            )
         blocks = assign_blocks(a, b, by)
         rows_a, rows_b = (own[own["unit"].isin(list(blocks))] for own in (rows_a, rows_b))
-        if missing := len(a.runs) + len(b.runs) - len(blocks):
-            warnings.append(f"{format_count(missing, 'run')} left out: no block with runs of both sides.")
-    if not same or blocks is not None:
         pairs_a, pairs_b = pairs_a[:0], pairs_b[:0]
-    order = {"sides": (a.short_name, b.short_name), "turns": turns} if one_host else {}
+        if missing := len(runs) - len(blocks):
+            warnings.append(f"{format_count(missing, 'run')} left out: no block with runs of both sides.")
+    turns = dict(zip(runs["run_id"], runs["turn"], strict=True))
+    order = {"sides": (a.short_name, b.short_name), "turns": turns} if is_one_host else {}
     relations = verdicts.lay_out_relations(rows_a, rows_b, number, blocks=blocks, **order)
     pair_runs = verdicts.lay_out_pairs(pairs_a, pairs_b, number, **order)
     tables = (relations.rows, pair_runs.rows, pd.DataFrame(), levels)
     others = (environment.find_differences(a.runs, b.runs), list_unlike_variants(rows_a, rows_b, number))
-    comparison = Comparison(a, b, unit, threshold, *tables, *others, tuple(warnings))
-    return comparison, relations, pair_runs
+    return Comparison(a, b, unit, threshold, *tables, *others, tuple(warnings)), relations, pair_runs
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
@@ -242,19 +234,17 @@ def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, 
     return a[is_common[: len(a)]], b[is_common[len(a) :]], less
 
 
-def _read_topologies(cpus: pd.DataFrame) -> dict[str, frozenset[object]]:
+def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """Add the `topology` of each run, and its `turn`: its session, and its place in it on its host."""
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     topologies = dict[str, set[object]]()  # of ten thousand runs, in a tenth of a groupby's time
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
         topologies.setdefault(run_id, set()).add(row)
-    return {run_id: frozenset(own) for run_id, own in topologies.items()}
-
-
-def _number_turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
-    """Return each run's session and its place among the runs of its host in it."""
+    own = runs["run_id"].map({run_id: frozenset(rows) for run_id, rows in topologies.items()})
     ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    places = ordered.groupby(["session_id", "host_id"]).cumcount()
-    return dict(zip(ordered["run_id"], zip(ordered["session_id"], places, strict=True), strict=True))
+    places = ordered.groupby(["session_id", "host_id"]).cumcount()[runs.index]
+    turns = pd.Series(list(zip(runs["session_id"], places, strict=True)), runs.index, dtype=object)
+    return runs.assign(topology=own, turn=turns)
 
 
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:

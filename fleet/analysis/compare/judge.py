@@ -160,7 +160,7 @@ def judge_rows(
 
     blocks: of the runs; None: passes, if there are four or more. session: by how much each run is off. Return
     columns: those of `LeastSquares`; `are_apart`, whether sides were compared at different levels; and of the
-    level that most runs of A and of B are at: `a_level`, `a_runs` of `a_total`, `a_ns`, their mean.
+    level that most runs of A and of B are at: `a_level`, `a_runs` of `a_units`, `a_ns`, their mean.
     """
     passes = assign_passes(is_b)
     usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
@@ -182,7 +182,7 @@ def judge_rows(
         if min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
             fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
-    names = [f"{side}_{name}" for name in ("level", "runs", "total", "ns") for side in "ab"]
+    names = [f"{side}_{name}" for name in ("level", "runs", "units", "ns") for side in "ab"]
     sides = dict(zip(names, majority.reshape(8, -1), strict=True))
     return {**LeastSquares(*fit)._asdict(), "are_apart": are_apart, **sides}
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS, LeastSquares
+from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS
 from fleet.analysis.reduce.interval import LEAST_RUNS
 
 CLASS = ["benchmark", "variant", "relation"]
@@ -20,8 +20,8 @@ THRESHOLD = 0.03
 _MOST_RUNS = 200  # a side, that a person may be told to measure
 _TOLD = 0.9  # of the sessions of so many runs, that have two runs of each side at a common level
 _COLUMNS = (
-    *("a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance", "more", "ratio"),
-    *("low", "high", "p", "q", "smallest", "verdict", "why"),
+    *("a_units", "b_units", "a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance"),
+    *("more", "ratio", "low", "high", "p", "q", "smallest", "verdict", "why"),
 )
 
 
@@ -39,11 +39,10 @@ class Verdict(StrEnum):
 class SideRuns:
     """The numbers of one comparison, its runs in order of time.
 
-    rows: what each row of `logs` is of, with the keys CLASS, and `a_units`, `b_units`, how many runs of each
-    side have it. logs: of ns, a row per number, a column per run, NaN where a run lacks it. is_b: the side of
-    each run. turns: of each run; hosts that share one were measured at the same time. sides: comparisons of
-    other hosts with the same are judged as one session; None: judged alone. blocks: of each run, if the
-    change is that within blocks.
+    rows: what each row of `logs` is of, with the keys CLASS. logs: of ns, a row per number, a column per run,
+    NaN where a run lacks it. is_b: the side of each run. turns: of each run; hosts that share one were
+    measured at the same time. sides: comparisons of other hosts with the same are judged as one session;
+    None: judged alone. blocks: of each run, if the change is that within blocks.
     """
 
     rows: pd.DataFrame
@@ -60,18 +59,15 @@ class SideRuns:
 
 
 class _Session(NamedTuple):
-    """By how much all rows are off, by the keys of their runs, where it is taken out, and the fit of that."""
+    """By how much all rows are off, by the keys of their runs, and the change of that; what is taken out."""
 
     off: Mapping[tuple[Any, bool], float]
-    fit: LeastSquares
-
-    @property
-    def ratio(self) -> float:
-        """Return the change that is taken out of every row; 1 if none is."""
-        return float(np.exp(self.fit.change[0]))
+    change: float
+    error: float
+    freedom: float
 
 
-_NO_SESSION = _Session({}, LeastSquares(*np.zeros((4, 1))))
+_NO_SESSION = _Session({}, 0.0, 0.0, 0.0)
 
 
 def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
@@ -119,10 +115,8 @@ def _order_runs(
     turn = {run: run if turns is None else turns[run[1]] for run in runs}
     runs.sort(key=turn.__getitem__)
     is_b, logs = np.array([side == "b" for side, _ in runs], dtype=np.bool_), np.log(ns[runs].to_numpy())
-    a_units, b_units = ((~np.isnan(logs[:, side])).sum(axis=1) for side in (~is_b, is_b))
-    rows = rows.reset_index(drop=True).assign(a_units=a_units, b_units=b_units)
     numbers = None if blocks is None else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
-    return SideRuns(rows, logs, is_b, tuple(turn[run] for run in runs), sides, numbers)
+    return SideRuns(rows.reset_index(drop=True), logs, is_b, tuple(turn[run] for run in runs), sides, numbers)
 
 
 def judge_comparisons(
@@ -134,11 +128,12 @@ def judge_comparisons(
     common, where it is taken out, is one more. are_pairs: the rows are pairs: those that cannot be tested are
     left out, and none is tested over all hosts.
 
-    Columns, beside those of the rows: `a_ns`, `b_ns`, what most runs of each side are at; `levels` of the
-    row; `shared`, the change of the session beside which it is, else 1; `ratio` of B to A with its 95 %
-    interval `low`, `high`; `error`, `freedom`, `p` of that change; `borrowed`, how much of `freedom` comes
-    from other rows; `chance` that the sides are at different levels; `more`, how many runs a side would tell
-    a row at several levels; `q`; `smallest`, the change that would be found; `verdict`, `why`.
+    Columns, beside those of the rows: `a_units`, `b_units`, how many runs of each side have it; `a_ns`,
+    `b_ns`, what most of them are at; `levels` of the row; `shared`, the change of the session beside which it
+    is, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of that
+    change; `borrowed`, how much of `freedom` comes from other rows; `chance` that the sides are at different
+    levels; `more`, how many runs a side would tell a row at several levels; `q`; `smallest`, the change that
+    would be found; `verdict`, `why`.
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     sessions = _estimate_sessions(comparisons, scatter)
@@ -187,7 +182,9 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b))
-            sessions[sides] = _Session(dict(zip(keys, off.tolist(), strict=True)), fit)
+            change, scale, variance, freedom = (float(column[0]) for column in fit)
+            off_by_key = dict(zip(keys, off.tolist(), strict=True))
+            sessions[sides] = _Session(off_by_key, change, (variance * scale) ** 0.5, freedom)
     return sessions
 
 
@@ -200,7 +197,8 @@ def _fit_rows(comparison: SideRuns, scatter: float, sessions: Mapping[Hashable, 
     if comparison.blocks is None and min(is_b.sum(), (~is_b).sum()) < LEAST_RUNS:
         fits["change"][:] = np.nan
     levels = labels.max(axis=1, initial=0) + 1
-    return comparison.rows.assign(**fits, levels=levels, shared=session.ratio)
+    rows = comparison.rows.assign(**fits, levels=levels, shared=np.exp(session.change))
+    return rows.astype({"a_units": int, "b_units": int})
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -210,7 +208,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     raw = rows[tested]
     moderated = judge.moderate_variances(raw["variance"].to_numpy(), raw["freedom"].to_numpy())
     variance[tested], freedom[tested] = moderated
-    runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_total", "b_total"]].to_numpy()
+    runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
     chance = judge.compute_level_probability(runs, total, rate) * (rows["are_apart"] & tested)
     more[several] = _count_runs_to_tell(rows[several], rate, tested.sum())
@@ -224,14 +222,14 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     """Test the changes of three hosts or more, a row per relation; last, the change common to all rows."""
     tested = rows[rows["p"].notna()]
     changes = tested.assign(change=np.log(tested["ratio"])).groupby(CLASS, sort=False)["change"]
+    shared = float(np.exp(session.change))
     numbers = [
-        (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, session.ratio)
+        (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, shared)
         for key, count, mean, variance in changes.agg(["count", "mean", "var"]).itertuples(name=None)
         if count >= LEAST_HOSTS
     ]
     if session.off:
-        change, scale, variance, freedom = (float(column[0]) for column in session.fit)
-        numbers.append(("", "", ALL, hosts, change, (variance * scale) ** 0.5, freedom, 1.0))
+        numbers.append(("", "", ALL, hosts, session.change, session.error, session.freedom, 1.0))
     table = pd.DataFrame(numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"])
     return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan)).drop(columns="change")
 
@@ -263,7 +261,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     Where most runs of the sides are at different levels: as many as make that unlikely by chance in one of
     `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
-    at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_total", "b_total"]].to_numpy()
+    at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
     are_apart, runs = (
         (rows["a_level"] != rows["b_level"]).to_numpy()[:, None],

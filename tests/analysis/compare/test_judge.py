@@ -48,7 +48,6 @@ def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
     for number, (a, b) in enumerate(hosts):
         noise = 0.003 * np.random.default_rng(number).normal(size=len(a) + len(b))
         rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": ["smt"]})
-        rows = rows.assign(a_units=len(a), b_units=len(b))
         logs = (np.log([*a, *b]) + noise)[None, :]
         comparisons.append(SideRuns(rows, logs, sides(len(a), len(b)), tuple(range(len(noise)))))
     return pd.concat(judge_comparisons(comparisons, 0.03)[0], ignore_index=True)
@@ -193,7 +192,7 @@ def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
     logs[0, [0, 5]] = np.nan
     judged = judge_rows(logs, sides(4, 4), label_levels(logs, 0.01), None)
     assert judged["freedom"].tolist() == [4, 6]
-    assert judged["a_total"].tolist() == judged["b_total"].tolist() == [3, 4]
+    assert judged["a_units"].tolist() == judged["b_units"].tolist() == [3, 4]
     assert not judged["are_apart"].any()
 
 
