@@ -40,7 +40,7 @@ def is_address(text: str) -> bool:
 
 
 def read_user(text: str) -> str:
-    """Return a user name. Raises ValueError if it is none, or means something to a shell."""
+    """Return a user name. Raises ValueError if it is not one, or means something to a shell."""
     if not _USER.fullmatch(text):
         raise ValueError(f"must be a user name, not {text[:100]!a}")
     return text

@@ -88,7 +88,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"show {CLOCK}", 0, "over 2 CPUs"),
         ("compare board", 0, "fewer than 8 nights have no verdict"),
         ("compare board --fail-on-change", 2, "no verdict is possible"),
-        ("compare board --point random.16K", 2, "only to compare two sides or more"),
+        ("compare board --point random.16K", 2, "only for two or more sides"),
         (f"compare {EMPTY}", 2, "no latencies between CPUs"),
         (f"compare {EMPTY} --siblings", 2, "no latencies between CPUs"),
         ("compare board board", 2, "'board' is named twice"),

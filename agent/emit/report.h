@@ -1,4 +1,4 @@
-/* report.h: what a run tells of itself: once, of each visit, and at its end. */
+/* report.h: what a run reports: once, for each visit, and at its end. */
 #ifndef FLEET_EMIT_REPORT_H
 #define FLEET_EMIT_REPORT_H
 

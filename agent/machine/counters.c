@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Reads a number and returns the text after it; null if there is none. */
+/* Reads a number and returns the text after it; null without a number. */
 static const char *parse_number(const char *text, uint64_t most, uint64_t *number)
 {
 	char *end;

@@ -1,4 +1,4 @@
-/* qnx_cpu.h: what QNX and the CPU itself tell of this architecture. For native/qnx.c only. */
+/* qnx_cpu.h: what QNX and the CPU itself report on this architecture. For native/qnx.c only. */
 #ifndef FLEET_QNX_CPU_H
 #define FLEET_QNX_CPU_H
 

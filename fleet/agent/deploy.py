@@ -126,7 +126,7 @@ def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
         targets = ", ".join(tc.list_targets(source.read_sources()))
-        raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {targets}).")
+        raise ProbeError(f"{host.name}: no agent for {facts.target} (only {targets}); see docs/porting.md.")
     if host.build is BuildPlace.BUILD_HOST and not SYSTEMS[facts.target.os].sdp:
         advice = "use `build: controller`, which needs no other machine"
         raise BuildError(f"{host.name}: `build: build-host` is for QNX hosts; {advice}.")

@@ -135,7 +135,7 @@ class Results:
             return _lay_out(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
         now, runs, _ = self._select([run] if run is not None else [])
         if not runs:
-            raise UsageError(f"{self._place}: no run is stored here.")
+            raise UsageError(f"{self._place}: no runs are stored here; `fleet run` measures.")
         run_id, descriptions = runs[-1].run_id, load.merge_descriptions(runs[-1:])
         rows = load.drop_points(as_float64(load_pairs(now, run_id=run_id)), descriptions)
         rows = rows[rows["benchmark"].map(lambda name: descriptions[name].view is View.MATRIX).astype(bool)]
@@ -161,7 +161,7 @@ def _lay_out(
 
 
 def _note_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
-    """Note what the numbers of a table are, where that is one thing."""
+    """Put the unit of a table's numbers, or each unit that they have, into `attrs["unit"]`."""
     labels = {descriptions[str(name)].label for name in table.get("benchmark", pd.Series()).unique()}
     table.attrs["unit"] = unit or ", or ".join(sorted(labels))
     return table

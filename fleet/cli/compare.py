@@ -60,12 +60,12 @@ def compare_runs(
         _count_false_alarms(root, chosen, show)
     elif siblings or (len(chosen) < 2 and not cli.has_summary(chosen)):
         if point is not None or blocks is not None:
-            raise UsageError("--point and --blocks: only to compare two sides or more.")
+            raise UsageError("--point and --blocks: only for two or more sides.")
         judge = _compare_siblings if siblings else _find_changes
         code = judge(root, chosen, show, **limits)
     elif cli.has_summary(chosen):
         if (names, cpus, point, blocks) != (None,) * 4:
-            raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
+            raise UsageError("--benchmark, --cpus, --point and --blocks: not for a summary.")
         rows = exchange.lay_out_beside(root, chosen)
         show(rows, exchange.render_sides, partial(base.format_document, "beside"), base.format_csv)
     else:

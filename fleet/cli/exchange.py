@@ -26,7 +26,7 @@ def write_report(
         str, option("page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.", "--output -o")
     ] = "fleet-report.html",
     title: Annotated[str | None, option("Its heading.")] = None,
-    force: Annotated[bool, option("Replace a file that is no report.")] = False,
+    force: Annotated[bool, option("Replace a file that is not a report.")] = False,
     benchmark: cli.Benchmarks = None,
     sides: Annotated[
         tuple[str, str] | None, option("Two sides, as `fleet compare` takes them.", "--compare A B")
@@ -49,7 +49,7 @@ def write_report(
     if sides and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
     if benchmarks and (to_folder or file.suffix in report.CARDS):
-        raise UsageError("--benchmark is for pages: a site has all, a card the first.")
+        raise UsageError("--benchmark is for pages: a site shows all benchmarks, a card the first.")
     root = cli.open_listing(results)
     words = [word for word in select or () if not word.startswith(SUMMARY)]
     summaries = [word for word in select or () if word.startswith(SUMMARY)]
@@ -135,7 +135,7 @@ def import_(
         typer.echo(run_files.import_runs(results, files, name))
         return
     if name is None:
-        raise UsageError("--name is missing: what to call the summary.")
+        raise UsageError("--name is missing: give the summary a name.")
 
     named_benchmark, named_variant = _parse_single_benchmark(cli.join_lists(benchmark))
     if variant and named_variant not in (None, variant):
@@ -165,7 +165,7 @@ def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     name, *others = parse_benchmark_names(text)
     if others:
-        raise UsageError(f"--benchmark {text}: a summary is imported by one name, as cas/c11.")
+        raise UsageError(f"--benchmark {text}: name the one benchmark of the summary, such as cas/c11.")
     if name.setting:
         raise UsageError(f"--benchmark {text}: a summary has no settings; name {name.benchmark} alone.")
     return name.benchmark, name.variant or None
@@ -247,7 +247,7 @@ def export(
         _write([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])], output)
     elif format_ == exports.SAMPLES:
         if value is not None:
-            raise UsageError("--value is the number of a pair; -F samples has every sample.")
+            raise UsageError("--value chooses a number per pair; -F samples exports every sample.")
         run_ids = [run.run_id for run in _select_to_export(root, select)]
         _write(exports.export_samples(root, run_ids, benchmarks), output)
     else:
@@ -277,7 +277,7 @@ def _format_medians(
     rows = reduce.load_overview_history(root, runs, reduce.Only(benchmark), descriptions)
     table = views.compute_host_medians(reduce.drop_points(rows, descriptions))
     if table.empty:
-        raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
+        raise UsageError("these runs have no latencies between CPUs; -F samples exports every sample.")
     last_run = {run.host_id: run.started_utc for run in sorted(runs, key=lambda run: run.started_utc)}
     return render(table.assign(measured_utc=table["host_id"].map(last_run)))
 

@@ -41,7 +41,7 @@ def init(
 
     from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
     if (from_ansible is not None) + from_ssh_config + sum(from_clusters) > 1:
-        raise UsageError("The options --from-... exclude one another; take one, add the rest.")
+        raise UsageError("The options --from-... exclude one another; take one, then edit the file.")
     if any(from_clusters):
         text = clusters.from_cluster(clusters.CLUSTERS[from_clusters.index(True)])
     elif from_ansible is not None:

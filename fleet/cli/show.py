@@ -90,9 +90,9 @@ def show(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     if cpus_of and (pair or csv):
-        raise typer.BadParameter("--cpus-of prints lists alone; only --json goes with it.")
+        raise typer.BadParameter("--cpus-of prints nothing but lists; only --json can be added.")
     if ways and (json or csv):
-        raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
+        raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
     if cli.has_summary(select or ()):
         others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of)
         _print_summaries(select or [], results, *others, json=json)
@@ -150,11 +150,11 @@ def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, js
 
 
 def _print_summaries(names: list[str], results: str, *others: object, json: bool) -> None:
-    """Print these summaries, or a list of all. others: options, of which none may be given."""
+    """Print these summaries, or a list of all. others: options that must not be given."""
     from fleet.analysis.exchange.summaries import format_summaries_json, render_summaries
 
     if any(others):
-        raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
+        raise typer.BadParameter("a summary is shown whole; of the options only --json applies.")
     if json:
         typer.echo(format_summaries_json(results, names))
     else:

@@ -38,7 +38,7 @@ def label(
     removed = [text[:-1] for text in labels if text.endswith("=")]
     values = parse_labels([text for text in labels if not text.endswith("=")])
     if both := sorted(values.keys() & set(removed)):
-        raise UsageError(f"{both[0]}: either set it or remove it.")
+        raise UsageError(f"{both[0]}: set it or remove it, not both.")
     root = store.Store(results)
     runs = base.select_runs(root.list_runs(), [select], root.place)
     root.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})

@@ -34,7 +34,7 @@ _STEP_FORMS = {  # what is done to a step's output, and how to undo it
     rb"(?m)^ *[0-9]+: .*@fleet-": "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off.",
     rb"@fleet-step .*\r\n": "it has Windows line ends: `sed 's/\\r$//'` takes them off.",
 }
-_MOST_CHARACTERS = 240  # characters of an answer that is none, in a message
+_MOST_CHARACTERS = 240  # of an unusable answer that a message quotes
 _MOST_PLACES = 8  # refused, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",

@@ -1,4 +1,4 @@
-"""Parses what a host's firmware and kernel tell of its memory: modules, channels, theoretical peak. Pure."""
+"""Parses what a host's firmware and kernel report about its memory: modules, channels, peak rate. Pure."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Make a first inventory.yaml of an Ansible inventory, of which nothing is run or decrypted."""
+"""Make a first inventory.yaml from an Ansible inventory; run and decrypt nothing in it."""
 
 import json
 import os

@@ -212,7 +212,7 @@ def _run(command: tuple[str, ...]) -> str:
     """Return what a program prints. Raises InventoryError if it fails, prints too much or takes too long."""
     by_hand, environment = shlex.join(command), {**os.environ, "LC_ALL": "C"}
     if shutil.which(command[0]) is None:
-        raise InventoryError(f"PATH leads to no {command[0]}, which has to list the hosts.")
+        raise InventoryError(f"{command[0]}, which lists the hosts, is not in PATH. Install it.")
     with tempfile.TemporaryFile() as printed:
         try:
             streams = {"stdout": printed, "stderr": subprocess.PIPE}

@@ -76,7 +76,7 @@ class Parameter:
             return f"no {self.name}" if is_needed and value is None else ""
         if not self.words or self.sort_key(value) < len(self.words):
             return ""
-        return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
+        return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
         """Return the value's place among others. A word may have a suffix (`memory-walked`, `mix-75`)."""

@@ -52,7 +52,7 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
 
 
 def cpus_to_measure(plan: Plan, facts: Facts) -> frozenset[int]:
-    """Return the CPUs that the plan is to be carried out on."""
+    """Return the CPUs on which the plan measures."""
     named = named_cpus(plan).intersection(cpu.cpu for cpu in facts.cpus if cpu.online)
     return named if plan.cpus else facts.usable_cpus | named
 

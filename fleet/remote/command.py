@@ -495,7 +495,7 @@ def _ssh_command(host: Host, timeout_s: float, mark: str, folder: Path) -> tuple
     """Return the ssh command, with what the inventory overrides."""
     ssh = shutil.which("ssh")
     if ssh is None:
-        raise UnreachableError(f"{host.name}: `via: openssh` needs the ssh program, and PATH leads to none.")
+        raise UnreachableError(f"{host.name}: `via: openssh` needs ssh, which is not in PATH; install it.")
     key_must_be_known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
     settings: dict[str, object] = {
         "BatchMode": "yes",

@@ -64,7 +64,7 @@ def parse_alternation(text: str | None, command: str | None, labels: Mapping[str
     """Parse "kernel=old,new"; None without it. labels: those of all sessions. Raises UsageError."""
     if text is None:
         if command is not None:
-            raise UsageError("--switch is for --alternate, which is not given.")
+            raise UsageError("--switch applies only with --alternate.")
         return None
     key, equals, rest = text.partition("=")
     values = tuple(rest.split(","))

@@ -34,7 +34,7 @@ class Remaining:
 
 
 def find_remaining(store: Store, session: str | None) -> Remaining | None:
-    """Return what remains of the most recent session, or of the one whose ID starts with `session`.
+    """Return the rest of the most recent session, or of the one whose ID starts with `session`.
 
     None if nothing remains. Sessions that another controller of this machine is running are skipped:
     LockedError if there are no others. Raises UsageError if `session` matches none or several.

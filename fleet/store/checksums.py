@@ -60,7 +60,7 @@ def unseal_json(data: bytes) -> Any:
     """Return the value of a JSON file, without its checksum. Raises DataError unless it is as written."""
     try:
         value = json.loads(data)
-        json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no text
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is not text
     except RecursionError:
         raise DataError("it is nested too deeply") from None
     except ValueError as err:

@@ -227,7 +227,7 @@ class TableFile:
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         if unknown := sorted({*stored.names} - {*shape.names}):
-            text = f"{self.what}: a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}"
+            text = f"{self.what}: a column {unknown[0]!r:.50} is not in the table. {_RESTORE}"
             raise DamagedFileError(text, run_id=self._run_id)
         parts, held = self._iter_rows(), [stored.empty_table()]
         for size in sizes:

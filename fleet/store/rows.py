@@ -58,7 +58,7 @@ def to_dict(noun: Any) -> dict[str, Any]:
 
 
 def drop_nulls(noun: Any) -> dict[str, Any]:
-    """Return a Failed, of which there may be 100,000, or its Parameters, as a dict without nulls."""
+    """Return a Failed or its Parameters as a dict without nulls: a run may have 100,000 of them."""
     values = {name: value for name, value in to_dict(noun).items() if value is not None}
     return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 

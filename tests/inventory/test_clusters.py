@@ -161,7 +161,7 @@ def test_containers_by_their_names(listed) -> None:
         ("docker", "docker", "json\njson\n", 0, "docker 23 or newer is needed"),
         ("docker", "docker", "", 0, "docker lists no host that could be measured."),
         ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. Left out: n3: it is DOWN*."),
-        ("slurm", "another", "", 0, "PATH leads to no scontrol"),
+        ("slurm", "another", "", 0, "scontrol, which lists the hosts, is not in PATH"),
     ],
 )
 def test_what_cannot_be_listed_is_named(
@@ -233,7 +233,7 @@ def test_hosts_of_a_session_are_reached_as_their_cluster_is(
         ("[yes]", "", "yes printed 8 MiB or more. Try `yes | head`."),
         ("[seq, 20001]", "", "more than 20000 hosts"),
         ("[cat, PRINTED]", "n1\n-o\n", "no host may be called '-o'"),
-        ("[no-such-program]", "", "PATH leads to no no-such-program"),
+        ("[no-such-program]", "", "no-such-program, which lists the hosts, is not in PATH"),
     ],
 )
 def test_what_is_no_list_of_hosts_is_named(tmp_path: Path, source: str, printed: str, problem: str) -> None:

@@ -37,7 +37,7 @@ class Elf:
 
 @once
 def read_elf(binary: bytes) -> Elf:
-    """Read an ELF file's header and interpreter (System V gABI). Raises ValueError if it is no ELF file."""
+    """Read an ELF file's header and interpreter (System V gABI). Raises ValueError for another file."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     order = {1: "<", 2: ">"}.get(binary[5])

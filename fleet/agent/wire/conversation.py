@@ -188,7 +188,7 @@ class Reader:
     def _skip_noise(self, line: bytes, where: str) -> None:
         self._noise += 1
         if self._noise > NOISE_LIMIT_LINES:
-            still = "and still no hello record" if self.hello is None else "that are no records"
+            still = "and still no hello record" if self.hello is None else "that are not records"
             words = f"{still}; does a login script print? The last: {quote_start(line)}"
             raise WireError(f"{NOISE_LIMIT_LINES} lines {words}")
         if line.strip():

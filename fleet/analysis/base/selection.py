@@ -96,7 +96,7 @@ def _match_any(
 ) -> set[str]:
     """Return the ids of the runs that any of the texts means, without those that cannot be read.
 
-    Raises DamagedFileError unless there are other runs, or others. A StoreWarning has named each.
+    Raises DamagedFileError if no run is left and `others` is empty. A StoreWarning has named each.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -209,7 +209,7 @@ def select_comparable(
 
 
 def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
-    """Keep the runs that measured these benchmarks, given as to `parse_benchmark_names`; None: all runs.
+    """Keep the runs that measured these benchmarks (see `parse_benchmark_names`); None: all runs.
 
     Raises UsageError if none did.
     """

@@ -35,5 +35,5 @@ def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:
 
 
 def group_medians(values: Floats, groups: Ints) -> Floats:
-    """Compute the median of each group's values but NaN; groups: of each value, every number from 0 on."""
+    """Compute the median of each group without NaN. groups: of each value, from 0 without gaps."""
     return np.asarray(pd.Series(values).groupby(groups).median(), dtype=np.float64)

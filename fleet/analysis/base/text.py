@@ -33,7 +33,7 @@ SHARED = {
 
 
 def wrap_to_width(text: str, width: int | None) -> str:
-    """Wrap sentences and the last columns of tables that are wider than the terminal; but no colours."""
+    """Wrap sentences, and the last columns of tables, that are wider than the terminal; not coloured text."""
     return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 

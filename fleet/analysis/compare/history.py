@@ -204,7 +204,7 @@ def find_changes(logs: Floats) -> list[Change]:
 
 
 def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Test parts as `measure_parts` does; long ones, in which steps hide each other, by stretches too."""
+    """Test parts as `measure_parts` does, and stretches of long parts, in which steps hide each other."""
     p, best_cuts, wider = measure_parts(logs, parts)
     ends = [len(nights) - _STRETCH for _, nights in parts]
     begins = [[*range(0, end, _STRETCH // 2), end] * (2 * end >= _STRETCH) for end in ends]

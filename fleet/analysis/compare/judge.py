@@ -214,7 +214,7 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     """Return the change of each pair beside its relation that is no evidence: beyond it, one map in twenty.
 
     a, b: logarithms, a row per pair, a column per run. With three runs a side the scatter between runs
-    counts, moderated over the relation; with fewer that of the changes of its pairs, inf for less than eight.
+    counts, moderated over the relation; with fewer that of the changes of its pairs, inf for under eight.
     """
     names, largest = np.array(list(relations), dtype=object), np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # every pair is looked at

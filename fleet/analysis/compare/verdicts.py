@@ -75,7 +75,7 @@ def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: An
 
     a, b: rows per pair and `unit`, a run's id or a host's name, with latencies in ns in the column `number`.
     A unit's number of a relation is the median of its pairs. `a_within`, `b_within`: the typical half
-    interval inside a single run, which is no error of the change. order: as of `_order_runs`.
+    interval inside a single run, which is no error of the change. order: see `_order_runs`.
     """
     kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     ns = _pivot_medians(a, b, number, CLASS)

@@ -54,7 +54,7 @@ def export_matrix(
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
     """Yield the samples of several runs as one CSV, a row per sample, in pieces.
 
-    benchmark: as to `parse_benchmark_names`; runs without it are left out. UsageError if no run has it.
+    benchmark: see `parse_benchmark_names`; runs without it are left out. UsageError if no run has it.
     """
     header = True
     for run_id in run_ids:

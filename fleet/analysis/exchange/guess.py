@@ -91,7 +91,7 @@ def _are_equal(groups: Ints) -> bool:
 
 
 def _are_neighbours(groups: Ints, is_single: Ints) -> bool:
-    """Report whether pairs, if several CPUs are single, are neighbours before all of these."""
+    """Report whether, if several CPUs are single, the pairs are neighbours that come before all of them."""
     first = len(groups) - int(is_single.sum())
     are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()
     return first == len(groups) or bool(

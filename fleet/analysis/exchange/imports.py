@@ -1,4 +1,4 @@
-"""Read summaries, imported or shipped with fleet, and import them: a number a pair, without a verdict."""
+"""Read summaries, imported or shipped with fleet, and import them: one number per pair, without a verdict."""
 
 import json
 import re

@@ -116,7 +116,7 @@ def _make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Des
 def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:
     rows = TableFile(Folder(file.absolute().parent), file.name, "summaries").read().to_pylist()
     if not rows:
-        raise UsageError(f"{file}: has no rows.")
+        raise UsageError(f"{file}: has no rows; export the runs again.")
     name = name or str(rows[0]["summary"])
     require_free_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}

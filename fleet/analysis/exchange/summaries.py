@@ -60,7 +60,7 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
 def _require_summaries(names: Sequence[str]) -> Sequence[str]:
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         command = f"fleet compare {' '.join(names)}"
-        raise UsageError(f"runs and summaries are not shown together; {command} lays them beside.")
+        raise UsageError(f"runs and summaries are not shown together; {command} puts them side by side.")
     return names
 
 

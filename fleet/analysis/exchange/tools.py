@@ -315,8 +315,8 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
         if row[place % width]:
             raise ValueError(
-                f"line {number}: CPU {place % width} has {row[place % width]:g} with itself, as no matrix "
-                "has. Is it a table of pairs, or has it labels? Then the first cell of line 1 must be CPU."
+                f"line {number}: CPU {place % width} has {row[place % width]:g} with itself: no matrix has. "
+                "If line 1 has CPU numbers, write CPU in its first cell; a table of pairs cannot be read."
             )
     return [_make_square(values[begin : begin + width]) for begin in range(0, len(values), width)]
 

@@ -242,7 +242,7 @@ def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
 def drop_contradicting(
     rows: pd.DataFrame, runs: Iterable[RunSummary], descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Leave out rows of benchmarks that their run describes otherwise than `descriptions`; a StoreWarning."""
+    """Drop rows of benchmarks that their run describes differently from `descriptions`. StoreWarning."""
     for run in runs if descriptions.own else ():
         for name in descriptions.own.keys() & {kind.partition("/")[0] for kind in run.benchmarks}:
             if run.descriptions[name] != descriptions[name]:
@@ -254,7 +254,7 @@ def drop_contradicting(
 
 
 def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
-    """Return the rows of these benchmarks, as to `parse_benchmark_names`; UsageError if there are none."""
+    """Return the rows of these benchmarks (see `parse_benchmark_names`). UsageError if there are none."""
     if benchmark is None:
         return rows
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
@@ -265,7 +265,7 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
 
 
 def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]":
-    """Report which rows are of these benchmarks and settings, given as to `parse_benchmark_names`."""
+    """Report which rows are of these benchmarks and settings (see `parse_benchmark_names`)."""
     chosen = pd.Series(data=False, index=rows.index)
     for name in parse_benchmark_names(benchmark):
         is_named = (rows["benchmark"] == name.benchmark) | (name.benchmark == ALL)

@@ -195,7 +195,7 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
 
 
 def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
-    """Reduce pairs as `relations` does to a row per combination of `keys`, in the order of `pairs`."""
+    """Reduce pairs as `summarize_relations` does, to a row per combination of `keys`, in their order."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
     groups = numbers.groupby([*keys], sort=False, observed=True, dropna=False)
@@ -245,7 +245,7 @@ def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floa
 
 
 def lay_out_matrices(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
-    """Lay the pairs of each of `count` runs out as `grid` does. runs: the number of each row's run."""
+    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: the number of each row's run."""
     index, size = pd.Index(cpus), len(cpus)
     ping, pong = (index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu"))
     is_inside = (ping >= 0) & (pong >= 0)

@@ -196,7 +196,7 @@ def history(
 ) -> pd.DataFrame:
     """Load a row per run, benchmark, variant and relation, oldest first; leave out benchmarks with points.
 
-    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
+    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, those of `summarize_relations`.
     """
     root = open_listing(root)
     runs = load.list_published(root, **which)

@@ -68,7 +68,7 @@ def check(path: Path, *, force: bool = False) -> None:
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:
         raise UsageError(
-            f"{path}: is no page (.html), card (.png, .svg) or site (a folder, with a / behind)."
+            f"{path}: is not a page (.html), a card (.png, .svg) or a site (a folder: end it with /)."
         )
     if path.exists() and not path.is_file():  # to replace a device would break it for all
         raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")

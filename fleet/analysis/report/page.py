@@ -76,7 +76,7 @@ def render(
     expected of machines.
     """
     if not run_ids:
-        raise UsageError("no run to report on.")
+        raise UsageError("no run to report on; `fleet runs` lists what is stored.")
     root = open_listing(root)
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]

@@ -39,7 +39,7 @@ _COLUMNS = [
 ]
 _PAIR = ["variant", "point", "low", "high"]
 _ONE_COUNTER = ("aarch64", "riscv64", "s390x", "ppc64le")  # all CPUs read the same one
-_STEPS = 2.0  # of the clock; half a difference below them is none
+_STEPS = 2.0  # of the clock; directions that differ by less than twice this are alike
 _NOT_DISTINGUISHABLE = (
     "offset: how far the clock of the second CPU may be ahead of the first's. A difference between the "
     "directions is not distinguishable from such an offset; the mean of both does not depend on it."
@@ -117,7 +117,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     pairs = only.select(pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs)
     chosen = pairs[(pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)]
     if chosen.empty:
-        raise UsageError(f"--pair {pair}: nothing was measured of it{only}. {_name_pairs(pairs)}")
+        raise UsageError(f"--pair {pair}: it was not measured{only}. {_name_pairs(pairs)}")
     facts = load.load_runs(root, run_id=run_ids)
     steps = dict(zip(facts["run_id"], facts["clock_quantum_ticks"].astype(float), strict=True))
     place, parts = open_listing(root).place, []

@@ -400,7 +400,7 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
 
 
 def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
-    """Render the selection. detail: as of `show_run`; only `as_map` applies to several hosts."""
+    """Render the selection. detail: see `show_run`; only `as_map` applies to several hosts."""
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
         page = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)

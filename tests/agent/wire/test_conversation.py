@@ -96,7 +96,7 @@ CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
 BEGUN, FEW = [line(HELLO)], line(HELLO, bursts=2, bursts_max=4)
 REFUSED = [
     (CHATTER, b"la", "still no hello"),
-    ([*BEGUN, *CHATTER], b"la", r"lines that are no records; does a login script print.* The last: 'la'"),
+    ([*BEGUN, *CHATTER], b"la", r"lines that are not records; does a login script print.* The last: 'la'"),
     ([], b" " * (conversation.LINE_LIMIT_BYTES + 1), "bytes; at"),
     ([], line(HELLO, protocol=2), "wire protocol 2; this fleet speaks 1"),
     ([], line(HELLO, build=7), "build: expected str, got int"),

@@ -46,7 +46,7 @@ def test_a_pair_is_drawn_with_its_levels_clock_and_flags(tmp_path: Path) -> None
 
 def test_a_pair_that_was_not_measured_is_refused_with_those_that_were(tmp_path: Path) -> None:
     listing = publish_two_levels(tmp_path)
-    with pytest.raises(UsageError, match=r"nothing was measured of it. Pairs are any two of the CPUs 0-7"):
+    with pytest.raises(UsageError, match=r"it was not measured. Pairs are any two of the CPUs 0-7"):
         load_pair_bursts(listing, listing.runs, "3-99")
     with pytest.raises(UsageError, match="write two CPUs as 3-17"):
         load_pair_bursts(listing, listing.runs, "3-17-20")
