@@ -1,6 +1,7 @@
 """Reads expected.yaml: ranges that people set for machines (docs/accepting.md)."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fleet.inventory.document import Document, KeyPath, read_yaml
-from fleet.model import BENCHMARKS, LOAD, Relation
+from fleet.model import BENCHMARKS, LOAD, SHIPPED, Relation, View
 from fleet.plan.benchmark_names import VARIANTS
 from fleet.text import suggest_similar
 
 SELECTORS = ("cpu_model", "host", "label")
 _BENCHMARKS = (*BENCHMARKS, LOAD.name)
-_RELATIONS = [*map(str, Relation), "LLC", "mem"]
-_LEVEL = re.compile(r"L\d+|n\d+-n\d+")
+_MEMORY = ["LLC", "mem"]
+_LEVEL, _NODES = re.compile(rf"L\d+|{'|'.join(_MEMORY)}"), re.compile(r"n\d+-n\d+")
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _NAMES = "`fleet accept HOST --csv` lists their names"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
@@ -103,10 +104,9 @@ def _read_ranges(
     document: Document, path: Path, place: KeyPath, machines: tuple[str, str], relations: Mapping[str, object]
 ) -> Iterator[ExpectedRange]:
     for relation, text in relations.items():
-        here, name = (*place, relation), relation.partition(" ")[0]
-        limits = _read_limits(text)
-        if name not in _RELATIONS and not _LEVEL.fullmatch(name):
-            document.reject(here, f"is no relation or level{suggest_similar(name, _RELATIONS)} {_NAMES}")
+        here, limits = (*place, relation), _read_limits(text)
+        if why := _why_no_relation(str(place[-1]), relation):
+            document.reject(here, f"{why} {_NAMES}")
         elif limits is None:
             document.reject(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
         else:
@@ -114,12 +114,24 @@ def _read_ranges(
             yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
 
 
+def _why_no_relation(benchmark: str, relation: str) -> str:
+    """Return why no number of this benchmark can have this name; "" if one can."""
+    name, _, setting = relation.partition(" ")
+    described = SHIPPED[benchmark]
+    if _LEVEL.fullmatch(name) and described.view is View.LADDER:
+        words = [word for parameter in described.parameters for word in parameter.words]
+        return "" if setting.partition(" ")[0] in words else f"needs a setting, such as {name} {words[0]}."
+    if name in [*Relation] or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
+        return ""
+    return f"is no relation or level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
+
+
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
     """Return the lower and the upper limit of a range as it is written; None if it is not one."""
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
-    if not match or float(match[3]) <= 0:
+    limit = float(match[3]) if match else 0.0
+    if not match or not 0 < limit < math.inf:
         return None
-    limit = float(match[3])
     if match[1]:
         return (limit, None) if match[1] == "least" else (None, limit)
     low = float(match[2])

@@ -1,6 +1,7 @@
 # ruff: noqa: E501  a table of mistakes reads best with one mistake a line
 """inventory.yaml as people write it, well and badly."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -315,12 +316,13 @@ def test_a_file_that_unfolds_without_end_is_refused(refused):
     assert "expands to too many values" in refused("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
 
 
-def test_a_file_that_is_missing_or_is_a_directory_is_named(tmp_path):
+def test_a_file_that_is_missing_or_is_none_is_named_and_not_waited_for(tmp_path):
     with pytest.raises(InventoryError, match="no such file"):
         select.load(tmp_path / "inventory.yaml")
-    for read in (select.load, starter.from_ssh_config):
+    os.mkfifo(tmp_path / "fifo")
+    for read, path in ((select.load, "fifo"), (select.load, ""), (starter.from_ssh_config, "")):
         with pytest.raises(InventoryError, match="cannot be read"):
-            read(tmp_path)
+            read(tmp_path / path)
 
 
 _TEXTS = r"""
