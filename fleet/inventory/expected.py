@@ -1,7 +1,6 @@
 """Reads expected.yaml: ranges that people set for machines (docs/accepting.md)."""
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ SELECTORS = ("cpu_model", "host", "label")
 _BENCHMARKS = (*BENCHMARKS, LOAD.name)
 _MEMORY = ["LLC", "mem"]
 _LEVEL, _NODES = re.compile(rf"L\d+|{'|'.join(_MEMORY)}"), re.compile(r"n\d+-n\d+")
-_NUMBER = r"(\d+(?:\.\d+)?)"
+_NUMBER = r"(\d{1,12}(?:\.\d{1,12})?)"
 _NAMES = "`fleet accept HOST --csv` lists their names"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 
@@ -129,9 +128,9 @@ def _why_no_relation(benchmark: str, relation: str) -> str:
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
     """Return the lower and the upper limit of a range as it is written; None if it is not one."""
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
-    limit = float(match[3]) if match else 0.0
-    if not match or not 0 < limit < math.inf:
+    if not match or float(match[3]) <= 0:
         return None
+    limit = float(match[3])
     if match[1]:
         return (limit, None) if match[1] == "least" else (None, limit)
     low = float(match[2])

@@ -92,10 +92,11 @@ def notes(records: list[Record]) -> list[str]:
 
 @contextmanager
 def busy_neighbour(cpu: int) -> Iterator[None]:
-    """Another program takes this CPU whenever it can."""
-    busy = f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", busy]) as neighbour:
+    """Another program takes this CPU whenever it can, from now on."""
+    busy = f"import os; os.sched_setaffinity(0, [{cpu}]); print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) as neighbour:
         try:
+            neighbour.stdout.readline()
             yield
         finally:
             neighbour.kill()
