@@ -3,6 +3,7 @@
 From `Distances` on pure: a row per number (a relation, a CPU), a column per machine.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,9 +105,8 @@ def compare_siblings(
 ) -> list[Siblings]:
     """Return the groups of equal machines, the largest first; a machine without siblings is its own group.
 
-    Only a host's runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT,
-    target and memory to the GiB. An unknown CPU model equals no other. threshold: see `compare`. Raises
-    UsageError.
+    Only a host's runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT and
+    target. An unknown CPU model equals no other. threshold: see `compare`. Raises UsageError.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = equal_facts(runs, cpus)
@@ -121,8 +121,7 @@ def compare_siblings(
 def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """Return the facts that siblings share, as text; with the host if its CPU model is unknown."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
-    memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
-    keys = zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)
+    keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)  # memory too may be what is odd
     alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
     return pd.Series(map(str, keys), index=runs.index) + alone
 
@@ -161,7 +160,8 @@ def _compare_group(
         )
     caveats = tuple(_list_caveats(hosts, distances.p, few, dict(zip(table.index, elsewhere, strict=True))))
     last = runs.iloc[-1]
-    memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
+    sizes = sorted({math.ceil(size / _GIB) for size in runs["memory_bytes"].dropna()})
+    memory = f"{' or '.join(map(str, sizes))} GiB" if sizes else ""
     model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
     about = ", ".join(filter(None, (model, format_count(last["cpus_measured"], "CPU"), memory)))
     unlike = _find_unlike_facts(runs, rows)

@@ -153,13 +153,15 @@ def test_unequal_memory_modules_are_among_what_an_odd_machine_has_otherwise(tmp_
     store = Store(tmp_path)
     for number in range(5):
         host, ns = Host(f"host{number}", f"host{number}"), 75.0 if number == 0 else 50.0
-        modules = "1 x 16 GiB DDR5" if number == 0 else "2 x 16 GiB DDR5"
+        count = 1 if number == 0 else 2
+        memory = {"memory_modules": f"{count} x 16 GiB DDR5", "memory_bytes": (16 * count << 30) - 1000}
         for repeat in range(3):
             run = a_run(run_id=f"r2026010{number + 1}T03040{repeat}Z-0badcafe", host=host)
-            run = replace(run, facts=replace(run.facts, memory_modules=modules))
+            run = replace(run, facts=replace(run.facts, **memory))
             store.publish(run, bursts_of(run, ns=lambda *_, ns=ns: ns, noise=0.02, seed=5 * number + repeat))
     (result,) = compare_siblings(tmp_path, ["*"])
     assert result.odd_hosts == ["host0"]
     (row,) = result.environment[result.environment["what"] == "memory_modules"].to_dict("records")
     assert (row["host"], row["value"]) == ("host0", "1 x 16 GiB DDR5")
     assert "2 x 16 GiB DDR5" in row["others"]
+    assert result.about.endswith("16 or 32 GiB")
