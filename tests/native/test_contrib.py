@@ -55,16 +55,21 @@ def test_the_tasks_of_the_yocto_recipe_build_and_install_the_agent(tmp_path: Pat
     compiler = needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     tasks = "".join(re.findall(r"^do_\w+\(\) \{\n(.*?)^\}", RECIPE.read_text(), re.MULTILINE | re.DOTALL))
     variables = {"S": AGENT, "B": tmp_path, "D": tmp_path / "image", "bindir": "/usr/bin"}
-    variables |= {"FLEET_ARCH": "aarch64", "CC": compiler, "CFLAGS": "-O1", "LDFLAGS": ""}
+    variables |= {"FLEET_ARCH": "aarch64", "CC": compiler, "LDFLAGS": ""}
+    variables["CFLAGS"] = (
+        "-O1 -ffile-prefix-map=/build/tmp/work=/usr/src -fdebug-prefix-map=/build/tmp/sysroot="
+    )
     words = [f"{name}='{value}'" for name, value in variables.items()]
     script = "\n".join(["set -e", 'oe_runmake() { make "$@"; }', *words, tasks])
     subprocess.run(["sh", "-c", script], check=True)
     assert is_for_aarch64(tmp_path / "image/usr/bin/fleet-agent")
+    assert b"/build/tmp" not in (tmp_path / "fleet-agent").read_bytes(), "BitBake's check `buildpaths`"
 
 
 def test_both_know_every_architecture_and_the_license() -> None:
     config = (PACKAGE / "Config.in").read_text()
     assert set(re.findall(r'default "(\w+)"', config)) == set(SYSTEMS["linux"].cross)
+    assert re.search('"armv7".*ARMV8A', config), "a 64-bit CPU in 32-bit mode"
     recipe = RECIPE.read_text()
     assert set(re.findall(r'^FLEET_ARCH:\w+ = "(\w+)"', recipe, re.MULTILINE)) < set(SYSTEMS["linux"].cross)
     (checksum,) = re.findall(r"LICENSE;md5=(\w+)", recipe)

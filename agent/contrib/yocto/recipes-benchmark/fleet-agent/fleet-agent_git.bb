@@ -9,7 +9,11 @@ inherit externalsrc
 EXTERNALSRC = "${@os.path.abspath(d.getVar('THISDIR') + '/../../../..')}"
 EXTERNALSRC_SYMLINKS = ""
 
-COMPATIBLE_HOST = "(aarch64|arm|i.86|loongarch64|powerpc64le|riscv64|s390x|x86_64).*-linux.*"
+COMPATIBLE_HOST = "(aarch64|arm|i.86|loongarch64|powerpc64le|riscv64|s390x|x86_64)-.*linux.*"
+COMPATIBLE_HOST:armv4 = "null"
+COMPATIBLE_HOST:armv5 = "null"
+COMPATIBLE_HOST:armv6 = "null"
+COMPATIBLE_HOST:x86-x32 = "null"
 FLEET_ARCH = "${TARGET_ARCH}"
 FLEET_ARCH:arm = "armv7"
 FLEET_ARCH:powerpc64le = "ppc64le"
