@@ -3,6 +3,7 @@
 Help is plain text in panels: rich loads slower than typer. Before 0.26 typer took click from elsewhere.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
@@ -17,6 +18,8 @@ try:
     from typer import _click as click
 except ImportError:
     import click  # type: ignore[no-redef]
+
+from fleet.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HELP_ALL = "--help-all"
@@ -57,6 +60,28 @@ class Command(TyperCommand):
                 err.message = f"No such option {err.option_name!r}; it is a value of {' and '.join(takes)}."
                 err.possibilities = None
             raise
+        except click.exceptions.BadParameter as err:
+            err.message += self._name_variable(ctx, err.param.name if err.param else None)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command; an error that begins with an option names the variable that sets it."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as err:
+            err.args = (f"{err}{self._name_variable(ctx, str(err).partition(' ')[0])}",)
+            raise
+
+    def _name_variable(self, ctx: click.Context, option: str | None) -> str:
+        for parameter in self.params:
+            source = ctx.get_parameter_source(str(parameter.name))
+            if (
+                option in {parameter.name, *parameter.opts}
+                and source is click.core.ParameterSource.ENVIRONMENT
+            ):
+                variable = next(name for name in parameter.envvar or () if os.environ.get(name))
+                return f" (${variable} sets it)"
+        return ""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each panel of options, last those without one."""

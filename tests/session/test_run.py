@@ -241,8 +241,8 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measure
         (["run", "here", "!here"], "!here"),
         (["run", "--variant", "lse", "-b", "cas", "-q"], "lse"),
         (["run", "-c", "0,9999", "-q"], "9999"),
-        (["show"], "nothing is published here yet"),
-        (["show", "r2001"], "nothing is published here yet"),
+        (["show", "r2001"], "no runs are stored here yet"),
+        (["export"], "no runs are stored here yet"),
         (["hosts", "-i", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )

@@ -35,7 +35,8 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
     if unwanted:
         chosen -= _match_any(listed, unwanted, place, chosen)
     if texts and not chosen:
-        raise UsageError(f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs` lists all.")
+        leaves_none = f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs` lists all."
+        raise UsageError(leaves_none if listed else _describe_empty_root(place))
     return [run for run in listed if run.run_id in chosen]
 
 
@@ -187,7 +188,7 @@ def _describe_empty_root(place: Place) -> str:
     if place.files(SUMMARIES):
         how = "`fleet runs --summaries` lists them; `fleet show summary:NAME` shows one."
         return f"{place}: holds summaries, but no runs. {how}"
-    return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
+    return f"{place}: no runs are stored here yet. `fleet run` measures; --results names another root."
 
 
 def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:

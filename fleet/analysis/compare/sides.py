@@ -76,8 +76,6 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
     """Return the IDs of the runs of each side. Raises UsageError if a side has no run, or two share one."""
     listing = open_listing(root)
     stored = listing.runs
-    if not stored:
-        raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
     chosen = {text: match_runs(stored, text, listing.place) for text in texts}
