@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#define LIKENESS_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
-#define LIKENESS_MOST   0.8
-#define EFFECTIVE_LEAST 3.0
+#define AUTOCORRELATION_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
+#define AUTOCORRELATION_MAX    0.8
+#define EFFECTIVE_LEAST        3.0
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -50,21 +50,21 @@ static double inverse_square_root(double n)
 	return x;
 }
 
-/* The upper bound used for the correlation of neighbouring values, 0 to LIKENESS_MOST, from the one
- * measured in `n` values. Few values show too little correlation, and a run that stops at its first
- * narrow interval stops where they show least. */
-static double cautious_correlation(double correlation, double n)
+/* The upper bound used for the correlation of neighbouring values, 0 to AUTOCORRELATION_MAX, from
+ * the one measured in `n` values. Few values show too little correlation, and a run that stops at
+ * its first narrow interval stops where they show least. */
+static double bound_autocorrelation(double correlation, double n)
 {
-	double r = correlation + LIKENESS_MARGIN * inverse_square_root(n);
+	double r = correlation + AUTOCORRELATION_MARGIN * inverse_square_root(n);
 
-	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
+	return r < 0 ? 0 : r > AUTOCORRELATION_MAX ? AUTOCORRELATION_MAX : r;
 }
 
 /* Values whose neighbours correlate by r vary the mean as n (1 - r) / (1 + r) independent values
  * do. */
 static double squared_half_width(double variance, double correlation, double n)
 {
-	double r = cautious_correlation(correlation, n), effective = n * (1 - r) / (1 + r);
+	double r = bound_autocorrelation(correlation, n), effective = n * (1 - r) / (1 + r);
 	double least = n < EFFECTIVE_LEAST ? n : EFFECTIVE_LEAST;
 	double t = student_t95((uint32_t)(effective < least ? least : effective) - 1);
 
@@ -91,7 +91,7 @@ uint32_t relative_root_ppm(double squared, double mean)
  * these values: sums the correlations at all lags, up to the first two in a row that are not
  * positive (C. J. Geyer, Stat. Sci. 7 (1992)). away: distances from the mean; squares: their sum of
  * squares. */
-static double neighbour_correlation(const double *away, size_t count, double squares)
+static double estimate_autocorrelation(const double *away, size_t count, double squares)
 {
 	double sum = -squares;
 
@@ -122,7 +122,7 @@ struct interval estimate_interval(double *values, size_t count)
 	}
 	interval.variance = squares / (interval.count - 1);
 	if (squares > 0)
-		interval.correlation = neighbour_correlation(values, count, squares);
+		interval.correlation = estimate_autocorrelation(values, count, squares);
 	interval.half_squared =
 		squared_half_width(interval.variance, interval.correlation, interval.count);
 	return interval;

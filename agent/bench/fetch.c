@@ -60,7 +60,7 @@ static bool has_step(enum state state, enum who who, enum action action)
 	return false;
 }
 
-static bool has_third(enum state state)
+static bool needs_third_cpu(enum state state)
 {
 	return has_step(state, THIRD, READS);
 }
@@ -116,7 +116,7 @@ static int add_point(const struct options *options, const struct point_context *
 	point.one_arena = true;
 	point.stride_bytes = options->stride ? (uint32_t)options->stride : STRIDE;
 	point.huge_pages = points_is_huge(context);
-	point.threads = has_third(point.state) ? 3 : 2;
+	point.threads = needs_third_cpu(point.state) ? 3 : 2;
 	point.walked = !context->flushes;
 	point.walk_bytes = eviction_bytes(context->facts, point.state, context->flushes);
 	point.walk_huge = context->huge_pages;
@@ -158,7 +158,7 @@ static int check_options(const struct options *options, const struct point_conte
 			      "--stride: of fetch it is a power of two from %d to %d, not %" PRIu64,
 			      STRIDE_LEAST, LINE_PAGE / 2, stride);
 	for (enum state state = STATE_OWN; state < STATES; state++)
-		if (chosen >> state & 1 && has_third(state) && context->cpu_count < 3)
+		if (chosen >> state & 1 && needs_third_cpu(state) && context->cpu_count < 3)
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--state %s needs a third CPU, and there are only %zu",
 				      states[state].name, context->cpu_count);

@@ -33,7 +33,7 @@ static void set_up_products(struct side *sides, size_t count, struct random *ran
 		if (is_peak(side))
 			continue;
 		gemm_compute_layout(gemm, side->point, &product->layout);
-		product->reference = gemm_reference(gemm, side->point);
+		product->reference = gemm_get_reference(gemm, side->point);
 	}
 }
 
@@ -174,8 +174,9 @@ static bool check_products(const struct side *sides, size_t count, char *words, 
 		const struct product *product = &side->product;
 
 		if (!is_peak(side) &&
-		    !gemm_is_exact(side->variant->gemm, &product->layout, product->reference,
-				   side->arena, count_sums_in_c(product, side->point), words, room))
+		    !gemm_check_sums(side->variant->gemm, &product->layout, product->reference,
+				     side->arena, count_sums_in_c(product, side->point), words,
+				     room))
 			return false;
 	}
 	return true;

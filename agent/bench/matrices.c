@@ -169,7 +169,7 @@ static bool is_same_shape(const struct gemm_reference *reference,
 	       reference->k == wanted->k && reference->is_unsigned == wanted->is_unsigned;
 }
 
-const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point)
+const struct gemm_reference *gemm_get_reference(const struct gemm *gemm, const struct point *point)
 {
 	const struct gemm_reference wanted = {.m = point->m,
 					      .n = point->n,
@@ -274,9 +274,9 @@ static int32_t read_sum(const struct gemm *gemm, const char *at, bool *whole)
 	return *whole ? (int32_t)sum : value;
 }
 
-bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
-		   const struct gemm_reference *reference, const char *c, uint32_t times,
-		   char *words, size_t room)
+bool gemm_check_sums(const struct gemm *gemm, const struct gemm_layout *layout,
+		     const struct gemm_reference *reference, const char *c, uint32_t times,
+		     char *words, size_t room)
 {
 	size_t wrong = 0, first = 0, n = reference->n, count = reference->m * n;
 	bool whole;

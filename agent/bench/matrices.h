@@ -26,7 +26,7 @@ struct gemm_reference {
 
 /* Returns the reference of a shape, made at its first use; null if out of memory or if the run must
  * end. Not thread-safe. */
-const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point);
+const struct gemm_reference *gemm_get_reference(const struct gemm *gemm, const struct point *point);
 
 /* Writes a copy of A or B where and as the layout says. */
 void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
@@ -38,8 +38,8 @@ void gemm_write_register_values(const struct gemm *gemm, char *to);
 
 /* Reports whether C is `times` the reference, bit for bit. If not, says in words how many values
  * differ, and the first. */
-bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
-		   const struct gemm_reference *reference, const char *c, uint32_t times,
-		   char *words, size_t room);
+bool gemm_check_sums(const struct gemm *gemm, const struct gemm_layout *layout,
+		     const struct gemm_reference *reference, const char *c, uint32_t times,
+		     char *words, size_t room);
 
 #endif

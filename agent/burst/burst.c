@@ -73,7 +73,7 @@ static void *allocate_lines(size_t count, size_t bytes)
 
 /* Reports whether events are counted in a thread: in those timed as a whole, or stretch by stretch.
  */
-static bool is_thread_counted(const struct burst_order *order, bool takes_times)
+static bool counts_thread_events(const struct burst_order *order, bool takes_times)
 {
 	return order->counters && (takes_times || !order->benchmark->make_ready);
 }
@@ -105,7 +105,7 @@ static int init_worker(struct burst *burst, size_t i)
 			      .lines = burst->lines.line};
 	int err = worker_allocate(worker);
 
-	if (is_thread_counted(order, worker->stamps))
+	if (counts_thread_events(order, worker->stamps))
 		worker->counting = &burst->counting[i];
 	return err;
 }

@@ -74,24 +74,24 @@ static uint32_t compute_steal_ppm(const struct worker *worker)
 	return taken_ns > 0 ? (uint32_t)(1e6 * (double)taken_ns / (double)elapsed_ns) : 0;
 }
 
-static bool is_placed(const struct burst *burst, struct burst_result *result)
+static bool check_placement(const struct burst *burst, struct burst_result *result)
 {
 	const struct placement *placement = &burst->order.placement;
 
 	for (size_t i = 0; i < burst->count; i++)
 		if (burst->workers[i].arena &&
-		    !arena_is_placed(burst->workers[i].arena, result->failed,
-				     sizeof result->failed))
+		    !arena_check_placement(burst->workers[i].arena, result->failed,
+					   sizeof result->failed))
 			return false;
 	if (*burst->astray)
 		snprintf(result->failed, sizeof result->failed, "%s", burst->astray);
-	return !*burst->astray &&
-	       lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);
+	return !*burst->astray && lines_check_placement(&burst->lines, placement, result->failed,
+							sizeof result->failed);
 }
 
 /* Reports whether every worker did its part, on its CPU and memory; if not, says why in
  * result->failed. */
-static bool is_sound(const struct burst *burst, struct burst_result *result)
+static bool check_workers(const struct burst *burst, struct burst_result *result)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;
 
@@ -109,7 +109,7 @@ static bool is_sound(const struct burst *burst, struct burst_result *result)
 				 "a loop did not go through the memory it was given");
 			return false;
 		}
-	return is_placed(burst, result) &&
+	return check_placement(burst, result) &&
 	       (!benchmark->check_results ||
 		benchmark->check_results(burst->sides, burst->count, result->failed,
 					 sizeof result->failed));
@@ -162,7 +162,7 @@ static void read_units(const struct burst *burst, struct burst_result *result)
 
 /* Where all threads are counted, each must have run in all samples: a missing one makes it easier
  * for the others. */
-static bool has_everyone_run(const struct burst *burst, struct burst_result *result)
+static bool check_run_times(const struct burst *burst, struct burst_result *result)
 {
 	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
@@ -248,8 +248,8 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *ping = &burst->workers[0];
 
-	if (!is_sound(burst, result) || !read_ticks(burst, result) ||
-	    burst_was_starved(burst, result) || !has_everyone_run(burst, result))
+	if (!check_workers(burst, result) || !read_ticks(burst, result) ||
+	    burst_describe_starvation(burst, result) || !check_run_times(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;

@@ -63,7 +63,7 @@ static int64_t sum_lost_ns(const struct burst *burst, const struct worker *worke
 	return lost_ns;
 }
 
-bool burst_was_starved(const struct burst *burst, struct burst_result *result)
+bool burst_describe_starvation(const struct burst *burst, struct burst_result *result)
 {
 	static double values[SAMPLES_MAX];
 	const struct burst_order *order = &burst->order;

@@ -65,8 +65,8 @@ static int prepare_memory(struct worker *worker)
 	if (worker->arena)
 		arena_check_nodes(worker->arena);
 	if (is_lines_owner(worker))
-		lines_are_placed(&burst->lines, &burst->order.placement, worker->burst->astray,
-				 sizeof burst->astray);
+		lines_check_placement(&burst->lines, &burst->order.placement, worker->burst->astray,
+				      sizeof burst->astray);
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 

@@ -94,7 +94,7 @@ void burst_give_up(struct burst *burst);
 
 /* Reports whether other work held a CPU for most of every sample, which no median mends; if so,
  * says why in result->failed. */
-bool burst_was_starved(const struct burst *burst, struct burst_result *result);
+bool burst_describe_starvation(const struct burst *burst, struct burst_result *result);
 
 /* Reports whether a burst watched for so long makes no progress because other work holds a thread's
  * CPU; if so, says why in result->failed. */

@@ -224,7 +224,7 @@ void arena_check_nodes(struct arena *arena)
 		describe_astray(arena, counts, pages);
 }
 
-static bool is_huge(const struct arena *arena, char *words, size_t room)
+static bool check_huge_pages(const struct arena *arena, char *words, size_t room)
 {
 	if (arena->checked || !arena->huge_pages || !os_huge_pages_check(arena->start))
 		return true;
@@ -232,9 +232,9 @@ static bool is_huge(const struct arena *arena, char *words, size_t room)
 	return false;
 }
 
-bool arena_is_placed(struct arena *arena, char *words, size_t room)
+bool arena_check_placement(struct arena *arena, char *words, size_t room)
 {
-	arena->checked |= is_huge(arena, words, room);
+	arena->checked |= check_huge_pages(arena, words, room);
 	arena_check_nodes(arena);
 	if (arena->checked && !*arena->astray)
 		return true;

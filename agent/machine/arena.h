@@ -54,7 +54,7 @@ void arena_check_nodes(struct arena *arena);
 
 /* Reports whether the arena lies where it was wanted, at each look. If not, says where, and unmaps
  * it. */
-bool arena_is_placed(struct arena *arena, char *words, size_t room);
+bool arena_check_placement(struct arena *arena, char *words, size_t room);
 
 /* Leaves the arena to a thread that may still use it. */
 void arena_abandon(struct arena *arena);

@@ -123,8 +123,8 @@ struct line_place line_locate(const void *line)
 	return place;
 }
 
-bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,
-		      size_t room)
+bool lines_check_placement(const struct lines *lines, const struct placement *placement,
+			   char *words, size_t room)
 {
 	for (size_t i = 0; placement->node >= 0 && i < lines->count; i++) {
 		int node = line_locate(lines->line[i]).node;

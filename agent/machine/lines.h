@@ -52,8 +52,8 @@ void lines_abandon(struct lines *lines);
 struct line_place line_locate(const void *line);
 
 /* Reports whether all lines lie where they were wanted. If not, says in words where they are. */
-bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,
-		      size_t room);
+bool lines_check_placement(const struct lines *lines, const struct placement *placement,
+			   char *words, size_t room);
 
 /* Tries to map a huge page; 0 or -errno. */
 int lines_try_huge_page(void);

@@ -25,7 +25,7 @@ enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 };
 enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34, HWPROBE_ZICBOM = 55 };
 
 /* One value all online CPUs share (of flags, those they share); 0 if the kernel does not tell. */
-static uint64_t hwprobe(int64_t key)
+static uint64_t read_hwprobe(int64_t key)
 {
 	struct {
 		int64_t key;
@@ -72,14 +72,14 @@ uint32_t os_features(void)
 #elif defined(__arm__)
 	features = feature_if_set(getauxval(AT_HWCAP), 12, FEATURE_NEON); /* HWCAP_NEON */
 #elif defined(__riscv)
-	uint64_t extensions = hwprobe(HWPROBE_EXTENSIONS);
+	uint64_t extensions = read_hwprobe(HWPROBE_EXTENSIONS);
 
 	features = feature_if_set(extensions, HWPROBE_V, FEATURE_RVV) |
 		   feature_if_set(getauxval(AT_HWCAP), 'V' - 'A',
 				  FEATURE_RVV) | /* COMPAT_HWCAP_ISA_V */
 		   feature_if_set(extensions, HWPROBE_ZACAS, FEATURE_ZACAS) |
 		   feature_if_set(extensions, HWPROBE_ZICBOM, FEATURE_FLUSH);
-	if (hwprobe(HWPROBE_BLOCK_BYTES) == 64)
+	if (read_hwprobe(HWPROBE_BLOCK_BYTES) == 64)
 		features |= feature_if_set(extensions, HWPROBE_ZICBOZ, FEATURE_CBO_ZERO);
 #elif defined(__powerpc64__)
 	features = FEATURE_FLUSH |
@@ -116,7 +116,7 @@ const char *os_explain_missing(uint32_t features, bool *withheld)
 int os_get_counter_rate(uint64_t *ticks_per_second)
 {
 #if defined(__riscv)
-	*ticks_per_second = hwprobe(HWPROBE_TIME_RATE);
+	*ticks_per_second = read_hwprobe(HWPROBE_TIME_RATE);
 	return *ticks_per_second ? 0 : -ENOTSUP;
 #elif defined(__powerpc64__)
 	char line[128];

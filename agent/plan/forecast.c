@@ -34,7 +34,7 @@ static const struct usual *usual_cost(const struct benchmark *benchmark)
 }
 
 /* Returns the seconds of a sample of so many grains; 0 grains: as long as the benchmark wants. */
-static double sample_s(const struct visit *visit, uint32_t grains)
+static double estimate_sample_s(const struct visit *visit, uint32_t grains)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
 
@@ -60,7 +60,7 @@ double cost_burst_s(const struct plan *plan, const struct visit *visit)
 
 	return cost_quota_factor(plan, visit) *
 	       (usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
-		plan_sample_count(plan, false) * sample_s(visit, plan->iterations));
+		plan_sample_count(plan, false) * estimate_sample_s(visit, plan->iterations));
 }
 
 /* Returns the seconds of a trial: a few samples of the fewest grains. */
@@ -71,7 +71,7 @@ static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 
 	return given ? 0
 		     : cost_quota_factor(plan, visit) * TRIAL_SAMPLES *
-			       sample_s(visit, benchmark->least);
+			       estimate_sample_s(visit, benchmark->least);
 }
 
 static bool is_first_of_point(const struct plan *plan, size_t i)

@@ -232,7 +232,7 @@ static int make_visits(struct plan *plan, const struct listed *listed, struct re
 }
 
 /* Reports whether a point needs a third CPU, which may be in no pair. */
-static bool has_third(const struct plan *plan)
+static bool needs_third_cpu(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
 		for (size_t p = 0; p < plan->choices[i].point_count; p++)
@@ -252,7 +252,7 @@ static int read_lists(struct plan *plan, const struct options *options, struct l
 		return -1;
 	if (!all)
 		plan->pair_count = listed->usual.count;
-	return all || has_third(plan) ? 0 : keep_listed_cpus(plan, listed, refusal);
+	return all || needs_third_cpu(plan) ? 0 : keep_listed_cpus(plan, listed, refusal);
 }
 
 int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal)

@@ -262,7 +262,7 @@ static int64_t latest_end_ns(const struct run *run)
 }
 
 /* Returns the first round that an earlier agent has not made of all visits. */
-static uint32_t first_round(const struct run *run)
+static uint32_t find_first_round(const struct run *run)
 {
 	uint32_t first = run->plan->rounds_max;
 
@@ -284,7 +284,7 @@ static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_res
 		stop_set_earlier_deadline(BUDGET_REASON, latest_end_ns(run));
 	if (!run->done)
 		print_forecast_note(run, &trials, result);
-	for (uint32_t round = first_round(run); rounds_begin(rounds, round, idle); round++) {
+	for (uint32_t round = find_first_round(run); rounds_begin(rounds, round, idle); round++) {
 		struct random lines = plan_order_visits(plan, round, order);
 
 		arena_end_round();

@@ -57,7 +57,7 @@ static bool prefetches(const struct gemm *gemm, const struct gemm_tile *tile,
 
 /* All strips of these shapes fit into one call. */
 static int product(const struct gemm *gemm, struct point point, bool ahead) {
-  const struct gemm_reference *reference = gemm_reference(gemm, &point);
+  const struct gemm_reference *reference = gemm_get_reference(gemm, &point);
   struct gemm_layout layout;
   char words[160];
 
@@ -103,7 +103,7 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   gemm->end();
   simulator_end();
   bool exact =
-      gemm_is_exact(gemm, &layout, reference, c, times, words, sizeof words);
+      gemm_check_sums(gemm, &layout, reference, c, times, words, sizeof words);
 
   if (!exact || !right)
     printf("%s\n", exact ? "not the calls or lines ahead" : words);
