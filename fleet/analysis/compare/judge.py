@@ -82,13 +82,13 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     return np.where(np.isnan(rows), -1, labels)
 
 
-def estimate_session(rows: Floats, labels: Ints, is_b: Bools, scatter: float) -> Floats:
+def estimate_session(rows: Floats, is_b: Bools, scatter: float) -> Floats:
     """Return by how much all rows were off together in each run; zeros where that is not worth taking out.
 
     A row is off from the mean of its level, of three runs or more; the median row counts. It must vary by a
     tenth of the variance of a row, and by more than a median of so many rows does by chance.
     """
-    off = np.full(rows.shape, np.nan)
+    labels, off = label_levels(rows, scatter), np.full(rows.shape, np.nan)
     for level in range(labels.max(initial=0) + 1):
         at_level = (labels == level) & ((labels == level).sum(axis=1) >= 3)[:, None]
         sums = np.where(at_level, rows, 0.0).sum(axis=1)
@@ -154,24 +154,25 @@ def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, mat
 
 
 def judge_rows(
-    rows: Floats, is_b: Bools, labels: Ints, blocks: Ints | None = None, session: Floats | float = 0.0
+    rows: Floats, is_b: Bools, scatter: float, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> dict[str, Any]:
     """Fit the change of each row at levels that both sides have twice, else from what most runs are at.
 
-    blocks: of the runs; None: passes, if there are four or more. session: by how much each run is off. Return
-    columns: those of `LeastSquares`; `are_apart`, whether sides were compared at different levels; and of the
-    level that most runs of A and of B are at: `a_level`, `a_runs` of `a_units`, `a_ns`, their mean.
+    scatter: the usual one. blocks: of the runs; None: passes, if there are four or more, and three runs a
+    side are needed. session: by how much each run is off. Return columns: those of `LeastSquares`; `levels`,
+    how many there are; `are_apart`, whether sides were compared at different ones; and of the level that most
+    runs of A and of B are at: `a_level`, `a_runs` of `a_units`, `a_ns`, their mean.
     """
-    passes = assign_passes(is_b)
+    labels, passes = label_levels(rows, scatter), assign_passes(is_b)
+    has_enough = blocks is not None or min(is_b.sum(), (~is_b).sum()) >= LEAST_RUNS
     usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
     fit, majority = np.full((4, len(rows)), np.nan), np.full((4, 2, len(rows)), np.nan)
     are_apart = np.zeros(len(rows), dtype=bool)
     patterns, numbers = np.unique(labels, axis=0, return_inverse=True)
     for number, levels in enumerate(patterns):  # rows whose runs are at the same levels are fitted at once
         places = np.flatnonzero(numbers == number)
-        is_measured = levels >= 0
-        counts = np.zeros((2, levels.max(initial=0) + 1), dtype=np.int64)
-        np.add.at(counts, (is_b[is_measured].astype(int), levels[is_measured]), 1)
+        every = np.arange(levels.max(initial=0) + 1)
+        counts = np.array([(levels[side, None] == every).sum(axis=0) for side in (~is_b, is_b)])
         main = counts.argmax(axis=1)
         majority[:3, :, places] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[..., None]
         for side in np.flatnonzero(counts.any(axis=1)):
@@ -179,12 +180,13 @@ def judge_rows(
             majority[3, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
         groups, are_apart[places] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
         keep = groups >= 0
-        if min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
+        if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
             fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
     names = [f"{side}_{name}" for name in ("level", "runs", "units", "ns") for side in "ab"]
     sides = dict(zip(names, majority.reshape(8, -1), strict=True))
-    return {**LeastSquares(*fit)._asdict(), "are_apart": are_apart, **sides}
+    sides |= {"levels": labels.max(axis=1, initial=0) + 1, "are_apart": are_apart}
+    return {**LeastSquares(*fit)._asdict(), **sides}
 
 
 def _choose_blocks(

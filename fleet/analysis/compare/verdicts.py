@@ -178,7 +178,7 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
             parts.append(np.full((len(host.logs), len(keys)), np.nan))
             parts[-1][:, [places[key] for key in host.keys]] = host.logs
         rows, is_b = np.concatenate(parts), np.array([side for _, side in keys], dtype=bool)
-        off = judge.estimate_session(rows, judge.label_levels(rows, scatter), is_b, scatter)
+        off = judge.estimate_session(rows, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b))
@@ -189,15 +189,11 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
 
 
 def _fit_rows(comparison: SideRuns, scatter: float, sessions: Mapping[Hashable, _Session]) -> pd.DataFrame:
-    """Return the rows with their levels and the columns of `judge_rows`."""
-    labels, is_b = judge.label_levels(comparison.logs, scatter), comparison.is_b
+    """Return the rows with the columns of `judge_rows`, and `shared`."""
     session = sessions.get(comparison.sides, _NO_SESSION)
     off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-    fits = judge.judge_rows(comparison.logs, is_b, labels, comparison.blocks, off)
-    if comparison.blocks is None and min(is_b.sum(), (~is_b).sum()) < LEAST_RUNS:
-        fits["change"][:] = np.nan
-    levels = labels.max(axis=1, initial=0) + 1
-    rows = comparison.rows.assign(**fits, levels=levels, shared=np.exp(session.change))
+    fits = judge.judge_rows(comparison.logs, comparison.is_b, scatter, comparison.blocks, off)
+    rows = comparison.rows.assign(**fits, shared=np.exp(session.change))
     return rows.astype({"a_units": int, "b_units": int})
 
 

@@ -190,7 +190,7 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
     logs = np.random.default_rng(2).normal(0, 0.01, (2, 8))
     logs[0, [0, 5]] = np.nan
-    judged = judge_rows(logs, sides(4, 4), label_levels(logs, 0.01), None)
+    judged = judge_rows(logs, sides(4, 4), 0.01)
     assert judged["freedom"].tolist() == [4, 6]
     assert judged["a_units"].tolist() == judged["b_units"].tolist() == [3, 4]
     assert not judged["are_apart"].any()
