@@ -171,7 +171,7 @@ def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], 
         absent = sorted(name for name in names if (run.host_id, name) not in host_benchmarks)
         if only == ALL and absent:
             reason = f"nothing of {', '.join(absent)} stands for it here; "
-            reason += "`fleet show HOST --ladder` says what there is or failed"
+            reason += "`fleet show HOST` says what there is or failed, with --ladder size by size"
         elif only != ALL and run.host_id not in hosts_with_numbers:
             reason = f"nothing was measured{only}"
         else:

@@ -393,6 +393,8 @@ def tabulate_homes(
     rows = rows.assign(near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True))
     results = []
     for (name, variant, point), part in rows.groupby(["benchmark", "variant", "point"], observed=True):
+        if part["near"].nunique() == 1:  # as on a machine of one node
+            continue
         medians = part.groupby(["relation", "near"], observed=True)["median_ns"].median()
         lines = []
         for relation in sorted(part["relation"].unique(), key=relation_sort_key):

@@ -15,15 +15,17 @@ from tests import builders
 HOME_NS = {2: 0.0, 1: 40.0, 0: 90.0}  # what a hand-over takes more, by how many of both CPUs are at home
 
 
-def publish(root: Path, number: int) -> str:
-    """Publish a run of four CPUs of two nodes, each pair measured with its line on three nodes."""
-    cpus = tuple(cpu for cpu in builders.two_sockets() if cpu.cpu in (0, 1, 32, 33))
+def publish(root: Path, number: int, homes: tuple[int, ...] = (0, 1, 2)) -> str:
+    """Publish a run of CPUs 0 and 1, with two homes also 32 and 33 of node 1: each pair on each home."""
+    cpus = tuple(
+        cpu for cpu in builders.two_sockets() if cpu.cpu in ((0, 1, 32, 33) if homes[1:] else (0, 1))
+    )
     node_of_cpu = {cpu.cpu: cpu.node for cpu in cpus}
     run_id = f"r20260102T03{number:02}05Z-0badcaf{number}"
     run = builders.a_run(cpus, run_id, Host("homes", "192.0.2.7"))
     run = replace(run, facts=replace(run.facts, nodes=(Node(0), Node(1), Node(2))))
     bursts = []
-    for home in (0, 1, 2):
+    for home in homes:
 
         def handover_ns(ping: int, pong: int, home: int = home) -> float:
             near = sum(node_of_cpu[cpu] == home for cpu in (ping, pong))
@@ -50,6 +52,12 @@ def test_each_node_has_its_matrix_and_the_home_its_price(homes: tuple[Path, str]
     lines = [line.split() for line in text.splitlines()]
     assert ["relation", "both", "CPUs", "one", "of", "them", "neither", "ratio"] in lines
     assert ["system", "-", "140.0", "190.0", "1.36"] in lines
+
+
+def test_one_node_has_a_matrix_and_no_price(tmp_path: Path) -> None:
+    text = show_run(tmp_path, publish(tmp_path, 2, homes=(0,)))
+    assert "cas/cmpxchg n0: one-way latency in ns" in text
+    assert "pairs whose line lies on" not in text
 
 
 @pytest.mark.long
