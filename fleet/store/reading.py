@@ -169,7 +169,7 @@ class TableFile:
             source, self._footer = _open_verified(place, name, check_pages=whole or table != "samples")
             self._size = source.size()
             self._threads = self._size > _READ_WHOLE  # which are a loss for many small files
-            self._file = _open_parquet(source, table)
+            self._file, self._names = _open_parquet(source, table)
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
     def reading(self) -> AbstractContextManager[None]:
@@ -290,7 +290,7 @@ class TableFile:
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read; those of the path come from it, whatever the file says."""
-        names = {*self._file.schema_arrow.names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
+        names = {*self._names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
         return sorted({*self._schema_to_check(shape).names, *where} & names)
 
     def _schema_to_check(self, shape: Any) -> Any:
@@ -351,8 +351,8 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
     return source, read_footer(source.read_at, size, pages=check_pages)
 
 
-def _open_parquet(source: Any, table: str) -> Any:
-    """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
+def _open_parquet(source: Any, table: str) -> tuple[Any, list[str]]:
+    """Open a file that has all columns of its table, and name its columns. Raises DataError."""
     names = schema.file_schema(table).names
     words = [name for name in schema.word_columns(table) if name in names]
     try:
@@ -367,7 +367,7 @@ def _open_parquet(source: Any, table: str) -> Any:
         raise DataError(f"it has no column {missing[0]}")
     if len({*stored}) < len(stored):
         raise DataError("it has two columns of one name")
-    return file
+    return file, stored
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:

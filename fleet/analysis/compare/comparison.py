@@ -131,10 +131,10 @@ def compare(
     questions = 1 + any(comparison.reports_pairs for comparison in unjudged)
     relations, fleets = verdicts.judge_comparisons(numbers, matters, questions=questions)
     pair_tables, _ = verdicts.judge_comparisons(pair_numbers, matters, questions=questions, are_pairs=True)
-    comparisons = []
+    comparisons, compared = [], {*pairs["benchmark"].unique()}
     for comparison, side_runs, table, of_pairs in zip(unjudged, numbers, relations, pair_tables, strict=True):
         ladders = _list_measured_ladders(comparison, only.benchmark, tables.descriptions)
-        names = " and ".join(sorted(ladders.difference(pairs["benchmark"])))
+        names = " and ".join(sorted(ladders - compared))
         left_out = f"{names}: not compared: no level of memory is known; --point compares one point."
         notes = [left_out] * bool(names and not only.cpus) + [without] * bool(hosts)
         judged = {"relations": table, "pairs": of_pairs, "descriptions": tables.descriptions}
@@ -200,8 +200,8 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
     both = kinds[0].index.intersection(kinds[1].index)
     unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]
-    rows = pd.concat([a.assign(side="a"), b.assign(side="b")])
-    rows = rows[rows["benchmark"].isin(unlike)]
+    sides = zip(_SIDES, (a, b), strict=True)
+    rows = pd.concat([own[own["benchmark"].isin(unlike)].assign(side=side) for side, own in sides])
     medians = rows.groupby(["unit", "side", *verdicts.CLASS], sort=False, observed=True)[number].median()
     means = medians.groupby(["benchmark", "relation", "side", "variant"], sort=False, observed=True)
     return means.agg(_average_usual_runs).rename("ns").reset_index()

@@ -168,9 +168,11 @@ def judge_rows(
     usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
     fit, majority = np.full((4, len(rows)), np.nan), np.full((4, 2, len(rows)), np.nan)
     are_apart = np.zeros(len(rows), dtype=bool)
-    patterns, numbers = np.unique(labels, axis=0, return_inverse=True)
-    for number, levels in enumerate(patterns):  # rows whose runs are at the same levels are fitted at once
-        places = np.flatnonzero(numbers == number)
+    places_by_levels = dict[bytes, list[int]]()
+    for place, levels in enumerate(labels):
+        places_by_levels.setdefault(levels.tobytes(), []).append(place)
+    for places in places_by_levels.values():  # rows whose runs are at the same levels are fitted at once
+        levels = labels[places[0]]
         every = np.arange(levels.max(initial=0) + 1)
         counts = np.array([(levels[side, None] == every).sum(axis=0) for side in (~is_b, is_b)])
         main = counts.argmax(axis=1)

@@ -12,8 +12,7 @@ from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_numbers
-from fleet.analysis.reduce.matrices import choose_number_column, reduce_by_relation
-from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS, choose_number_column, reduce_by_relation
 from fleet.errors import StoreError, UsageError
 from fleet.model import Descriptions
 from fleet.store import Listing
@@ -21,6 +20,7 @@ from fleet.store.runs import Root, open_listing
 
 NOTHING = "these runs have no latencies between CPUs and no levels of memory to compare"
 BY_TIME = "time"
+_NUMBERS = (*ESTIMATOR_COLUMNS.values(), "other_ns", "other_share")  # of pairs, that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
     listing = open_listing(root)
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
-    pairs = load.drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
+    pairs = load_numbers(listing, summaries, descriptions, *_NUMBERS)
     return Tables(*load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
 
 

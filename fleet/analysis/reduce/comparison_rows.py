@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.text import to_records
@@ -100,7 +101,8 @@ def _make_load_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
     """Report which cells are pairs of CPUs, by their relation."""
-    return relations.map({name: is_relation(name) for name in relations.unique()}).astype(bool)
+    places, names = pd.factorize(relations)
+    return pd.Series(np.array([*map(is_relation, names)], dtype=bool)[places], relations.index)
 
 
 class Only(NamedTuple):
@@ -263,10 +265,10 @@ def load_overview_history(
 
 
 def load_numbers(
-    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, number: str = "median_ns"
+    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
 ) -> pd.DataFrame:
-    """Load `pairs` as float64, with only the columns of a history and `number` if no benchmark has points."""
-    columns = None if _have_points(runs, descriptions) else list(dict.fromkeys((*HISTORY_COLUMNS, number)))
+    """Load `pairs` as float64; if no benchmark has points, only the columns of a history and `numbers`."""
+    columns = None if _have_points(runs, descriptions) else [*{*HISTORY_COLUMNS, *numbers}]
     pairs = load_pairs(root, run_id=[run.run_id for run in runs], columns=columns)
     return as_float64(drop_contradicting(pairs, runs, descriptions))
 

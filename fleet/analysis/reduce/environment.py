@@ -17,7 +17,7 @@ from fleet.text import format_count
 UNKNOWN, DEFAULT = "unknown", "default"
 _OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
 _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
-_NO_EFFECT = {"plan.seed", "plan.deadline_s"}  # on the measurement
+_NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
 _NAMES_WIDTH = 60  # characters of host names
 _ALSO = (
@@ -31,15 +31,22 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 
 def describe_environments(runs: Sequence[dict[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
     """Describe runs: a text of each for ENVIRONMENT, `also`, and names such as label.kernel, plan.rounds."""
-    environments = {name: [_format_value(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
-    rates = [float(format(run["ticks_per_second"], f".{_CLOCK_RATE}g")) for run in runs]
-    environments["ticks_per_second"] = [f"{rate:.0f}" for rate in rates]
-    for place, run in enumerate(runs):
+    described, names, rounded = list[dict[str, Any]](), (*also, *ENVIRONMENT), f".{_CLOCK_RATE}g"
+    for run in runs:
+        rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
+        plan = {key: value for key, value in run["plan"].items() if key not in _NO_EFFECT}
+        values = {name: run[name] for name in (*names, *_OBJECTS)}
+        described.append(values | {"ticks_per_second": rate, "plan": plan})
+    keys = [*map(repr, described)]
+    distinct = dict(zip(keys, described, strict=True))  # most runs of a host are alike
+    environments = {name: [_format_value(run[name]) for run in distinct.values()] for name in names}
+    for place, run in enumerate(distinct.values()):
         for column, kind in _OBJECTS.items():
             write = _format_requested if kind == "plan" else _format_value
             for key, value in run[column].items():
-                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(runs))[place] = write(value)
-    return {name: texts for name, texts in environments.items() if name not in _NO_EFFECT}
+                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(distinct))[place] = write(value)
+    places = [*map({key: place for place, key in enumerate(distinct)}.__getitem__, keys)]
+    return {name: [texts[place] for place in places] for name, texts in environments.items()}
 
 
 def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:

@@ -113,7 +113,8 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
 
 def _list_runs_rows(records: _Records) -> list[dict[str, Any]]:
     """Return the rows of `runs`, with the labels that the runs have now."""
-    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in records]
+    write = cache(lambda labels: to_json(dict(labels)))  # many runs have the same
+    return [{**record.row, "labels_json": write(run.labels)} for run, record in records]
 
 
 def _make_runs(records: _Records) -> pd.DataFrame:
@@ -280,7 +281,9 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
 
 def map_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> "pd.Series[Any]":
     """Return the view of each row's benchmark."""
-    return benchmarks.map({name: descriptions[str(name)].view for name in benchmarks.unique()})
+    places, names = pd.factorize(benchmarks)
+    views = np.array([descriptions[str(name)].view for name in names], dtype=object)
+    return pd.Series(views[places], benchmarks.index)
 
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
@@ -291,7 +294,7 @@ def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.
 def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples and pairs, `point`."""
     single = map_views(rows["benchmark"], descriptions).isin([View.MATRIX, View.CPUS])
-    if "point" in rows:
+    if "point" in rows and rows["point"].notna().any():
         usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
         single &= rows["point"].isna() | np.array([usual[name] == point for name, point in kinds], dtype=bool)
