@@ -118,7 +118,9 @@ def _find_changes(root: "store.Listing", sides: list[str], show: _Show, **option
     show(past, render_changes, changes_as_json, changes_as_csv)
     if not past.has_verdict:
         return None
-    return EXIT_CHANGED if past.has_changed else 0
+    if past.has_changed:
+        return EXIT_CHANGED
+    return EXIT_AT_ANOTHER_LEVEL if len(past.elsewhere) else 0
 
 
 def _count_false_alarms(root: "store.Listing", sides: list[str], show: _Show) -> None:

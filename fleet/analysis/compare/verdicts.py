@@ -259,10 +259,8 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """
     at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
-    are_apart, runs = (
-        (rows["a_level"] != rows["b_level"]).to_numpy()[:, None],
-        np.arange(LEAST_RUNS, _MOST_RUNS + 1),
-    )
+    are_apart = (rows["a_level"] != rows["b_level"]).to_numpy()[:, None]
+    runs = np.arange(LEAST_RUNS, _MOST_RUNS + 1)
     needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.compute_level_probability(needed[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)

@@ -13,7 +13,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.history import History
 from fleet.analysis.compare.siblings import MEAN, Siblings
-from fleet.analysis.compare.verdicts import Verdict
+from fleet.analysis.compare.verdicts import CLASS, Verdict
 from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
@@ -443,9 +443,24 @@ def render_changes_headline(history: History) -> str:
         f"{int((~dated & changed).sum())} gradual",
         f"{int((~changed).sum())} below {history.threshold * 100:g}%",
         format_count(history.odd["night"].nunique(), "odd night"),
+        _describe_moved_levels(history),
     ]
     changes = format_count(int((dated & changed).sum()), "change")
     return one_line(f"{about}: {', '.join([changes, *(part for part in parts if part[0] != '0')])}")
+
+
+def _describe_moved_levels(history: History) -> str:
+    """Count the relations at another level since a night, and name the levels of what moved furthest."""
+    rows = text.to_records(history.elsewhere)
+    if not rows:
+        return "0 at another level"
+    row = max(rows, key=lambda row: abs(np.log(row["ratio"])))
+    nights = history.logs.loc[tuple(row[name] for name in ("host", *CLASS)), row["night"] :]
+    after = float(np.exp(nights.median()))
+    numbers = {"benchmark": row["benchmark"], "before": after / row["ratio"], "after": after}
+    before, since = text.format_columns(numbers, ("before", "after"), history.descriptions)
+    where = f"{row['host']} {row['relation']}: {before}, since {row['night']} {since}"
+    return f"{len(rows)} at another level ({where})"
 
 
 def format_changes(history: History) -> list[tuple[str, ...]]:

@@ -1,6 +1,8 @@
 """What changed when: the method on arrays, and the command on the lab's machine that changed in one night."""
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ from fleet.analysis.base import Floats
 from fleet.analysis.compare import add_means, clean_series, drop_changes_of_parts, find_changes, mark_usual
 from fleet.analysis.reduce import load_overview_history
 from fleet.errors import StoreWarning
-from fleet.store import Listing
+from fleet.store import Listing, Store
+from tests import builders
 from tests.command import Fleet
 
 
@@ -111,6 +114,26 @@ def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None
     few = fleet("compare", "node1", "--fail-on-change", "--json")
     assert few.exit_code == 2
     assert not few.json[0]["has_verdict"]
+
+
+@pytest.mark.long
+def test_a_virtual_machine_at_another_level_is_named_first_with_an_exit_code_of_its_own(
+    tmp_path: Path,
+) -> None:
+    cpus = builders.small_desktop()
+    for night in range(1, 13):
+        run = builders.a_run(cpus, run_id=f"r202601{night:02}T030000Z-{night:08x}", rounds=2)
+        facts = replace(run.facts, hypervisor="kvm")
+        run = replace(run, started_utc=f"2026-01-{night:02}T03:00:00Z", facts=facts, session_id=run.run_id)
+        ns = 24.0 if night < 8 else 50.0
+        bursts = builders.bursts_of(run, noise=0.005, ns=lambda *_, ns=ns: ns, seed=night)  # type: ignore[misc]
+        Store(tmp_path / "results").publish(run, bursts)
+    with Fleet(tmp_path) as fleet:
+        done = fleet("compare", "all", "--fail-on-change")
+    assert done.exit_code == 22
+    first = done.stdout.splitlines()[0]
+    assert "0 changes, 2 at another level" in first
+    assert re.search(r": 24\.\d, since 2026-01-08 (49\.\d|50\.\d)\)$", first)
 
 
 def test_notebooks_get_the_same_changes(made_lab: Path) -> None:
