@@ -157,8 +157,8 @@ static size_t gather_sharing_cpus(const struct plan *plan, const struct member *
 	return count;
 }
 
-/* Adds a group for each set of CPUs that share what the word names. Of a lone core all CPUs work.
- */
+/* Adds a group for each set of CPUs that share what the word names. Of a lone core all CPUs work,
+ * as do those of a node whose cores have their first CPUs on another node. */
 static int add_sharing(struct plan *plan, const struct member *members, const char *word,
 		       int *scratch, struct refusal *refusal)
 {
@@ -175,7 +175,7 @@ static int add_sharing(struct plan *plan, const struct member *members, const ch
 				word);
 		size_t count = gather_sharing_cpus(plan, members, word, shared, cores, scratch);
 
-		if (cores && count == 1)
+		if (cores && count < 2)
 			count = gather_sharing_cpus(plan, members, word, shared, false, scratch);
 		err = add_group(plan, scratch, count, refusal);
 	}

@@ -168,17 +168,28 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
     assert not [one for one in bursts(records) if 1 in on_nodes(one)]
 
 
-def forecast(folder: Path, nodes: int, *plan: str) -> Record:
-    """Of a machine of eight CPUs a node, and of nodes with memory alone."""
+def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
+    """Forecast for a machine of eight CPUs a node, and one more with memory alone.
+
+    siblings: the numbers from one CPU of a core to the next; 0: each has a core of its own.
+    """
     lines = ["arch x86_64", "features avx512", "page_bytes 4096", "huge_page_bytes 2097152"]
     lines += [f"node {node} {8 * GIB} 1" for node in range(nodes + 1)]
     for cpu in range(8 * nodes):
-        lines += [f"cpu {cpu} {cpu} - - {cpu // 8} {cpu // 8} -", f"cache 3 Unified 33554432 64 {cpu // 8}"]
+        core = cpu % siblings if siblings else cpu
+        lines += [f"cpu {cpu} {core} - - {cpu // 8} {cpu // 8} -", f"cache 3 Unified 33554432 64 {cpu // 8}"]
     (folder / "facts").write_text("\n".join([*lines, "end\n"]))
     done = run("--forecast", "--facts", str(folder / "facts"), "--nodes", "all", *plan)
     assert done.returncode == 0, done.stderr
     found: Record = json.loads(done.stdout)
     return found
+
+
+def test_a_node_with_only_second_cpus_of_cores_works_on_all_of_them(tmp_path: Path) -> None:
+    plan = ("-b", "bandwidth", "--op", "read", "--threads", "node")
+    split, apart = (forecast(tmp_path, 2, *plan, siblings=siblings) for siblings in (8, 0))
+    assert split["visits"] == apart["visits"] == 6
+    assert split["bytes"] == apart["bytes"]
 
 
 @pytest.mark.parametrize(("nodes", "mib"), [(2, 128 + 7 * 64), (8, 8 * 128)])
