@@ -3,7 +3,7 @@
 import errno
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -74,6 +74,14 @@ def a_run(host: str, label: str, benchmark: str) -> Run:
     return replace(run, labels=MappingProxyType({"label": label}))
 
 
+def require_shown(command: Fleet, views: Sequence[Sequence[str]], name: str) -> None:
+    for view in views:
+        done = command(*view)
+        assert done.exit_code == 0, (view, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert name in done.stdout
+
+
 def honest(root: Path, label: str, host: str = "rpi5") -> Run:
     run = a_run(host, label, "cas")
     Store(root).publish(run, builders.bursts_of(run))
@@ -87,11 +95,7 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
     for name in LIES:
         lying(root, name)
     with Fleet(tmp_path) as command:
-        for view in VIEWS:
-            done = command(*view)
-            assert done.exit_code == 0, (view, done.stderr)
-            assert "Traceback" not in done.stderr
-            assert good[0].host.name in done.stdout
+        require_shown(command, VIEWS, good[0].host.name)
 
 
 @pytest.mark.long
@@ -132,11 +136,8 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
         name = Store(root).publish(bad, builders.bursts_of(bad))
     os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
     with Fleet(tmp_path) as command:
-        for view in (("runs",), ("show", "all"), ("compare", "label=a", "label=b")):
-            done = command(*view)
-            assert done.exit_code == 0, (view, done.stderr)
-            assert "Traceback" not in done.stderr
-            assert good[0].host.name in done.stdout
+        views = (("runs",), ("show", "all"), ("compare", "label=a", "label=b"))
+        require_shown(command, views, good[0].host.name)
 
 
 @pytest.mark.slow
@@ -149,10 +150,7 @@ def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) ->
         assert bad.run_id in command("runs").stdout
         (samples,) = root.glob(f"samples/host_id=*/run_id={bad.run_id}/samples.parquet")
         samples.write_bytes(b"PAR1 and no more")
-        for view in VIEWS:
-            done = command(*view)
-            assert done.exit_code == 0, (view, done.stderr)
-            assert good[0].host.name in done.stdout
+        require_shown(command, VIEWS, good[0].host.name)
         assert command("show", bad.run_id).exit_code == 11
         assert command("verify").exit_code == 11
 

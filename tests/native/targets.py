@@ -25,10 +25,10 @@ class Target:
 
     name: str
     gcc: tuple[str, str]
-    clang: tuple[str, ...] | None
     objdump: tuple[str, str]
     loops: dict[str, tuple[str, ...]]
     emulators: dict[str, tuple[str, ...]]
+    clang: tuple[str, ...] | None = None
     emulator_package: str = "qemu-user-static"
     native: tuple[str, ...] = ()
     auto: tuple[str, str] = ("c11", "c11")
@@ -141,7 +141,6 @@ AARCH64 = Target(
 I386 = Target(
     name="linux-i386",
     gcc=("i686-linux-gnu-gcc", "gcc-i686-linux-gnu"),
-    clang=None,
     objdump=("i686-linux-gnu-objdump", "binutils-i686-linux-gnu"),
     loops={
         "i386_cas_cmpxchg": X86_CMPXCHG,
@@ -166,7 +165,6 @@ I386 = Target(
 ARMV7 = Target(
     name="linux-armv7",
     gcc=("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
-    clang=None,
     objdump=("arm-linux-gnueabihf-objdump", "binutils-arm-linux-gnueabihf"),
     loops={
         "armv7_cas_ldrex": (
@@ -205,7 +203,6 @@ ARMV7 = Target(
 RISCV64 = Target(
     name="linux-riscv64",
     gcc=("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
-    clang=None,
     objdump=("riscv64-linux-gnu-objdump", "binutils-riscv64-linux-gnu"),
     loops={
         "riscv64_cas_lrsc": (
@@ -252,7 +249,6 @@ RISCV64 = Target(
 PPC64LE = Target(
     name="linux-ppc64le",
     gcc=("powerpc64le-linux-gnu-gcc", "gcc-powerpc64le-linux-gnu"),
-    clang=None,
     objdump=("powerpc64le-linux-gnu-objdump", "binutils-powerpc64le-linux-gnu"),
     loops={
         "ppc64le_cas_lwarx": (
@@ -292,7 +288,6 @@ PPC64LE = Target(
 S390X = Target(
     name="linux-s390x",
     gcc=("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu"),
-    clang=None,
     objdump=("s390x-linux-gnu-objdump", "binutils-s390x-linux-gnu"),
     loops={
         "s390x_cas_cs": ("lr <expected>,<from>", "cs <expected>,<to>,0(<line>)", "jne LOOP", "brct <n>,LOOP"),
@@ -317,7 +312,6 @@ LOONGARCH64 = Target(
     name="linux-loongarch64",
     gcc=("zig", "ziglang"),  # Debian 12 has no compiler for it
     gcc_flags=("cc", "-target", "loongarch64-linux-musl", "-mcpu=generic_la64-lsx"),
-    clang=None,
     objdump=("llvm-objdump-16", "llvm-16"),
     loops={
         "loongarch64_cas_llsc": (
