@@ -111,14 +111,15 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
 
 def describe_memory(memory: Memory) -> str | None:
     """Describe modules and channels: "2 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 2 channels populated"."""
-    fields = attrgetter("size_bytes", "kind", "rated_mts", "configured_mts")
-    words = []
-    for (size, kind, rated, configured), count in Counter(map(fields, memory.populated)).items():
+    fields = attrgetter("size_bytes", "ranks", "kind", "rated_mts", "configured_mts")
+    words, is_mixed = [], len({dimm.ranks for dimm in memory.populated}) > 1
+    for (size, ranks, kind, rated, configured), count in Counter(map(fields, memory.populated)).items():
         bits, unit = (30, "GiB") if size is not None and size >= 1 << 30 else (20, "MiB")
         text = f"x {size / (1 << bits):g} {unit}" if size is not None else "modules"
         named = "-".join(str(part) for part in (kind, rated) if part)
         speed = f"at {configured} MT/s" if configured and configured != rated else ""
-        words.append(" ".join(filter(None, (str(count), text, named, speed))))
+        rank_word = f"{ranks}R" if ranks and is_mixed else ""
+        words.append(" ".join(filter(None, (str(count), text, rank_word, named, speed))))
     channels = describe_channels(memory.channels_populated, memory.channels)
     ecc = memory.ecc and f"ECC {memory.ecc}"
     return ", ".join(filter(None, (" + ".join(words), channels, ecc))) if words else None

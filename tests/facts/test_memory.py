@@ -194,6 +194,11 @@ def test_firmware_that_lists_only_empty_slots_tells_nothing():
     assert read(build_table(MODULES, dimms(DESKTOP, mib=0)))[0] == Memory(ecc="multi-bit")
 
 
+def test_ranks_are_named_where_they_differ():
+    memory, _ = read(build_table(MODULES, dimms(DESKTOP[:2], ranks=1), dimms(DESKTOP[2:])))
+    assert describe_memory(memory).startswith("2 x 16 GiB 1R DDR4-3200 + 2 x 16 GiB 2R DDR4-3200, 2 of 2")
+
+
 def test_modules_of_unknown_size_are_counted():
     memory, _ = read(build_table(MODULES, dimms(DESKTOP, mib=0xFFFF)))
     assert describe_memory(memory) == "4 modules DDR4-3200, 2 of 2 channels populated, ECC multi-bit"
