@@ -1,7 +1,7 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -126,15 +126,12 @@ def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, ob
     """Return the block (by: "time", or a label) of the runs in blocks with both sides. Raises UsageError."""
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    placed: Iterable[object] = _read_label_values(runs, by)
-    if by == BY_TIME:
-        placed = assign_passes(runs["is_b"].to_numpy())
-    named = dict(zip(runs["run_id"], placed, strict=True))
-    sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["is_b"].nunique()
-    blocks = {run: block for run, block in named.items() if sides[block] == 2}
-    if not blocks:
+    passes = assign_passes(runs["is_b"].to_numpy())
+    runs["block"] = passes if by == BY_TIME else list(_read_label_values(runs, by))
+    runs = runs[runs.groupby("block")["is_b"].transform("nunique") == 2]
+    if runs.empty:
         raise UsageError(f"--blocks {by}: no block has runs of both sides, {a.name!r} and {b.name!r}.")
-    return blocks
+    return dict(zip(runs["run_id"], runs["block"], strict=True))
 
 
 def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
