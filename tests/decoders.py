@@ -17,7 +17,7 @@ from fleet.agent.wire import conversation, machine
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
 from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
-from fleet.errors import DeployError, ProbeError, StoreError, UsageError
+from fleet.errors import DataError, DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
 from fleet.store import Store, gate, schema
@@ -104,7 +104,7 @@ def amendment(data: bytes, folder: Path) -> None:
 
 def index(data: bytes, _: Path) -> None:
     for line in data.split(b"\n"):
-        with suppress(ValueError):
+        with suppress(DataError):
             gate.decode_listed_row(line, _COLUMNS)
 
 
@@ -147,8 +147,8 @@ def cpus(data: bytes, _: Path) -> None:
 DECODERS = {
     "wire": Decoder(wire, (WireError,)),
     "journal": Decoder(journal, ()),
-    "record": Decoder(record, (ValueError,)),
-    **{name: Decoder(rows(name), (StoreError, ValueError)) for name in ("runs", "cpus", "pairs", "counters")},
+    "record": Decoder(record, (DataError,)),
+    **{name: Decoder(rows(name), (StoreError, DataError)) for name in ("runs", "cpus", "pairs", "counters")},
     "samples": Decoder(rows("samples"), (StoreError,)),
     "summaries": Decoder(rows("summaries"), (StoreError,)),
     "amendment": Decoder(amendment, (StoreError,)),
@@ -156,8 +156,8 @@ DECODERS = {
     "session": Decoder(note, ()),
     "run": Decoder(run_file, (StoreError,)),
     "matrix": Decoder(matrix, ()),
-    "answer": Decoder(answer, (ProbeError, DeployError, ValueError)),
-    "machine": Decoder(cpus, (WireError, ValueError)),
+    "answer": Decoder(answer, (ProbeError, DeployError, DataError)),
+    "machine": Decoder(cpus, (WireError, DataError)),
     "forecast": Decoder(lambda data, _: forecast.read_forecast(data, BENCHMARKS), (WireError,)),
 }
 

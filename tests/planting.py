@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
+import pyarrow as pa
+
 EXCEPTIONS: Mapping[str, BaseException] = {
     "NameError": NameError("name 'planted' is not defined"),
     "KeyError": KeyError("planted"),
     "ZeroDivisionError": ZeroDivisionError("planted"),
     "AssertionError": AssertionError("planted"),
     "ValueError": ValueError("planted"),
+    "ArrowInvalid": pa.ArrowInvalid("planted"),
     "MemoryError": MemoryError("planted"),
     "OSError": OSError(errno.EIO, "planted"),
     "ImportError": ModuleNotFoundError("No module named 'planted'", name="planted"),

@@ -41,6 +41,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "facts.gather.gather": ("run", "-q"),
     "agent.deploy.deploy": ("run", "-q"),
     "store.gate.check_table": ("show", "all"),
+    "store.gate.check_bursts": ("show", "h0"),
+    "model.benchmark.explain_wrong_names": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.make_pairs": ("show", "all"),
     "analysis.views.overview.compute_host_medians": ("show", "all"),

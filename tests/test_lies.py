@@ -248,7 +248,7 @@ def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path:
     assert "a column 'more' is not in the table" in problem
 
 
-def test_the_path_says_whose_samples_they_are_and_no_column_comes_twice(tmp_path: Path) -> None:
+def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_type(tmp_path: Path) -> None:
     file = publish_recorded(tmp_path)
     table, about = pq.ParquetFile(file).read(), pq.read_metadata(file).metadata
     other = pa.array(["another"] * len(table))
@@ -260,6 +260,10 @@ def test_the_path_says_whose_samples_they_are_and_no_column_comes_twice(tmp_path
     builders.put_table(twice.replace_schema_metadata(about), file)
     with pytest.raises(StoreError, match="two columns of one name"):
         open_table(tmp_path, file).read(["round"])
+    wide = table.set_column(table.column_names.index("round"), "round", table["round"].cast("int64"))
+    builders.put_table(wide.replace_schema_metadata(about), file)
+    with pytest.raises(StoreError, match="its column round is of the type int64, not int32"):
+        open_table(tmp_path, file).read(["round"])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 ) -> None:
     file = publish_recorded(tmp_path)
     table = pq.read_table(file).slice(0, len(counts))
-    ticks = pa.array([[1000] * count for count in counts])
+    ticks = pa.array([[1000] * count for count in counts], table.schema.field("ticks").type)
     builders.put_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=words):

@@ -13,7 +13,7 @@ from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
 from fleet.agent.build.on_controller import Builder, Built, Notify, find_first_toolchain
 from fleet.agent.build.systems import SYSTEMS, VARIANTS
-from fleet.errors import BuildError, ProbeError, UsageError
+from fleet.errors import BuildError, DataError, ProbeError, UsageError
 from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, Via
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
@@ -110,7 +110,7 @@ class _Job:
         if self.host.build is BuildPlace.AUTO and self.host.toolchain.cc is None:
             flags = self.host.toolchain.cflags
             built = self.builder.find_finished(self.facts.target, self.all_sources, None, flags)
-            with suppress(ValueError):  # a damaged file
+            with suppress(DataError):  # a damaged file
                 return built if built and read_elf(built.binary).interpreter is None else None
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.errors import DeployError, FleetError, LinkError, ProbeError, TimeLimitError
+from fleet.errors import DataError, DeployError, FleetError, LinkError, ProbeError, TimeLimitError
 from fleet.facts import probe, systems
 from fleet.facts.systems import STEP_OS, SYSTEMS
 from fleet.model import Facts, Host, Load, Usage
@@ -128,7 +128,7 @@ def _parse(text: str, host: Host) -> Facts:
         )
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
-    except ValueError as err:
+    except DataError as err:
         advice = "Check the host's address, or remove it from the inventory"
         if system.describe_answer(sections):
             advice += f"; `fleet check {host.name}` prints all it answered"

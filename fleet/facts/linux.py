@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from fleet.errors import DataError
 from fleet.facts import memory, topology
 from fleet.facts.probe import Files, Sections, find_value
 from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, find_arch
@@ -82,9 +83,9 @@ def is_answer(sections: Sections) -> bool:
 
 
 def parse(sections: Sections, _: str | None = None) -> Facts:
-    """Return the facts of a Linux host, without the directory. Unknown ones are None. Raises ValueError."""
+    """Return the facts of a Linux host, without the directory. Unknown ones are None. Raises DataError."""
     if path := find_value(sections, "too_long"):
-        raise ValueError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
+        raise DataError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
     system = parse_system(sections)
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
@@ -94,7 +95,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     if system.get("word_bits") == "32":
         arch = _USERLAND_32.get(arch or "", arch)
     if arch is None:
-        raise ValueError(f"`uname -m` says {uname_m[:80]!r}, an architecture fleet has no agent for")
+        raise DataError(f"`uname -m` says {uname_m[:80]!r}, an architecture fleet has no agent for")
     hypervisor, cgroup = parse_hypervisor(files, cpuinfo, system), files.get("proc/self/cgroup", "")
     container = system.get("container") or next((n for n in _CONTAINERS if f"/{n}" in cgroup), None)
     noise = [*sections.get("noise", []), *sections.get("picked", [])]

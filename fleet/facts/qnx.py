@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from fleet.errors import DataError
 from fleet.facts.findings import make_finding
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
@@ -15,7 +16,7 @@ _ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
 _NO_CPUS = "no `pidin info` on the host: how many CPUs it has is not known before the agent runs"
 _UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _UNAME = re.compile(r"QNX (?P<hostname>\S+) (?P<release>\S+) (?P<build>.+) (?P<board>\S+) (?P<arch>\S+)")
-_PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
+_PROCESSOR = re.compile(r"\s*Processor(\d{1,9}):\s+(\d{1,18})\s+(.*?)\s+(\d{1,9})MHz\b\s*(.*)")
 
 
 def is_answer(sections: Sections) -> bool:
@@ -31,20 +32,20 @@ def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Return the facts of a QNX host, without the directory. Raises ValueError for an impossible answer."""
+    """Return the facts of a QNX host, without the directory. Raises DataError for an impossible answer."""
     system, pidin = parse_values(sections), sections.get("pidin", [])
     text = "\n".join(pidin)
     lines = uname_line, _ = system.get("uname", ""), next(iter(pidin), "")
     match = _UNAME.fullmatch(" ".join(uname_line.split()))
     if match is None and uname_line.split():
-        raise ValueError(f"`uname -a` says {uname_line[:200]!r}, which is not the format of QNX")
+        raise DataError(f"`uname -a` says {uname_line[:200]!r}, which is not the format of QNX")
     uname = match.groupdict() if match else {}
     cpu, version = (re.search(rf"\b{name}:\s*(\S+)", text) for name in ("CPU", "Release"))
-    memory = re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)
+    memory = re.search(r"\bFreeMem:\S*?/(\d{1,12})([KMG]B|)", text, re.IGNORECASE)
     by_uname, by_pidin = map(_require_known_arch, (uname.get("arch"), cpu and cpu[1]), lines)
     arch = _require_agreement("architecture", by_uname, by_pidin, *lines) or declared_arch
     if arch is None:
-        raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
+        raise DataError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
     releases = uname.get("release"), version and version[1]
     processors = [match.groups() for match in map(_PROCESSOR.match, pidin) if match]
     cpus = []
@@ -125,13 +126,13 @@ def _align_column(title: str, lines: Sequence[str]) -> list[str]:
 def _require_known_arch(word: str | None, line: str) -> str | None:
     arch = _ARCHES.get((word or "").lower())
     if word and arch is None:
-        raise ValueError(f"{line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX agent for")
+        raise DataError(f"{line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX agent for")
     return arch
 
 
 def _require_agreement(name: str, by_uname: str | None, by_pidin: str | None, *lines: str) -> str | None:
     if by_uname is not None and by_pidin is not None and by_uname != by_pidin:
-        raise ValueError(
+        raise DataError(
             f"its {name} is {by_uname[:200]} by `uname -a` ({lines[0][:200]!r}), "
             f"but {by_pidin[:200]} by `pidin info` ({lines[1][:200]!r})"
         )

@@ -203,29 +203,29 @@ _KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOA
 _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise ValueError for a name of a benchmark that `-b` would not accept."""
+def explain_wrong_names(names: Iterable[str]) -> str:
+    """Return why one of these is no name of a benchmark that `-b` would accept; "" if all are."""
     for name in names:
         if not re.fullmatch(NAME, name):
             words = "a lower-case letter, then up to 46 letters, digits, - and _"
-            raise ValueError(f"{name!r} is not a benchmark: a name is {words}")
+            return f"{name!r} is not a benchmark: a name is {words}"
+    return ""
 
 
-def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
-    """Raise ValueError if a run describes a name that `-b` would not accept, or contradicts this version."""
+def explain_wrong_descriptions(benchmarks: Sequence[Benchmark]) -> str:
+    """Return how a run's descriptions contradict this version or have a wrong name; "" if they do not."""
     for benchmark in benchmarks:
         name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
-        check_names([name])
         for attribute in _MEANING:
             value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
             if value != usual:
-                words = f"{attribute} {value}, which this version knows as {usual}"
-                raise ValueError(f"benchmark {name} has {words}")
+                return f"benchmark {name} has {attribute} {value}, which this version knows as {usual}"
         types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
         for parameter in expected.parameters:
             is_needed = parameter.role and parameter.type != "node"
             if is_needed and (parameter.name, parameter.type) not in types:
-                raise ValueError(f"benchmark {name} lacks its parameter {parameter.name}")
+                return f"benchmark {name} lacks its parameter {parameter.name}"
+    return explain_wrong_names(benchmark.name for benchmark in benchmarks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecast, Forecaster, make_typical_machine
-from fleet.errors import BuildError, FleetError, RefusedError, UsageError
+from fleet.errors import BuildError, ProbeError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.merge import cpus_to_measure, merge_plan, merge_plan_with_facts
 from fleet.store.places import Folder, parse_place
@@ -80,7 +80,7 @@ def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     records = listing.read_records(list(last.values()), ("probe",))
     facts_of_hosts = {}
     for host_id, run in last.items():
-        with suppress(FleetError, ValueError):  # of a probe that is no longer understood
+        with suppress(ProbeError):  # of a probe that is no longer understood
             if run.run_id in records and (answer := records[run.run_id].row["probe"]):
                 from fleet.facts.gather import parse_answer  # noqa: PLC0415  many files, of hosts measured only
 

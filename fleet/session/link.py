@@ -185,7 +185,7 @@ def require_storable(facts: Facts, host: Host) -> Facts:
     """Return the facts. Raises ProbeError if the tables cannot hold them."""
     try:
         check_machine(facts)
-    except ValueError as err:
+    except errors.DataError as err:
         raise errors.ProbeError(
             f"{host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
             f"{host.name}` prints all it answered."

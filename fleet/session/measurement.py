@@ -9,7 +9,7 @@ from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import Reader, RunSoFar
 from fleet.agent.wire.records import Record
-from fleet.errors import AgentError, FleetError, LinkError, LockedError, RefusedError
+from fleet.errors import AgentError, DataError, FleetError, LinkError, LockedError, RefusedError
 from fleet.facts.gather import ask_load, load_script, parse_load
 from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
 from fleet.plan.cpulist import format_cpus
@@ -184,7 +184,7 @@ class _Measurement:
             else:
                 load = ask_load(self._link.connection, self.run.facts)
             check_machine(load)
-        except (FleetError, ValueError) as err:
+        except (FleetError, DataError) as err:
             self._link.progress.note(f"load after the run is unknown: {err}")
             return Load()
         return load

@@ -46,7 +46,7 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
         crc = 0
         for start in range(0, pages_end, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, pages_end - start), start), crc)
-        _require_crc("pages", crc, expected)
+        _require_crc("pages are", crc, expected)
     return footer
 
 
@@ -99,10 +99,10 @@ def _verify_footer(seal: bytes, footer: bytes) -> int:
     if differing:
         raise DataError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
     _, pages, expected = _SEAL.unpack(seal)
-    _require_crc("footer", zlib.crc32(footer), expected)
+    _require_crc("footer is", zlib.crc32(footer), expected)
     return int(pages)
 
 
 def _require_crc(part: str, crc: int, expected: int) -> None:
     if crc != expected:
-        raise DataError(f"its {part} are {NOT_AS_WRITTEN}")
+        raise DataError(f"its {part} {NOT_AS_WRITTEN}")

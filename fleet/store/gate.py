@@ -24,8 +24,8 @@ from fleet.model import (
     Parameters,
     Plan,
     RunState,
-    check_descriptions,
-    check_names,
+    explain_wrong_descriptions,
+    explain_wrong_names,
     is_relation,
 )
 from fleet.store import schema
@@ -118,15 +118,18 @@ def prepare_type(kind: type[_Type]) -> type[_Type]:
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
-    """Turn the errors of msgspec and the model into DataErrors."""
+    """Turn the errors of msgspec into DataErrors."""
     try:
         yield
     except msgspec.ValidationError as err:
         raise DataError(decoding_words(err, name)) from err
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
         raise DataError(f"{name} is not JSON: {err}") from err
-    except ValueError as err:
-        raise DataError(str(err)) from err
+
+
+def _refuse(why: str) -> None:
+    if why:
+        raise DataError(why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +169,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     for name in _JSON:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    if names := row.get("benchmarks"):
-        with _decoding("benchmarks"):
-            check_names(kind.partition("/")[0] for kind in names)
+    _refuse(explain_wrong_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} cannot be when a run began or ended")
@@ -180,12 +181,15 @@ def parse_json_column(name: str, text: str) -> Any:
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
     if sum(map(text.count, ",[{")) > limit:
         raise DataError(f"{name}: more than {limit} values")
+    kind = prepare_type(_JSON[name])
     with _decoding(name):
         value = msgspec.json.decode(text)
-        typed = msgspec.convert(value, prepare_type(_JSON[name]))
-        if name == "hello_json":
-            check_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
-            check_descriptions(typed.get("benchmarks", ()))
+        typed = msgspec.convert(value, kind)
+    if name == "hello_json":
+        _refuse(
+            explain_wrong_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
+        )
+        _refuse(explain_wrong_descriptions(typed.get("benchmarks", ())))
     if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
@@ -248,10 +252,11 @@ def check_memory(parts: Sequence[Any]) -> None:
 
 def check_table(name: str, table: Any) -> None:
     """Raise DataError if columns of a pyarrow table hold values that fleet never writes."""
-    try:  # texts that are not UTF-8; lists, and words of dictionaries, out of bounds
-        table.validate(full=True)
-    except pa.ArrowInvalid as err:
-        raise DataError(" ".join(str(err).split())) from err
+    for column in table.column_names:
+        try:  # texts that are not UTF-8; lists, and words of dictionaries, out of bounds
+            table.column(column).validate(full=True)
+        except pa.ArrowInvalid as err:
+            raise DataError(f"{column}: {' '.join(str(err).split())}") from err
     nullable = {column.name: column.nullable for column in schema.TABLES[name]}
     columns = {column: table.column(column).combine_chunks() for column in table.column_names}
     for column, values in columns.items():
@@ -273,8 +278,7 @@ def _check_column(table: str, name: str, values: Any) -> None:
         if longest > WORD_BYTES:
             raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
     if name == "benchmark" and table != "summaries":
-        with _decoding(name):
-            check_names({*values.unique().to_pylist()})
+        _refuse(explain_wrong_names({*values.unique().to_pylist()}))
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
             if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):

@@ -113,7 +113,7 @@ class Index:
         with pa.ipc.new_stream(data, combined.schema) as stream:
             stream.write_table(combined)
         data = data.getvalue()
-        sealed = _seal_value(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
+        sealed = _seal_value(pa.compress(data, "zstd", asbytes=True), kind.name, made_of, data.size)
 
         def write(db: sqlite3.Connection) -> None:
             db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, data.size, sealed))
@@ -137,9 +137,11 @@ class Index:
 
         def read(db: sqlite3.Connection) -> None:
             for part, keys in keys_of_parts.items():
-                with suppress(DataError, TypeError, pa.ArrowException):  # TypeError: the part is gone
-                    made_of, size, sealed = db.execute(query, [part]).fetchone()
-                    packed = _open_value(sealed, kind.name, made_of)
+                if (row := db.execute(query, [part]).fetchone()) is None:
+                    continue  # it is gone
+                made_of, size, sealed = row
+                with suppress(DataError):
+                    packed = _open_value(sealed, kind.name, made_of, size)
                     rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
                     if not rows.schema.equals(schema.arrow_schema(kind.table, kind.columns)):
                         raise DataError("rows of another schema")
@@ -150,7 +152,7 @@ class Index:
         self._transact(read)
         try:
             gate.check_table(kind.table, concat_tables(tables, kind.table, columns))
-        except (DataError, pa.ArrowException):
+        except DataError:
             return set(), []
         return keys_present, tables
 
@@ -233,12 +235,12 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
     return []
 
 
-def _seal_value(value: bytes, *about: str) -> bytes:
+def _seal_value(value: bytes, *about: object) -> bytes:
     """Prefix a value with the checksum of it and of its context, `about`."""
-    return zlib.crc32(value, zlib.crc32("\0".join(about).encode())).to_bytes(4, "big") + value
+    return zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(4, "big") + value
 
 
-def _open_value(sealed: Any, *about: str) -> bytes:
+def _open_value(sealed: Any, *about: object) -> bytes:
     """Return a sealed value. Raises DataError unless it is as written about this."""
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")

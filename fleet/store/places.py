@@ -113,7 +113,7 @@ class Folder:
         for refusal in closed:
             text = f"{refusal.filename}: {refusal.strerror}. Its runs are left out."
             warn(text, StoreWarning, stacklevel=2)
-        return stamps
+        return _leave_out_misnamed(stamps, self)
 
     def stamp(self, name: str) -> str | None:
         """Return a file's size and time; "" if unknown, None for no file."""
@@ -225,7 +225,7 @@ class Bucket:
             _, host, run, _ = name.split("/")
             stamp = f"{info.size}:{info.mtime_ns}"
             stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
-        return dict(sorted(stamps.items()))
+        return _leave_out_misnamed(dict(sorted(stamps.items())), self)
 
     def stamp(self, name: str) -> str | None:
         """Return an object's size and the time when it was put; None for no object."""
@@ -286,6 +286,15 @@ def parse_place(root: str | Path) -> Place:
     if not url.netloc or url.fragment or ".." in prefix:
         raise UsageError(f"{address}: not an address: {_SHAPE}.")
     return Bucket("/".join([url.netloc, *prefix]), options)
+
+
+def _leave_out_misnamed(stamps: dict[Key, str], place: Place) -> dict[Key, str]:
+    """Return the stamps whose host and run IDs can be keys; StoreWarning for others."""
+    misnamed = [key for key in stamps if not all(map(_KEY.fullmatch, key))]
+    for host, run in misnamed:
+        name = f"samples/host_id={host}/run_id={run}"
+        warn(f"{place}: {name!r} is no name of fleet's. It is left out.", StoreWarning, stacklevel=3)
+    return {key: stamp for key, stamp in stamps.items() if key not in misnamed}
 
 
 def _list_folders(parent: str, beginning: str) -> list[str]:

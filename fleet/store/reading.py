@@ -112,7 +112,18 @@ def is_damage(err: Exception) -> bool:
     """Report whether bytes are not what fleet writes, by this error; not that they could not be read."""
     if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
         return err.errno in _NAME_ERRORS or (err.errno is None and "AWS Error" not in str(err))
-    return isinstance(err, (DataError, pa.ArrowException)) and not is_lack_of_memory(err)
+    return isinstance(err, DataError)
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Raise DataError where pyarrow cannot decode bytes; of what it has decoded its errors are bugs."""
+    try:
+        yield
+    except pa.ArrowException as err:
+        if is_lack_of_memory(err):
+            raise
+        raise DataError(str(err)) from err
 
 
 def warn_left_out(err: StoreError) -> None:
@@ -169,7 +180,7 @@ class TableFile:
             source, self._footer = _open_verified(place, name, check_pages=whole or table != "samples")
             self._size = source.size()
             self._threads = self._size > _READ_WHOLE  # which are a loss for many small files
-            self._file, self._names = _open_parquet(source, table)
+            self._file = _open_parquet(source, table)
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
     def reading(self) -> AbstractContextManager[None]:
@@ -256,7 +267,8 @@ class TableFile:
         columns = self._columns_to_read(shape, where)
         with self.reading():
             if self.table == "samples" or self.rows * self._unpacked_size <= gate.UNPACKED:
-                rows = self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
+                with _decoding():
+                    rows = self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
             else:  # it may be large: some at a time, up to the limit on memory
                 parts = []
                 for part in self._iter_rows(groups, columns):
@@ -270,7 +282,7 @@ class TableFile:
     ) -> Iterator[Any]:
         batches = self._file.iter_batches(self._batch_rows, groups, columns, self._threads)
         while True:
-            with self.reading():
+            with self.reading(), _decoding():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -290,8 +302,8 @@ class TableFile:
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read; those of the path come from it, whatever the file says."""
-        names = {*self._names}.difference(schema.PATH_COLUMNS.get(self.table, ()))
-        return sorted({*self._schema_to_check(shape).names, *where} & names)
+        names = schema.file_schema(self.table).names
+        return sorted({*self._schema_to_check(shape).names, *where}.intersection(names))
 
     def _schema_to_check(self, shape: Any) -> Any:
         """Return the columns to read and check: for bursts, all that are checked together."""
@@ -332,7 +344,8 @@ def read_table_name(place: Place, name: str) -> str:
     """Read the name of a file's table; an empty name if it has none. Raises DamagedFileError."""
     with reading(f"{place}: cannot read {name}"):
         source, _ = _open_verified(place, name, check_pages=False)
-        metadata = pq.read_metadata(source).metadata or {}
+        with _decoding():
+            metadata = pq.read_metadata(source).metadata or {}
         return str(metadata.get(b"fleet.table", b""), "ascii", "replace")
 
 
@@ -351,23 +364,27 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
     return source, read_footer(source.read_at, size, pages=check_pages)
 
 
-def _open_parquet(source: Any, table: str) -> tuple[Any, list[str]]:
-    """Open a file that has all columns of its table, and name its columns. Raises DataError."""
-    names = schema.file_schema(table).names
-    words = [name for name in schema.word_columns(table) if name in names]
+def _open_parquet(source: Any, table: str) -> Any:
+    """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
+    shape = schema.file_schema(table)
+    words = [name for name in schema.word_columns(table) if name in shape.names]
     try:
-        file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
-        stored = file.schema_arrow.names
-        missing = sorted({*names} - {*stored})
+        with _decoding():
+            file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
+            stored = file.schema_arrow
+            names = stored.names
     except KeyError as err:
         raise DataError(f"it has no column {err.args[0].decode()}, or one that is not text") from None
     except UnicodeDecodeError as err:
         raise DataError("the name of a column is not UTF-8") from err
-    if missing:
+    if missing := sorted({*shape.names} - {*names}):
         raise DataError(f"it has no column {missing[0]}")
-    if len({*stored}) < len(stored):
+    if len({*names}) < len(names):
         raise DataError("it has two columns of one name")
-    return file, stored
+    for field in shape:
+        if (type_ := stored.field(field.name).type) != field.type:
+            raise DataError(f"its column {field.name} is of the type {type_}, not {field.type}")
+    return file
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:

@@ -18,7 +18,7 @@ from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_d
 from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.checksums import unseal_json
 from fleet.store.files import read_regular, storing
-from fleet.store.gate import RunRecord, parse_record
+from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.index import Index
 from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
 from fleet.store.reading import map_in_threads, read_record, reading, warn_left_out
@@ -277,7 +277,7 @@ def list_unfinished(place: Place) -> list[RunSummary]:
     summaries = []
     with storing("read the journals", place):
         for folder in (place.state_dir / "journal").glob("*/"):
-            with suppress(StoreError, ValueError):
+            with suppress(StoreError):
                 run = _summarize_journal(read_journal_run(folder))
                 if place.stamp(samples_name(*run.key)) is None:
                     summaries.append(run)
@@ -294,7 +294,9 @@ def read_journal_run(folder: Path) -> Run:
     path = folder / RUN_FILE
     try:
         with storing("read the journal", path):
-            return read_json(Run, path)
+            run = read_json(Run, path)
+            convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
+            return run
     except DataError as err:
         advice = "Its lines are in the files beside it; look at them, then move the folder away."
         raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err

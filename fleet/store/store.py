@@ -256,7 +256,7 @@ class Store:
         """Return the sessions under way on this machine, each with its process."""
         processes = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
-            with suppress(OSError, ValueError):  # ended while we looked
+            with suppress(OSError, DataError):  # ended while we looked
                 if (process := _lock_holder(path)) is not None:
                     processes[path.stem] = process
         return processes
@@ -301,7 +301,10 @@ def _lock_holder(path: Path) -> int | None:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return int(unseal_json(note.read())["pid"])
+            match unseal_json(note.read()):
+                case {"pid": int(process)}:
+                    return process
+            raise DataError("it names no process") from None
         except OSError:
             return None  # a file system without locks
     return None

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import UsageError
+from fleet.errors import DataError, UsageError
 from fleet.late import pa, pq
 from fleet.store.checksums import seal_file
 from fleet.store.files import draft_path, enter_folder, open_regular, storing, sync
@@ -97,7 +97,7 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
         try:
             table = pa.Table.from_pylist(list(rows), arrow_schema("summaries"))
             check_table("summaries", table)
-        except (ValueError, OverflowError) as err:
+        except (DataError, pa.ArrowInvalid, OverflowError) as err:
             raise UsageError(f"{name}: cannot be stored as a summary: {err}.") from err
         with draft_path(place.state_dir, f"{name}-summary") as path:
             write_table(path, table)

@@ -158,7 +158,10 @@ def test_a_session_can_be_given_up_by_name_only(fleet: Fleet) -> None:
 def test_a_damaged_run_json_is_named_and_never_called_nothing(fleet: Fleet) -> None:
     cut(fleet)
     (stream,) = streams(fleet)
-    (stream.parent / "run.json").write_text("{")
+    note = stream.parent / "run.json"
+    timeless = json.loads(note.read_text()) | {"started_utc": "yesterday"}
+    del timeless["crc32"]
+    note.write_text(json.dumps(timeless))
     done = fleet("resume", "--publish-partial")
     assert done.exit_code == 11
     assert "run.json" in done.stderr

@@ -126,8 +126,13 @@ def test_several_runs_travel_in_a_zip(root: Path, tmp_path: Path, fleet_here: CA
     assert len(zipfile.ZipFile(file).namelist()) == 2
     assert fleet_here("import", str(file), "-r", str(tmp_path / "there")).exit_code == 0
     assert len(Listing(tmp_path / "there").runs) == 2
-    file.write_bytes(file.read_bytes()[:-30])
-    assert fleet_here("import", str(file), "-r", str(tmp_path / "other")).exit_code == 2
+    data = file.read_bytes()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.parquet", data)
+    packed = file.read_bytes()
+    for damaged in (data[:-30], packed[:60] + b"\xff" * 99 + packed[159:]):
+        file.write_bytes(damaged)
+        assert fleet_here("import", str(file), "-r", str(tmp_path / "other")).exit_code == 2
 
 
 def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:

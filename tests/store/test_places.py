@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import UsageError
+from fleet.errors import StoreWarning, UsageError
 from fleet.store.places import Bucket, Folder, parse_place
 
 
@@ -30,6 +30,16 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     for place in places:
         assert parse_place(place.address).state_dir == place.state_dir
     assert places[1].path("runs/r1.parquet") == "lab/a/runs/r1.parquet"
+
+
+def test_a_folder_that_fleet_never_named_costs_no_run_its_place(tmp_path: Path) -> None:
+    for run in ("r1", "\udcff", "..%2f"):
+        folder = tmp_path / "samples/host_id=h1" / f"run_id={run}"
+        folder.mkdir(parents=True)
+        (folder / "samples.parquet").touch()
+    with pytest.warns(StoreWarning, match="is no name of fleet's") as said:
+        assert list(Folder(tmp_path).samples()) == [("h1", "r1")]
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.agent.build.systems import SYSTEMS
+from fleet.errors import DataError
 from fleet.late import once
 from fleet.model import ARCHES, Target
 
@@ -37,12 +38,12 @@ class Elf:
 
 @once
 def read_elf(binary: bytes) -> Elf:
-    """Read an ELF file's header and interpreter (System V gABI). Raises ValueError for another file."""
+    """Read an ELF file's header and interpreter (System V gABI). Raises DataError for another file."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
-        raise ValueError("not an ELF file")
+        raise DataError("not an ELF file")
     order = {1: "<", 2: ">"}.get(binary[5])
     if order is None or binary[4] not in (1, 2):
-        raise ValueError("a damaged ELF header")
+        raise DataError("a damaged ELF header")
     wide = binary[4] == 2
     machine = _read_number(binary, order + "H", 18)
     interpreter = _read_interpreter(binary, order, wide=wide)
@@ -91,12 +92,12 @@ def _explain_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: s
 
 
 def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file. Raises ValueError if one is cut off."""
+    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file. Raises DataError if one is cut off."""
     word, place, counts, fields, header_bytes = _WIDE if wide else _NARROW
     start = _read_number(binary, order + word, place)
     size, count = (_read_number(binary, order + "H", offset) for offset in counts)
     if count and size < header_bytes:
-        raise ValueError("a damaged ELF header")
+        raise DataError("a damaged ELF header")
     interpreter = None
     for position in range(start, start + count * size, size or 1):
         offset, length = (_read_number(binary, order + word, position + field) for field in fields)
@@ -112,9 +113,9 @@ def _read_number(binary: bytes, layout: str, offset: int) -> int:
 
 
 def _slice_bytes(binary: bytes, offset: int, size: int) -> bytes:
-    """Return `size` bytes at `offset`. Raises ValueError beyond the end, as offsets are not trusted."""
+    """Return `size` bytes at `offset`. Raises DataError beyond the end, as offsets are not trusted."""
     if offset + size > len(binary):
-        raise ValueError(
+        raise DataError(
             f"a truncated or damaged ELF file: it has {len(binary):,} bytes; byte {offset + size:,} is needed"
         )
     return binary[offset : offset + size]

@@ -11,7 +11,7 @@ from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Built
 from fleet.agent.build.systems import SYSTEMS, major_version
-from fleet.errors import BuildError, DeployError, LinkError
+from fleet.errors import BuildError, DataError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
@@ -178,7 +178,7 @@ def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
     """Raise BuildError unless the binary can run on the host."""
     try:
         problem = elf.explain_mismatch(elf.read_elf(binary), facts.target, facts.libc)
-    except ValueError as err:
+    except DataError as err:
         problem = str(err)
     if problem is not None:
         raise BuildError(

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, check_descriptions
-from fleet.model.benchmark import NAME
+from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters
+from fleet.model.benchmark import NAME, explain_wrong_descriptions
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
 from fleet.store.schema import largest_int
@@ -289,10 +289,8 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     precision_ppm = wire.plan.precision_ppm
-    try:
-        check_descriptions(wire.benchmarks)
-    except ValueError as err:
-        raise WireError(f"hello: {err}") from err
+    if why := explain_wrong_descriptions(wire.benchmarks):
+        raise WireError(f"hello: {why}")
     names = ("build", "os", "arch", "clock", "ticks_per_second", "pairs", "bursts", "cpus")
     return Hello(
         **{name: getattr(wire, name) for name in names},

@@ -1,8 +1,11 @@
 """Write runs to a file for others, and import such files. Several runs are a zip (docs/exchange.md)."""
 
+import errno
+import lzma
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +30,7 @@ from fleet.store.writing import write_summary, write_table
 from fleet.text import format_count
 
 SUFFIXES = (".parquet", ".zip")
+_NOT_A_ZIP = (zipfile.BadZipFile, EOFError, RuntimeError, UnicodeError, zlib.error, lzma.LZMAError)
 _MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
 
 
@@ -139,6 +143,8 @@ def _unpack(file: Path, folder: str) -> list[Path]:
                 paths.append(Path(own_folder, f"{number}.parquet"))
                 with archive.open(member) as packed, paths[-1].open("xb") as plain:
                     shutil.copyfileobj(packed, plain)
-    except (OSError, RuntimeError, zipfile.BadZipFile) as err:
+    except (OSError, *_NOT_A_ZIP) as err:
+        if isinstance(err, OSError) and err.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err
     return paths

@@ -193,7 +193,7 @@ def _read_state(folder: Path) -> State:
         state: State = {name: dict(stored[name]) for name in empty}
     except FileNotFoundError:
         return empty
-    except (OSError, ValueError, KeyError, TypeError) as err:
+    except (ValueError, KeyError, TypeError) as err:
         raise UsageError(
             f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
         ) from err
