@@ -93,26 +93,18 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
     """Raise DamagedFileError, with `what` and a remedy, for a damaged or unreadable file. run_id: its run."""
     try:
         yield
-    except Exception as err:
+    except (OSError, DataError, MemoryError) as err:
         reason = " ".join(str(err).split()).rstrip(".")
         if isinstance(err, FileNotFoundError):
             reason, remedy = "it is not there any more", "Put it back from a copy; see `fleet verify`."
         elif isinstance(err, OSError) and err.errno in _FILE_ERRORS:
             reason, remedy = os.strerror(err.errno), "Let this user read it, or look at the disk."
-        elif not is_damage(err):
+        elif not isinstance(err, DataError) and getattr(err, "errno", None) not in _NAME_ERRORS:
             if (cause := explain(err, f"{what}: ")) is not None:  # network or memory failed
                 raise cause from err
-            if isinstance(err, OSError):  # of an object store
+            if "AWS Error" in reason:  # pyarrow's error has no errno, as where it cannot decode
                 raise StoreError(f"{what}: {reason}.") from err
-            raise  # it is a bug
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
-
-
-def is_damage(err: Exception) -> bool:
-    """Report whether bytes are not what fleet writes, by this error; not that they could not be read."""
-    if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
-        return err.errno in _NAME_ERRORS or (err.errno is None and "AWS Error" not in str(err))
-    return isinstance(err, DataError)
 
 
 @contextmanager
