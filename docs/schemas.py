@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from fleet.inventory import schema as inventory
 from fleet.inventory.expected import BENCHMARKS, SELECTORS
-from fleet.model import Host, Plan
+from fleet.model import BuildPlace, Host, HostKeyPolicy, Plan, Via
 from fleet.store.schema import TABLES
 
 FOLDER = Path(__file__).parent.parent / "fleet" / "cli" / "schemas"
@@ -61,6 +61,11 @@ def translate_hint(hint: Any) -> Any:
     return next(name for kind, name in names.items() if issubclass(get_origin(hint) or hint, kind))
 
 
+WORDS = {
+    "via": Via,
+    "host_key": HostKeyPolicy,
+    "build": BuildPlace,
+}  # not `off`, which some editors take for false
 HOST: Row = describe_fields(Host, "build_host") | {
     "host_id": "string",
     "env": "list<string>",  # the names
@@ -386,7 +391,7 @@ def describe_record() -> dict[str, Any]:
 
 
 def describe_inventory() -> dict[str, Any]:
-    """Return the JSON Schema of the inventory for editors: its keys; fleet itself checks the values."""
+    """Return the JSON Schema of the inventory for editors: its keys and words, few of its values."""
     value = {"type": ["string", "number", "boolean", "null", "array"]}
 
     def allow_keys(names: tuple[str, ...], **others: Any) -> dict[str, Any]:
@@ -397,6 +402,13 @@ def describe_inventory() -> dict[str, Any]:
         "toolchain": allow_keys(inventory.TOOLCHAIN),
         "plan": allow_keys(inventory.PLAN),
         **{name: {"type": ["object", "null"], "additionalProperties": value} for name in ("env", "labels")},
+        **{name: {"enum": [*words, None]} for name, words in WORDS.items()},
+        "port": {
+            "type": ["integer", "string", "null"],
+            "minimum": 1,
+            "maximum": 65_535,
+            "pattern": "^[0-9]+$",
+        },
     }
     host = allow_keys(inventory.ENTRY, **mappings)
     group = allow_keys((*inventory.ENTRY, "hosts", "children"), **mappings)

@@ -109,7 +109,8 @@ def test_the_record_in_a_samples_file_fits_its_schema(made_lab: Path) -> None:
 def test_the_schemas_of_files_for_people_accept_what_fleet_accepts(made_lab: Path) -> None:
     for path in (made_lab / "inventory.yaml", ROOT / "inventory.yaml"):
         assert list_errors("inventory", yaml.safe_load(path.read_text())) == []
-    assert list_errors("inventory", {"hosts": {"a": {"adress": "192.0.2.1"}}})
+    for mistake in ({"adress": "192.0.2.1"}, {"via": "telnet"}, {"port": "ssh"}):
+        assert list_errors("inventory", {"hosts": {"a": mistake}}), mistake
     expected = [{"host": "web*", "cas": {"smt": "5 to 7"}, "chase/load": {"L2 random": "at most 5.5"}}]
     assert list_errors("expected", expected) == []
     assert list_errors("expected", [{"host": "web*", "cas": {"smt": "5 until 7"}}])
