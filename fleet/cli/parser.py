@@ -73,15 +73,11 @@ class Command(TyperCommand):
             raise
 
     def _name_variable(self, ctx: click.Context, option: str | None) -> str:
-        for parameter in self.params:
-            source = ctx.get_parameter_source(str(parameter.name))
-            if (
-                option in {parameter.name, *parameter.opts}
-                and source is click.core.ParameterSource.ENVIRONMENT
-            ):
-                variable = next(name for name in parameter.envvar or () if os.environ.get(name))
-                return f" (${variable} sets it)"
-        return ""
+        named = [parameter for parameter in self.params if option in {parameter.name, *parameter.opts}]
+        sources = {ctx.get_parameter_source(str(parameter.name)) for parameter in named}
+        if sources != {click.core.ParameterSource.ENVIRONMENT}:
+            return ""
+        return f" (${next(name for name in named[0].envvar or () if os.environ.get(name))} sets it)"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each panel of options, last those without one."""

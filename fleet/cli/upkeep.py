@@ -87,6 +87,8 @@ def verify(
     from fleet.store.verify import verify_file
 
     is_file = root is not None and Path(root).is_file()
+    if root and "://" not in root and not Path(root).expanduser().exists():
+        raise UsageError(f"{root}: there is no such folder or file.")
     result = verify_file(Path(str(root))) if is_file else verify_place(parse_place(root or results))
     if not (is_file or result.problems):  # else what is derived is not made of what was written
         listing = store.Listing(root or results)
@@ -96,9 +98,8 @@ def verify(
         typer.echo(as_document("verify", [asdict(result)]))
     else:
         counts = (format_count(getattr(result, f"{noun}s"), noun) for noun in ("run", "sample", "file"))
-        verdict = "all as written" if result.files else "nothing is stored there"
-        if result.problems:
-            verdict = format_count(len(result.problems), "problem")
+        written = "all as written" if result.files else "nothing is stored there"
+        verdict = format_count(len(result.problems), "problem") if result.problems else written
         typer.echo("\n".join([*result.problems, f"{', '.join(counts)}: {verdict}."]))
     raise typer.Exit(StoreError.exit_code if result.problems else 0)
 

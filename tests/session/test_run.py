@@ -243,6 +243,7 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measure
         (["run", "-c", "0,9999", "-q"], "9999"),
         (["show", "r2001"], "no runs are stored here yet"),
         (["export"], "no runs are stored here yet"),
+        (["verify", "reslts"], "reslts: there is no such folder or file"),
         (["hosts", "-i", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
