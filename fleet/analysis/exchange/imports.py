@@ -31,7 +31,7 @@ from fleet.plan.cpulist import format_cpus
 from fleet.store import Store
 from fleet.store.files import storing
 from fleet.store.places import Folder, Place, require_key
-from fleet.store.reading import TableFile, read_files
+from fleet.store.reading import TableFile, read_files, read_undamaged
 from fleet.store.runs import Root, open_listing
 from fleet.store.writing import SUMMARIES, write_summary
 from fleet.text import format_count, printable, suggest_similar
@@ -112,12 +112,19 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 
 def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
-    """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs."""
-    simplified, parts = simplify_cpu_model(cpu_model), []
-    for place, file in list_names(root).values():
+    """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs.
+
+    Damaged summaries are left out, with a StoreWarning.
+    """
+    names, simplified = list_names(root), simplify_cpu_model(cpu_model)
+
+    def read_part(name: str) -> pd.DataFrame | None:
+        place, file = names[name]
         models = TableFile(place, file, "summaries").read(["cpu_model"]).column(0).unique().to_pylist()
-        if any(model and simplify_cpu_model(model) == simplified for model in models):
-            parts.append(_read_summaries(place, [file]))
+        is_of_model = any(model and simplify_cpu_model(model) == simplified for model in models)
+        return _read_summaries(place, [file]) if is_of_model else None
+
+    parts = [part for part in read_undamaged([*names], read_part).values() if part is not None]
     keys = ["summary", "benchmark", "variant", "relation"]
     if not parts:
         return pd.DataFrame(columns=[*keys, "median_ns"])

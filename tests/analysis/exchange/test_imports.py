@@ -22,7 +22,7 @@ from fleet.analysis.exchange import (
     render_summary,
 )
 from fleet.analysis.views import Canvas
-from fleet.errors import FleetError, UsageError
+from fleet.errors import FleetError, StoreWarning, UsageError
 from fleet.model import Topology
 from fleet.store import Store, schema
 from tests import builders
@@ -215,7 +215,12 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
             assert re.search(r"\n *llc +2 +21\.9 +20\.8 +23\.0 +1\.11\n", text), text
         done = fleet("show", "summary:AMD Ryzen 9 99")
         assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
-    assert load_model(str(tmp_path), "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz")["summary"].nunique() == 2
+    root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
+    assert load_model(str(root), model)["summary"].nunique() == 2
+    (root / "summaries").mkdir(parents=True)
+    (root / "summaries/friend.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.warns(StoreWarning, match=r"friend.parquet: .* It is left out"):
+        assert load_model(str(root), model)["summary"].nunique() == 2
 
 
 @pytest.mark.long
