@@ -139,4 +139,4 @@ def suggest_similar(word: str, known: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415  only a mistake needs it
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else "."
+    return f"; did you mean {' or '.join(repr(str(name)) for name in close)}?" if close else "."

@@ -212,7 +212,7 @@ def _make_parsed_option(kind: Kind, text: str) -> Any:
         try:
             return kind.read(str(value))
         except ValueError as err:
-            raise typer.BadParameter(f"{err}.") from err
+            raise typer.BadParameter(f"{err}" if f"{err}"[-1] in ".?" else f"{err}.") from err
 
     return option(text, kind.metavar, parser=read, show_default=False)
 

@@ -117,7 +117,9 @@ def test_a_throttled_host_is_waited_for_until_its_limit_is_lifted(tmp_path: Path
 
 
 def test_an_unknown_condition_is_refused_with_those_there_are(fleet: Fleet) -> None:
-    assert "quiet, no-steal, performance" in fleet(*RUN, "--require", "queit").stderr
+    refused = fleet(*RUN, "--require", "queit").stderr
+    assert "must be quiet, no-steal, performance" in refused
+    assert refused.endswith("not 'queit'; did you mean 'quiet'?\n")
     fleet.inventory("hosts:\n  here: {via: local, require: silent}\n")
     assert "inventory.yaml:2: hosts.here.require: must be quiet, " in fleet("hosts").stderr
 
