@@ -205,8 +205,10 @@ def _count_verdicts(
     counts = Counter(row["verdict"] for row in rows)
     words = {verdict: f" ({note})" for verdict, note in notes.items()}
     verdicts = [f"{counts[name]} {name}{words.get(name, '')}" for name in Verdict if name in counts]
-    split = _describe_split_relations(rows, descriptions)
-    return [format_count(len(rows), "relation"), *verdicts, *split]
+    if split := sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows):
+        levels = _describe_levels(rows, descriptions, *_OPEN)
+        verdicts.append(f"{split} of them at several levels ({levels})")
+    return [format_count(len(rows), "relation"), *verdicts]
 
 
 def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
@@ -217,17 +219,10 @@ def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *ve
     widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
     a, b = text.format_columns(widest, ("a_ns", "b_ns"), descriptions)
     host = f"{widest['host']} " if "host" in widest else ""
-    counts = [row["more"] for row in several if not text.is_none(row["more"])]
-    needed = f"about {max(counts):.0f} runs" if counts else "more runs than 200"
+    counts = [row["more"] for row in several]
+    needed = "more runs than 200" if any(map(text.is_none, counts)) else f"about {max(counts):.0f} runs"
     needed += f" a side would tell{' all' * (len(several) > 1)}"
     return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed}"
-
-
-def _describe_split_relations(rows: list[dict[str, Any]], descriptions: Descriptions) -> list[str]:
-    """Say how many rows without a finding have runs at several levels."""
-    count = sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows)
-    widest = _describe_levels(rows, descriptions, *_OPEN)
-    return [f"{count} of them at several levels ({widest})"] if count else []
 
 
 def _render_answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:

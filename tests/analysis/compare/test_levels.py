@@ -55,7 +55,11 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     assert f"1 of them at several levels ({rows['relation'][3]}: most of A at" in render_headline(
         replace(found, relations=rows)
     )
-    assert "about 9 runs a side would tell" in render_headline(replace(found, relations=rows))
+    assert "about 9 runs a side would tell)" in render_headline(replace(found, relations=rows))
+    rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0))
+    assert "about 12 runs a side would tell all)" in render_headline(replace(found, relations=rows))
+    rows = rows.assign(more=np.where(at_two, np.nan, 12.0))
+    assert "more runs than 200 a side would tell all)" in render_headline(replace(found, relations=rows))
 
 
 @pytest.mark.long
