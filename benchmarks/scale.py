@@ -320,7 +320,7 @@ def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[
 
 
 def print_cost_of_a_host(measurements: list[dict[str, Any]]) -> None:
-    """Print the CPU of one more host, where two of the sessions were too large to load pandas."""
+    """Print the CPU of one more host, where two of the sessions were too large to print numbers."""
     for tool in dict.fromkeys(measurement["tool"] for measurement in measurements):
         large = [
             measurement
