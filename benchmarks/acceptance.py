@@ -16,7 +16,7 @@ import pandas as pd
 
 from fleet.analysis.base import Floats
 from fleet.analysis.compare import (
-    LEAST_VALUES,
+    MIN_VALUES,
     THRESHOLD,
     Outcome,
     judge_numbers,
@@ -33,7 +33,7 @@ def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame
     relations = [f"r{number}" for number in range(RELATIONS)]
     parts = []
     for source, values in (("others", others), ("earlier", earlier)):
-        if values.shape[1] >= LEAST_VALUES:
+        if values.shape[1] >= MIN_VALUES:
             if source == "others":
                 values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)  # noqa: PLW2901
             predicted = dict(zip(("mean", "error", "freedom"), predict_next(values), strict=True))

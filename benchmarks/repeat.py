@@ -33,7 +33,7 @@ SCHEMES = {
     "300 x 1000": ("--preset", "core-to-core-latency"),
     "500 x 4000": ("--preset", "core_latency", "--pairs", "half"),
 }
-LEAST_ROUNDS = 10
+MIN_ROUNDS = 10
 ENDED_EARLY = 6  # the agent's exit code (docs/wire.md)
 Result = tuple[float, float, float, float]  # ns, interval low and high, ms spent in samples
 
@@ -72,7 +72,7 @@ def repeat(agent: Path, cpus: str, minutes: float) -> dict[tuple[str, str], list
             for benchmark in BENCHMARKS:
                 results[benchmark, scheme].append(result(run_records, benchmark))
                 if scheme == "default":
-                    results[benchmark, "min. rounds"].append(result(run_records, benchmark, LEAST_ROUNDS))
+                    results[benchmark, "min. rounds"].append(result(run_records, benchmark, MIN_ROUNDS))
     return results
 
 

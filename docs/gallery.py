@@ -43,7 +43,7 @@ SHOTS = {
     "summaries": "fleet show summary:i7-4930k",
     "export": "fleet export siena -b cas --format c2clat",
 }
-MOST_LINES = 56
+MAX_LINES = 56
 # By picture: the arguments of the command, the window, what is scrolled to, and whether it is dark.
 PAGES: dict[str, tuple[str, tuple[int, int], str, bool]] = {
     "report": ("report rome milan pisa siena", (1280, 860), "", False),
@@ -89,7 +89,7 @@ def _fleet() -> str:
 
 def _shoot_terminal(command: str, lab: Path, picture: Path) -> None:
     text = Text.from_ansi(_run_in_terminal(command, lab))
-    lines = text.split("\n")[:MOST_LINES]
+    lines = text.split("\n")[:MAX_LINES]
     console = Console(
         record=True, file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor"
     )

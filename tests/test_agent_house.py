@@ -26,8 +26,8 @@ FLOORS = {
     "base": 1,
     "native": 1,
 }
-MOST_ARROWS = 15
-MOST_LINES = 435
+MAX_ARROWS = 15
+MAX_LINES = 435
 README = (AGENT / "README.md").read_text()
 FILES = sorted(AGENT.rglob("*.[ch]"))
 
@@ -111,7 +111,7 @@ def test_a_stranger_can_draw_the_house() -> None:
     ]
     assert len(house()) <= 10
     assert len(set(FLOORS.values())) <= 7
-    assert len(arrows) <= MOST_ARROWS
+    assert len(arrows) <= MAX_ARROWS
 
 
 def test_no_two_files_use_each_other_through_others() -> None:
@@ -122,7 +122,7 @@ def test_no_two_files_use_each_other_through_others() -> None:
 
 
 def test_no_file_is_too_long_to_read() -> None:
-    assert [name_of(path) for path in FILES if len(path.read_text().splitlines()) > MOST_LINES] == []
+    assert [name_of(path) for path in FILES if len(path.read_text().splitlines()) > MAX_LINES] == []
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if room_of(name_of(path)) != "native"], ids=name_of)

@@ -52,7 +52,7 @@ SESSION = [  # in the order of reading
     "events",
     "live_medians",
 ]
-MOST_ROOMS, MOST_ARROWS = 21, 30
+MAX_ROOMS, MAX_ARROWS = 21, 30
 PURE = [
     "agent/wire/conversation.py",
     "agent/wire/records.py",
@@ -142,8 +142,8 @@ def test_a_stranger_can_draw_the_house() -> None:
         for b in targets
         if not any(b in below(other) for other in targets - {b})
     ]
-    assert len(house()) <= MOST_ROOMS
-    assert len(arrows) <= MOST_ARROWS
+    assert len(house()) <= MAX_ROOMS
+    assert len(arrows) <= MAX_ARROWS
 
 
 def test_a_session_is_read_downwards() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from fleet.model import BuildPlace, Host, Via
 from fleet.session.events import ignore
-from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
+from fleet.session.host_progress import MAX_NOTES, NOTE_LIMIT, HostProgress
 from fleet.text import as_json, hide_secrets, one_line, printable
 from tests import needs
 from tests.command import ROOT, Done, Fleet
@@ -293,10 +293,10 @@ def test_a_value_is_hidden_wherever_it_is_repeated_the_longest_first() -> None:
 
 def test_a_host_that_notes_without_end_fills_no_memory() -> None:
     progress = HostProgress(Host("h", "x"), ignore)
-    for _ in range(10 * MOST_NOTES):
+    for _ in range(10 * MAX_NOTES):
         progress.note("n" * 10 * NOTE_LIMIT)
-    assert len(progress.notes) == MOST_NOTES + 1
-    assert sum(map(len, progress.notes)) < (MOST_NOTES + 1) * (NOTE_LIMIT + 50)
+    assert len(progress.notes) == MAX_NOTES + 1
+    assert sum(map(len, progress.notes)) < (MAX_NOTES + 1) * (NOTE_LIMIT + 50)
     assert "further notes" in progress.notes[-1]
 
 

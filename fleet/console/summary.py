@@ -20,8 +20,8 @@ NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal on
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 # Reducing more would delay the end of a session; `fleet show` does it.
-MOST_BURSTS, MOST_HOSTS = 400_000, 50
-MOST_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
+MAX_BURSTS, MAX_HOSTS = 400_000, 50
+MAX_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def render_medians(
     """Render the medians of stored runs as `fleet show` does; "" if there are none or too many."""
     stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
-    if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
+    if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:
         return ""
     from fleet.analysis.base.selection import group_by_host, keep_comparable  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
@@ -74,7 +74,7 @@ def render_medians(
         runs = [run for run in root.runs if run.run_id in stored]
         hosts = set() if many else {run.host_id for run in runs}
         groups = group_by_host([run for run in root.runs if run.host_id in hosts]).values()
-        last = (run for group in groups for run in keep_comparable(group)[-MOST_EARLIER_RUNS:])
+        last = (run for group in groups for run in keep_comparable(group)[-MAX_EARLIER_RUNS:])
         earlier = [run for run in last if run.run_id not in stored]
         parts = [render_overview(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:

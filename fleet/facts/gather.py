@@ -17,7 +17,7 @@ from fleet.remote.output import Completed
 PROBE_TIMEOUT_S, LOAD_TIMEOUT_S, COMPILER_TIMEOUT_S = 30.0, 20.0, 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
 _NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")  # the shell kept nothing that mkdir said
-_LEAST_FILES = 20
+_MIN_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
 _NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
 _LIMITS = {  # what a shell prints, and what to do
@@ -34,8 +34,8 @@ _STEP_FORMS = {  # what is done to a step's output, and how to undo it
     rb"(?m)^ *[0-9]+: .*@fleet-": "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off.",
     rb"@fleet-step .*\r\n": "it has Windows line ends: `sed 's/\\r$//'` takes them off.",
 }
-_MOST_CHARACTERS = 240  # of an unusable answer that a message quotes
-_MOST_PLACES = 8  # refused, in a message
+_MAX_CHARACTERS = 240  # of an unusable answer that a message quotes
+_MAX_PLACES = 8  # refused, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
     "another user": "name a directory of your own",
@@ -56,7 +56,7 @@ def gather(connection: Connection, host: Host) -> Facts:
         limit = None
         with suppress(FleetError):
             limit = re.search(rb"(?:^|\s)([0-9]{1,9})\s*$", connection.run("ulimit -n").stdout)
-        raise DeployError(f"{err}{_FEW_FILES if limit and int(limit[1]) < _LEAST_FILES else ''}") from err
+        raise DeployError(f"{err}{_FEW_FILES if limit and int(limit[1]) < _MIN_FILES else ''}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
@@ -157,12 +157,12 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
-            refused.append(rest[:_MOST_CHARACTERS])
+            refused.append(rest[:_MAX_CHARACTERS])
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
         remedy = next((text for sign, text in _REMEDIES.items() if sign in reason), "name another directory")
         raise DeployError(f"{host.name}: the inventory's workdir {reason}. To do: {remedy}.")
-    listed = "".join(f"\n  {reason}" for reason in refused[:_MOST_PLACES])
+    listed = "".join(f"\n  {reason}" for reason in refused[:_MAX_PLACES])
     raise DeployError(
         f"{host.name}: found no directory to put the agent in:{listed}\n"
         "Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
@@ -230,7 +230,7 @@ def parse_load(output: bytes, facts: Facts) -> Load:
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
     output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
-    half = _MOST_CHARACTERS // 2
+    half = _MAX_CHARACTERS // 2
     excerpt = output if len(output) <= 2 * half else f"{output[:half]} … {output[-half:]}"
     advice = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
     printed = f"it printed {excerpt!r}" if output else "it printed nothing"

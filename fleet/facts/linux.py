@@ -59,7 +59,7 @@ _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "m
 _PROCESS = re.compile(r"proc/([0-9]+)/stat:[0-9]+ \((.{1,64})\) . (?=(?:-?[0-9]+ ?){36})")  # to the last CPU
 _USAGE_FIELDS = (10, 11, 35)  # behind the state: ticks as a user and in the kernel; the last CPU
 _TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal (proc.rst)
-_FEWEST_TICKS = 20  # of each CPU: a fifth of a second
+_MIN_TICKS = 20  # of each CPU: a fifth of a second
 _PROGRAMS_NAMED, _SHARE_NAMED = 3, 0.1
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
@@ -254,7 +254,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     """Return how busy its `online` CPUs were between the sections `before` and `after`; None if unknown."""
     (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
     total = [now - then for then, now in zip(early, late, strict=False)]
-    if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _FEWEST_TICKS:
+    if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _MIN_TICKS:
         return None
     idle, iowait, steal = total[3], total[4], total[7]
     elapsed = sum(total) / max(online, 1)

@@ -36,7 +36,7 @@ _LOCAL = {"local", "ansible.builtin.local"}
 _SSH = {"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"}
 _SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"  # ssh(1)
 _OPTION_KEYWORDS = {"-J": "ProxyJump", "-i": "IdentityFile"}
-_MOST_NAMES = 12  # variables and hosts in a sentence
+_MAX_NAMES = 12  # variables and hosts in a sentence
 _TIMEOUT_S = 60
 _MEMORY_KIB = 2 << 20
 _SIZE_LIMIT_BYTES = 64 << 20
@@ -67,8 +67,8 @@ class _Result:
     def describe_left_out(self) -> Iterator[str]:
         """Yield a sentence for each part that is left out; it has names, no values."""
         for part, names in self.left_out.items():
-            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-            yield f"{part} ({', '.join([*names][:_MOST_NAMES])}{more})" if names else part
+            more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+            yield f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part
 
 
 def from_ansible(path: Path) -> str:

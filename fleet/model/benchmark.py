@@ -41,14 +41,14 @@ _NEEDED = {
 _NO_SIZE = re.compile(r"(?<![0-9n])0+(?![0-9])")  # n0 is a NUMA node
 _SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _NO_COLUMN = object()
-_MOST_TEXTS, _LONGEST_TEXT = 64, 200
+_MAX_TEXTS, _LONGEST_TEXT = 64, 200
 
 
 def _check_texts(texts: Sequence[str]) -> None:
     """Raise ValueError unless a host's texts are few, short and printable, so that pages can show them."""
     are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
-    if len(texts) > _MOST_TEXTS or not all(are_shown):
-        raise ValueError(f"a description has at most {_MOST_TEXTS} printable texts in a place")
+    if len(texts) > _MAX_TEXTS or not all(are_shown):
+        raise ValueError(f"a description has at most {_MAX_TEXTS} printable texts in a place")
 
 
 @dataclass(frozen=True, slots=True)

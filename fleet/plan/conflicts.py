@@ -17,7 +17,7 @@ from fleet.plan.options import (
 )
 from fleet.text import format_count
 
-_MOST_MESSAGES = 20
+_MAX_MESSAGES = 20
 _WITHOUT_PAIRS = (
     "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs, such as clock"
 )
@@ -79,8 +79,8 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
         for conflict in find_conflicts(override_options(options_from_entry(host), requested))
     )
     messages = [*dict.fromkeys(conflicts)]
-    if more := messages[_MOST_MESSAGES:]:
-        messages[_MOST_MESSAGES:] = [f"and {format_count(len(more), 'more conflict')}"]
+    if more := messages[_MAX_MESSAGES:]:
+        messages[_MAX_MESSAGES:] = [f"and {format_count(len(more), 'more conflict')}"]
     if messages:
         raise UsageError("\n".join(messages))
 

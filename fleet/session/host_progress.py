@@ -14,7 +14,7 @@ from fleet.session.events import Outcome, State
 from fleet.session.live_medians import LiveMedians, Medians
 from fleet.text import format_count, hide_secrets
 
-MOST_NOTES = 500  # of a host, which may send any number
+MAX_NOTES = 500  # of a host, which may send any number
 NOTE_LIMIT = 2_000  # characters
 MEDIANS_EVERY_S = 0.5
 
@@ -48,11 +48,11 @@ class HostProgress:
     def note(self, *texts: str) -> None:
         """Add sentences for the user and for the run's record."""
         for text in texts:
-            if len(self.notes) > MOST_NOTES:
+            if len(self.notes) > MAX_NOTES:
                 return
             note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
             note = note if len(note) <= NOTE_LIMIT else f"{note[:NOTE_LIMIT]} … (truncated)"
-            note = note if len(self.notes) < MOST_NOTES else "further notes are not kept"
+            note = note if len(self.notes) < MAX_NOTES else "further notes are not kept"
             self.notes.append(note)
             self._emit(events.NoteAdded(self.host, note))
 

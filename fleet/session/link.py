@@ -112,7 +112,7 @@ class HostLink:
         _log.info("%s: agent %s, built %s", self.host.name, agent.build, agent.place)
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
-    def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
+    def reconnect(self, lost: LinkError, deadline_s: float) -> tuple[Facts, Agent]:
         """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
         self.progress.note(f"{lost} Reconnecting.")
         for pause in iter_retry_pauses_s():
@@ -124,7 +124,7 @@ class HostLink:
                 self.enter("facts")
                 return self.deploy_agent(self._gather_facts())
             except (LinkError, UnreachableError) as err:
-                if time.monotonic() >= give_up:
+                if time.monotonic() >= deadline_s:
                     raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err
         raise AssertionError("pauses never end")
 

@@ -31,7 +31,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
     """Measure what `earlier` lacks of `run`, over as many links and agents as it takes; return it."""
     with nullcontext() if link.lock is LockPolicy.OFF else link.context.wait_for_machine(run, link.progress):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
-        while measurement.so_far.missing is not None and measurement.deaths < MAX_DEATHS:
+        while measurement.run_state.missing is not None and measurement.deaths < MAX_DEATHS:
             try:
                 measurement.measure_part()
             except LinkError as lost:
@@ -41,7 +41,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
                 raise
     load = measurement.load_after()
     link.close()
-    return replace(complete_run(measurement.run, measurement.so_far, link.progress), load_after=load)
+    return replace(complete_run(measurement.run, measurement.run_state, link.progress), load_after=load)
 
 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
@@ -111,7 +111,7 @@ class _Measurement:
 
     def __init__(self, link: HostLink, run: Run, journal: Journal, so_far: RunSoFar) -> None:
         self.run = run
-        self.so_far = so_far
+        self.run_state = so_far
         self._link = link
         self._journal = journal
         self._post_run = PostRunCommand(load_script(run.facts))
@@ -123,7 +123,7 @@ class _Measurement:
     def measure_part(self) -> None:
         """Have one agent measure what is missing; wait for another controller if the policy says so."""
         link = self._link
-        self._visits = self.so_far.done.visits
+        self._visits = self.run_state.done.visits
         lock = None
         if link.lock is not LockPolicy.OFF:
             lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {utc_now()}"
@@ -133,10 +133,10 @@ class _Measurement:
         for pause in iter_retry_pauses_s():
             link.enter("measure", run)
             try:
-                self.so_far = measure(
+                self.run_state = measure(
                     link.connection,
                     run,
-                    self.so_far,
+                    self.run_state,
                     self._journal,
                     link.context.cancellation.stop_on_request,
                     self._follow,
@@ -151,9 +151,9 @@ class _Measurement:
                 link.context.cancellation.pause(pause)
             else:
                 break
-        if self.so_far.missing is not None:
+        if self.run_state.missing is not None:
             self.deaths += 1
-            self.so_far = read_journal(link, self.run, self._journal)
+            self.run_state = read_journal(link, self.run, self._journal)
 
     def _follow(self, record: Record, reader: Reader) -> None:
         if isinstance(record, Burst) and self._journal.bursts is not None:
@@ -165,10 +165,10 @@ class _Measurement:
         context = self._link.context
         context.cancellation.raise_if_requested()
         self._post_run.lines.clear()
-        self.so_far = read_journal(self._link, self.run, self._journal)
-        if self.so_far.missing is None:
+        self.run_state = read_journal(self._link, self.run, self._journal)
+        if self.run_state.missing is None:
             return
-        if self._give_up is None or self.so_far.done.visits > self._visits:
+        if self._give_up is None or self.run_state.done.visits > self._visits:
             self._give_up = min(time.monotonic() + context.reconnect_s, self._end_by)
         if time.monotonic() >= self._give_up or not lost.passing:
             raise lost

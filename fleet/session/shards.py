@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fleet.errors import UsageError
 from fleet.model import Host
 
-MOST_SHARDS = 1000
+MAX_SHARDS = 1000
 _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -15,10 +15,10 @@ def parse_shard(text: str) -> tuple[int, int]:
     """Parse "2/4", which part of how many. Raises UsageError."""
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= count <= MOST_SHARDS:
+    if not 1 <= number <= count <= MAX_SHARDS:
         raise UsageError(
             f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
-            f"i from 1 to n, n at most {MOST_SHARDS}."
+            f"i from 1 to n, n at most {MAX_SHARDS}."
         )
     return number, count
 

@@ -20,7 +20,7 @@ from fleet import hostnames
 from fleet.console import summary
 from fleet.console.live_table import LiveTable
 from fleet.console.progress import Lines, progress
-from fleet.console.summary import MOST_HOSTS, render_medians
+from fleet.console.summary import MAX_HOSTS, render_medians
 from fleet.model import Host, RequestedOptions
 from fleet.plan.merge import merge_plan
 from fleet.session.events import (
@@ -74,7 +74,7 @@ def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
     text = render(summary.MANY)
     assert text.splitlines()[0].split()[:4] == ["benchmark", "of", "hosts", "median"]
     assert f" {run.host.name} " in text
-    assert render(MOST_HOSTS) == ""
+    assert render(MAX_HOSTS) == ""
 
 
 def test_equal_failures_are_grouped_with_all_their_names() -> None:
@@ -271,7 +271,7 @@ def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() 
 
 
 _PLAY = """
-from fleet.console.summary import MOST_HOSTS, render_medians
+from fleet.console.summary import MAX_HOSTS, render_medians
 from fleet.console.progress import progress
 from fleet.session.events import HostFinished, NoteAdded, StageEntered
 from tests.console.test_summary import make_outcomes

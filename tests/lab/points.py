@@ -17,7 +17,7 @@ COUNTED = ("cycles", "instructions", "snoop_hit_modified")
 _MADE_UP = json.loads(Path(__file__).with_suffix(".json").read_text())
 _AHEAD_NS = 4.0  # what the clock of the second socket is ahead of the first one's
 _OVERLAPPED = 0.12  # of the latency, where a line need not wait for the one before
-_OWN_LINE_NS, _MOST_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
+_OWN_LINE_NS, _MAX_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
 _BLOCKS = tuple(64 << power for power in range(0, 11, 2))
 _LOAD_NS, _LOAD_BYTES = 97.0, 1 << 28  # of an idle memory
 _PEAK_GOPS = 116.0  # of a core
@@ -162,7 +162,7 @@ def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
 
 def _blocks(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
     for block in _BLOCKS:
-        beside = min(_OWN_LINE_NS + _MADE_UP["boundary_ns"][relation] / (block / 64), _MOST_NS)
+        beside = min(_OWN_LINE_NS + _MADE_UP["boundary_ns"][relation] / (block / 64), _MAX_NS)
         size = f"{block >> 10}K" if block >= 1 << 10 else str(block)
         for sharing, ns in (("own", _OWN_LINE_NS), ("shared", beside)):
             setting = Parameters(

@@ -20,7 +20,7 @@ from fleet.errors import (
 )
 from fleet.model import End, Failed, Host, RunState
 from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered, State
-from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
+from fleet.session.host_progress import MAX_NOTES, NOTE_LIMIT, HostProgress
 from fleet.session.measurement import complete_run, utc_now
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, HELLO, line
@@ -75,10 +75,10 @@ def test_notes_are_shown_once_cut_and_without_secrets() -> None:
 
 def test_a_host_that_never_stops_talking_is_cut_short() -> None:
     progress, _ = record_progress()
-    for number in range(MOST_NOTES + 5):
+    for number in range(MAX_NOTES + 5):
         progress.note(str(number))
-    assert len(progress.notes) == MOST_NOTES + 1
-    assert progress.notes[-2:] == [str(MOST_NOTES - 1), "further notes are not kept"]
+    assert len(progress.notes) == MAX_NOTES + 1
+    assert progress.notes[-2:] == [str(MAX_NOTES - 1), "further notes are not kept"]
 
 
 def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:

@@ -6,7 +6,7 @@ from fleet.late import import_on_access
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.accept import (
-        LEAST_VALUES,
+        MIN_VALUES,
         Outcome,
         judge_last_runs,
         judge_numbers,

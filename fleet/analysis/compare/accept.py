@@ -22,7 +22,7 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
 from fleet.store.runs import Root, open_listing
 
-LEAST_VALUES = 3  # earlier runs, other machines or tables, for a range
+MIN_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
 DISTURBED = 0.5  # of the bursts of a run: it measured other work too
 
@@ -148,7 +148,7 @@ def _expect(
             values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
         chosen = is_open & (counts >= minimum)
-        enough = chosen & (counts >= LEAST_VALUES)
+        enough = chosen & (counts >= MIN_VALUES)
         predicted = np.full((3, len(own)), np.nan)
         predicted[:, enough] = predict_next(values[enough])
         beaten = (values > own[:, None]).sum(axis=1)
@@ -157,7 +157,7 @@ def _expect(
         is_told[chosen] = True
 
     for ids, noun in ((earlier, "earlier run"), (others, MACHINE)):
-        expect(logs[[name for name in ids if name in logs.columns]].to_numpy(), LEAST_VALUES, noun)
+        expect(logs[[name for name in ids if name in logs.columns]].to_numpy(), MIN_VALUES, noun)
     is_open &= ~is_told
     if is_open.any() and load_tables and run["cpu_model"]:
         medians = load_tables(run["cpu_model"]).set_index(["summary", *CLASS])["median_ns"]

@@ -24,7 +24,7 @@ from fleet.analysis.compare.sides import (
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
 from fleet.analysis.reduce.flags import MEANINGS, count_flags
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.matrices import choose_number_column
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
@@ -34,8 +34,8 @@ from fleet.plan.benchmark_names import select_kinds
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count
 
-_LEAST_SWITCHING = 2  # runs
-_MOST_PAIRS = 100
+_MIN_SWITCHING = 2  # runs
+_MAX_PAIRS = 100
 _SIDES = ("a", "b")
 
 
@@ -260,7 +260,7 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     rows = list[tuple[Any, ...]]()
     if len(a) and len(b) and "other_ns" in both:
         counts = both.groupby(verdicts.CELL, observed=True)["other_ns"].transform("count")
-        for key, part in both[counts >= _LEAST_SWITCHING].groupby(verdicts.CELL, observed=True):
+        for key, part in both[counts >= _MIN_SWITCHING].groupby(verdicts.CELL, observed=True):
             sides = [part[part["side"] == side] for side in _SIDES]
             if all(map(len, sides)):
                 numbers = [side[name].median() for name in ("median_ns", "other_ns") for side in sides]
@@ -269,12 +269,12 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
                 rows.append((part["other_share"].sum(), *key, *numbers, *_estimate_difference(*shares)))
     rows.sort(key=lambda row: (-row[0], row[1:6]))
     columns = ["total", *verdicts.CELL, *names, "moved", "moved_low", "moved_high"]
-    return pd.DataFrame(rows[:_MOST_PAIRS], columns=columns).drop(columns="total")
+    return pd.DataFrame(rows[:_MAX_PAIRS], columns=columns).drop(columns="total")
 
 
 def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
     """Return the difference of two sides' means and its 95 % interval, which needs three runs of each."""
-    if min(len(a), len(b)) < LEAST_RUNS:
+    if min(len(a), len(b)) < MIN_RUNS:
         return float(b.mean() - a.mean()), float("nan"), float("nan")
     is_b = np.repeat([False, True], [len(a), len(b)])
     fit = fit_within_blocks(np.concatenate([a, b])[None, :], is_b, np.zeros(len(is_b), dtype=np.int64))
@@ -312,17 +312,17 @@ def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
 
 
 def _warn_about_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: str) -> Iterator[str]:
-    counts = zip("AB", (LEAST_RUNS - rows["unit"].nunique() for rows in pairs), strict=True)
+    counts = zip("AB", (MIN_RUNS - rows["unit"].nunique() for rows in pairs), strict=True)
     missing = [f"{count} more of {letter}" for letter, count in counts if count > 0]
     if missing:
         yield (
-            f"No verdict: a verdict needs {LEAST_RUNS} {unit}s a side; measure {' and '.join(missing)}. "
+            f"No verdict: a verdict needs {MIN_RUNS} {unit}s a side; measure {' and '.join(missing)}. "
             f"Any two {unit}s differ, even if nothing changed."
         )
     order, smaller_count = spell_order(a, b), min(len(a.runs), len(b.runs))
     count = sum(side != then for side, then in pairwise(order))
     periods = [period for period in (2, 4) if order[period:] == order[:-period]]
-    if smaller_count >= LEAST_RUNS and periods and a.hosts == b.hosts:
+    if smaller_count >= MIN_RUNS and periods and a.hosts == b.hosts:
         yield (
             f"The order of the sides repeats itself every {periods[0]} runs: what disturbs runs as regularly "
             "looks like a difference. --alternate draws an order that does not (docs/comparing.md)."

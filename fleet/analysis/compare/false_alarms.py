@@ -11,7 +11,7 @@ from fleet.analysis.compare import verdicts
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.sides import read_tables
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points, load_runs
 from fleet.analysis.reduce.matrices import estimator_column
 from fleet.errors import UsageError
@@ -45,7 +45,7 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     if not rows:
         others = sorted({group["host_name"].iloc[0] for _, group in _group_unchanged_runs(every)})
         raise UsageError(
-            f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan, "
+            f"{root}: the A/A test needs {2 * MIN_RUNS} runs of one host with the same plan, "
             "agent, kernel and boot. Repeat a run: fleet run HOST --repeat 20"
             + (f", or take {' or '.join(others[:3])}, which has them." if others else "")
         )
@@ -75,7 +75,7 @@ def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataF
     plan = runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True)
     keys = [runs["host_id"], plan, runs["agent_build"], runs["kernel"].fillna(""), runs["boot_id"].fillna("")]
     for key, group in runs.sort_values(["started_utc", "run_id"], kind="stable").groupby(keys, sort=False):
-        if len(group) >= 2 * LEAST_RUNS:
+        if len(group) >= 2 * MIN_RUNS:
             yield key, group.reset_index(drop=True)
 
 

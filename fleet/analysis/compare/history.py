@@ -26,7 +26,7 @@ from fleet.model import Descriptions
 from fleet.store.runs import Root
 from fleet.text import format_count
 
-LEAST_NIGHTS = 8
+MIN_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split
 _STRETCH = 30  # nights, by which one and a half times as many are tested too
 _WINDOW = 7  # nights of the running median
@@ -37,7 +37,7 @@ _SELDOM = 0.1  # of the nights: those at another level are odd nights
 _CLIPPED_TO = 0.78  # of the variance of a mean, what residuals tell that were clipped
 _AROUND = 15  # nights of a step, or a quarter of all
 _LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
-_MOST_CORRELATED = 0.9
+_MAX_CORRELATED = 0.9
 _DATES = 2  # times as likely as for so many changes alone, since the date of a step is chosen too
 
 
@@ -118,7 +118,7 @@ def clean_series(logs: Floats, switches: Bools) -> Cleaned:
     levels = judge.label_levels(logs)
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
-        if len(nights) < LEAST_NIGHTS:
+        if len(nights) < MIN_NIGHTS:
             continue
         series, labels = values[nights], levels[row, nights]
         if labels.any():
@@ -178,7 +178,7 @@ def find_changes(logs: Floats) -> list[Change]:
     well. Rows with q < 0.05 are split further at the same p.
     """
     rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
-    long_rows = [(row, nights) for row, nights in rows if len(nights) >= LEAST_NIGHTS]
+    long_rows = [(row, nights) for row, nights in rows if len(nights) >= MIN_NIGHTS]
     if not long_rows:
         return []
     p, best_cuts, widened = _test_with_stretches(logs, long_rows)
@@ -240,7 +240,7 @@ def measure_parts(
     correlated = (correlated - bias) / seen
     middle, chance = float(np.median(correlated)), 1 / (counts * seen**2)
     between = max(float(np.mean((correlated - middle) ** 2 - chance)), 0.0)
-    usual = np.clip(middle + (correlated - middle) * between / (between + chance), 0.0, _MOST_CORRELATED)
+    usual = np.clip(middle + (correlated - middle) * between / (between + chance), 0.0, _MAX_CORRELATED)
     share_left = share_left * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
     variance, freedom = judge.moderate_variances(np.maximum(left / share_left, judge.ROUNDING), counts - 2.0)
     wider = (1 + usual) / (1 - usual)
@@ -381,10 +381,10 @@ def find_changes_over_time(
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     facts = _find_fact_changes(runs) if changes else {}
     counts = (~np.isnan(logs)).sum(axis=1)
-    short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
-    words = f"{join_names(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
+    short = rows.loc[counts < MIN_NIGHTS, "host"].unique()
+    words = f"{join_names(short)}: relations with fewer than {MIN_NIGHTS} nights have no verdict"
     words += "; --siblings finds the odd one of equal machines." if len(short) > 1 else "."
-    has_verdict, caveats = bool((counts >= LEAST_NIGHTS).any()), (words,) if len(short) else ()
+    has_verdict, caveats = bool((counts >= MIN_NIGHTS).any()), (words,) if len(short) else ()
     about = tuple(rows["host"].unique()), int(relations.max()) + 1, len(runs), nights, has_verdict, matters
     listed = _tabulate_changes(changes, pool, rows, nights, facts, matters)
     odd, elsewhere = (_tabulate_nights(apart, rows, nights) for apart in (clean.odd, clean.elsewhere))
@@ -403,7 +403,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
         begun = dict[str, date]()
         for run in sorted(runs, key=lambda run: run.started_utc):
             nights[run.run_id] = begun.setdefault(run.session_id, run.started_utc.date())
-        if len({*begun.values()}) < LEAST_NIGHTS:
+        if len({*begun.values()}) < MIN_NIGHTS:
             continue
         try:
             steps = find_changes_over_time(root, [",".join(run.run_id for run in runs)]).changes

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.late import special
 
 ALPHA = 0.05  # the share of errors
 POWER = 0.8
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # and as a multiple of the usual scatter
-LEAST_AT_LEVEL = 2  # runs of each side, to be compared there
-LEAST_PASSES = 4  # from which on runs are compared within passes
-LEAST_HOSTS = 3  # that show what all hosts have in common
+MIN_AT_LEVEL = 2  # runs of each side, to be compared there
+MIN_PASSES = 4  # from which on runs are compared within passes
+MIN_HOSTS = 3  # that show what all hosts have in common
 SESSION_SHARE = 0.1  # of the variance of a row, from which on what all rows have in common is taken out
 ROUNDING = 0.001**2 / 12  # the least variance: a sample is at least 1,000 steps of the clock
 _QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
-_LEAST_PAIRS = 8  # of a relation, to estimate how its pairs scatter
+_MIN_PAIRS = 8  # of a relation, to estimate how its pairs scatter
 _TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
 
 
@@ -164,8 +164,8 @@ def judge_rows(
     runs of A and of B are at: `a_level`, `a_runs` of `a_units`, `a_ns`, their mean.
     """
     labels, passes = label_levels(rows, scatter), assign_passes(is_b)
-    has_enough = blocks is not None or min(is_b.sum(), (~is_b).sum()) >= LEAST_RUNS
-    usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
+    has_enough = blocks is not None or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
+    usual = passes * (passes.max(initial=0) + 1 >= MIN_PASSES) if blocks is None else blocks
     fit, majority = np.full((4, len(rows)), np.nan), np.full((4, 2, len(rows)), np.nan)
     are_apart = np.zeros(len(rows), dtype=bool)
     places_by_levels = dict[bytes, list[int]]()
@@ -182,7 +182,7 @@ def judge_rows(
             majority[3, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
         groups, are_apart[places] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
         keep = groups >= 0
-        if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
+        if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= MIN_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
             fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
     names = [f"{side}_{name}" for name in ("level", "runs", "units", "ns") for side in "ab"]
@@ -195,7 +195,7 @@ def _choose_blocks(
     levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
 ) -> tuple[Ints, bool]:
     """Return each run's block, -1 for none, and whether sides differ in level. counts: at each level."""
-    shared, main = np.flatnonzero((counts >= LEAST_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
+    shared, main = np.flatnonzero((counts >= MIN_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
     keep, are_apart = levels >= 0, False
     if counts.shape[1] > 1 and len(shared):
         blocks, keep = levels + counts.shape[1] * blocks * are_asked, np.isin(levels, shared)
@@ -226,11 +226,11 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     for relation in dict.fromkeys(names):
         rows = names == relation
         values = np.hstack([side[rows] - np.median(side[rows], axis=0) for side in (a, b)])
-        if min(a.shape[1], b.shape[1]) >= LEAST_RUNS:
+        if min(a.shape[1], b.shape[1]) >= MIN_RUNS:
             fit = fit_within_blocks(values, is_b, np.zeros(len(is_b), dtype=np.int64))
             variance, freedom = moderate_variances(fit.variance, fit.freedom)
             largest[rows] = -special.stdtrit(freedom, alpha / 2) * np.sqrt(variance * fit.scale)
-        elif rows.sum() >= _LEAST_PAIRS:
+        elif rows.sum() >= _MIN_PAIRS:
             changes = values[:, is_b].mean(axis=1) - values[:, ~is_b].mean(axis=1)
             middle = np.median(np.abs(changes - np.median(changes)))
             largest[rows] = special.stdtrit(_TAILS, alpha / 2) / special.stdtrit(_TAILS, 0.25) * middle

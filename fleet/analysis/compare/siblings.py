@@ -18,7 +18,7 @@ from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_r
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import lay_out_matrices
 from fleet.hostnames import join_names
@@ -31,14 +31,14 @@ Name = tuple[str, str, str]  # a benchmark, its variant, and a relation, CPU or 
 _EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
 _GIB = 1 << 30
 MEAN = "all"  # the row of a machine's mean over relations
-LEAST_MACHINES = 4  # of a verdict: each is held against three or more
+MIN_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against
 _ROUNDS = 10
 _MAYBE = 0.1  # q of a machine that the first round leaves out: one odd machine makes others look alike
 _BULK, _TAIL = 0.75, 0.975  # of the distances, whose ratio tells how heavy their tails are
 _KNOWN = 2.5  # twice the standard error of the logarithm of that ratio, times the root of how many there are
-_MOST_FREEDOM = 200.0
-_FREEDOMS = np.geomspace(1, _MOST_FREEDOM, 60)
+_MAX_FREEDOM = 200.0
+_FREEDOMS = np.geomspace(1, _MAX_FREEDOM, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,9 @@ def _compare_group(
     logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines, switches=switches)
     ns = np.exp(logs)
     ns[len(table) :] = np.nan  # that of the mean
-    few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < LEAST_RUNS
+    few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < MIN_RUNS
     names, numbers = list[Name](), list[Floats]()
-    if len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
+    if len(hosts) >= MIN_MACHINES and not (few.any() and (switches or elsewhere.any())):
         names, numbers = _compare_all_cpus(tables, machine_of_run, number, len(hosts))
     share = 0.5 if names else 1.0
     distances = measure_distances(logs, threshold, share, noise)
@@ -225,12 +225,12 @@ def _tabulate_numbers(
 def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
     """Name hosts without a verdict, and those with runs at another level. away: by relation and host."""
     none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
-    if 1 < len(hosts) < LEAST_MACHINES:
+    if 1 < len(hosts) < MIN_MACHINES:
         names = join_names(hosts)
-        yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
+        yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {MIN_MACHINES} or more."
     elif len(hosts) > 1 and none:
         yield (
-            f"{join_names(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch "
+            f"{join_names(none)}: no verdict: fewer than {MIN_RUNS} runs, and these machines switch "
             "levels, or may under their hypervisor."
         )
     for name, row in away.items():
@@ -264,7 +264,7 @@ def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tupl
     """
     is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
     left_out = ~np.isnan(runs) & ~is_usual
-    enough = LEAST_RUNS if switches or left_out.any() else 1
+    enough = MIN_RUNS if switches or left_out.any() else 1
     parts = (~np.isnan(runs), left_out)
     counts, elsewhere = (_group_by_machine(part, machines).sum().T.to_numpy() for part in parts)
     usual = np.where(is_usual, runs, np.nan)
@@ -338,7 +338,7 @@ def _test_machines(logs: Floats, excluded: Bools, share: float, extra_variance: 
     usual = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
-    is_tested = has_number & (others >= LEAST_MACHINES - 1)
+    is_tested = has_number & (others >= MIN_MACHINES - 1)
     count = np.maximum(others, 1)
     middle = (values.sum(axis=1, keepdims=True) - values) / count
     squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
@@ -364,7 +364,7 @@ def _estimate_freedom(sizes: Floats) -> float:
     """Return the freedom of Student's t with the ratio of tail to bulk of these, less two standard errors."""
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
-        return _MOST_FREEDOM
+        return _MAX_FREEDOM
     bulk, tail = np.quantile(sizes, (_BULK, _TAIL))
     ratios = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
     bulk = max(bulk, np.finfo(float).tiny)  # 0 where most machines agree to the last digit

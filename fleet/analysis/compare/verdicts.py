@@ -10,14 +10,14 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.compare.judge import ALPHA, MIN_HOSTS
+from fleet.analysis.reduce.interval import MIN_RUNS
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 ALL = "all"  # the relation of what all rows of a session have in common
 THRESHOLD = 0.03
-_MOST_RUNS = 200  # a side, that a person may be told to measure
+_MAX_RUNS = 200  # a side, that a person may be told to measure
 _TOLD = 0.9  # of the sessions of so many runs, that have two runs of each side at a common level
 _COLUMNS = (
     *("a_units", "b_units", "a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance"),
@@ -170,7 +170,7 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
     sessions = {}
     for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
         hosts = [comparison for comparison in comparisons if comparison.sides == sides]
-        if sides is None or len(hosts) < LEAST_HOSTS:
+        if sides is None or len(hosts) < MIN_HOSTS:
             continue
         keys = sorted({key for host in hosts for key in host.keys})
         places, parts = {key: place for place, key in enumerate(keys)}, []
@@ -222,7 +222,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     numbers = [
         (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, shared)
         for key, count, mean, variance in changes.agg(["count", "mean", "var"]).itertuples(name=None)
-        if count >= LEAST_HOSTS
+        if count >= MIN_HOSTS
     ]
     if session.off:
         numbers.append(("", "", ALL, hosts, session.change, session.error, session.freedom, 1.0))
@@ -260,7 +260,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
     are_apart = (rows["a_level"] != rows["b_level"]).to_numpy()[:, None]
-    runs = np.arange(LEAST_RUNS, _MOST_RUNS + 1)
+    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
     needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.compute_level_probability(needed[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)

@@ -41,7 +41,7 @@ RELATIONS, GUESSED = "relations", "guessed"  # a label
 _NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@.*")
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
 _NEAR = (Relation.SMT, Relation.CLUSTER, Relation.LLC, Relation.DIE, Relation.NODE, Relation.PACKAGE)
-MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
+MAX_BYTES = 64 << 20  # 2,500 CPUs as CSV
 
 
 def load_imports(root: Root) -> pd.DataFrame:
@@ -317,11 +317,11 @@ def _read_text(file: Path) -> str:
     """Read a text file in UTF-8, or in UTF-16 as PowerShell redirects output. Raises UsageError."""
     try:
         with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(MAX_BYTES + 1)
     except OSError as err:
         raise UsageError(f"{file}: cannot be read: {err.strerror}.") from err
-    if len(data) > MOST_BYTES:
-        raise UsageError(f"{file}: larger than {MOST_BYTES >> 20} MiB; no matrix is.")
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB; no matrix is.")
     utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         return data.decode("utf-16" if utf16 else "utf-8-sig")

@@ -31,7 +31,7 @@ from fleet.text import format_count
 
 SUFFIXES = (".parquet", ".zip")
 _NOT_A_ZIP = (zipfile.BadZipFile, EOFError, RuntimeError, UnicodeError, zlib.error, lzma.LZMAError)
-_MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
+_MAX_RUNS, _MAX_BYTES = 10_000, 8 << 30
 
 
 def export_runs(
@@ -137,8 +137,8 @@ def _unpack(file: Path, folder: str) -> list[Path]:
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            if len(members) > _MOST_RUNS or sum(member.file_size for member in members) > _MOST_BYTES:
-                raise UsageError(f"{file}: has more than {_MOST_RUNS} files or {_MOST_BYTES >> 30} GiB.")
+            if len(members) > _MAX_RUNS or sum(member.file_size for member in members) > _MAX_BYTES:
+                raise UsageError(f"{file}: has more than {_MAX_RUNS} files or {_MAX_BYTES >> 30} GiB.")
             for number, member in enumerate(members):
                 paths.append(Path(own_folder, f"{number}.parquet"))
                 with archive.open(member) as packed, paths[-1].open("xb") as plain:

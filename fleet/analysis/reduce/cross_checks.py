@@ -21,7 +21,7 @@ from fleet.analysis.reduce.load import drop_points
 from fleet.model import SHIPPED, Descriptions, View
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
-FEWEST_CYCLES, MOST_CYCLES = 3, 6
+MIN_CYCLES, MAX_CYCLES = 3, 6
 FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
 OVER = 1.02  # times a physical limit
 PER_FETCH = (0.6, 1.3)  # a written line, as a multiple of cas
@@ -35,7 +35,7 @@ OWN, FROM_MEMORY = (0.9, 1.1), (0.8, 1.2)  # as a multiple of a chase over the s
 ALIKE = ["pages", "stride_bytes"]
 SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a page or more
 PAGE = 4096
-LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
+MIN_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 CROSS_CHECK_COLUMNS = ("check", "value", "says", "breach")
 NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
@@ -102,7 +102,7 @@ def _check_cycles(numbers: Numbers) -> CheckResults:
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
         off, allowed = abs(cycles / max(round(cycles), 1) - 1), max(WHOLE_CYCLES, _read_spread(row))
-        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= allowed
+        fits = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1 and off <= allowed
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
@@ -259,7 +259,7 @@ def _check_from_memory(numbers: Numbers) -> CheckResults:
     """Compare with the largest chase, if it reaches memory."""
     chased = numbers.select("chase", order="random")
     levels = numbers.select_level("chase", ladders.MEMORY)
-    least_bytes = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
+    least_bytes = levels["least_bytes"].min() if len(levels) else MIN_MEMORY
     for _, like in chased[chased["bytes"] >= least_bytes].groupby(ALIKE):
         largest = like[like["bytes"] == like["bytes"].max()]
         fetched = numbers.select("fetch", state="memory", order="chase")

@@ -15,11 +15,11 @@ from fleet.analysis.reduce.topology import Layout, Tiers
 from fleet.plan.cpulist import format_cpus
 
 SHADES = 32
-MOST_GROUPS = 32
-MOST_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
+MAX_GROUPS = 32
+MAX_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
 LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
 _HALF_SCALE = 4  # half intervals of a pair from the middle of a scale to its ends, or more
-_LEAST_NOISE, _MOST_HALF = 0.01, 0.8  # of the middle: beyond 0.8 a scale would be logarithmic
+_MIN_NOISE, _MAX_HALF = 0.01, 0.8  # of the middle: beyond 0.8 a scale would be logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Limits = tuple[float, float]
@@ -100,7 +100,7 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
     return Heatmap(labels, borders, values, choose_limits([values]))
 
 
-def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) -> Heatmap:
+def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> Heatmap:
     """Map each two groups of CPUs, at most `limit`, to a cell: the median of the pairs between or within."""
     blocks, groups = choose_blocks(order, limit)
     parts = [slice(*ends) for ends in pairwise([0, *accumulate(map(len, blocks))])]
@@ -135,14 +135,14 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     if not len(values):
         return 0.0, 1.0
     low, high = map(float, np.percentile(values, [0, 98]))
-    noise = max(_LEAST_NOISE, *(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables))
-    middle, half = (low + high) / 2, min(_HALF_SCALE * noise, _MOST_HALF)
+    noise = max(_MIN_NOISE, *(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables))
+    middle, half = (low + high) / 2, min(_HALF_SCALE * noise, _MAX_HALF)
     if low > 0 and high - low < 2 * half * middle:
         return middle * (1 - half), middle * (1 + half)
     return low, max(high, low + 1e-9)
 
 
-def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
+def choose_blocks(order: Layout, limit: int = MAX_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Return the groups of `map_groups`, and their kind."""
     level = order.choose_finest(limit)
     if level is not None:

@@ -12,8 +12,8 @@ from fleet.analysis.base.tables import Floats, Ints
 
 AUTOCORRELATION_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MAX_AUTOCORRELATION = 0.8
-LEAST_EFFECTIVE = 3.0
-LEAST_RUNS = 3  # for an interval between runs, or a verdict
+MIN_EFFECTIVE = 3.0
+MIN_RUNS = 3  # for an interval between runs, or a verdict
 
 
 def student_t(freedom: int) -> float:
@@ -67,7 +67,7 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
 
 def look_up_t(count: int, effective: Floats | float) -> Floats:
     """Return Student's t for a mean of `count` values that are worth `effective` independent ones."""
-    freedom: Ints = np.maximum(effective, min(float(count), LEAST_EFFECTIVE)).astype(np.int64) - 1
+    freedom: Ints = np.maximum(effective, min(float(count), MIN_EFFECTIVE)).astype(np.int64) - 1
     freedoms, places = np.unique(freedom, return_inverse=True)
     return np.array([student_t(int(degrees)) for degrees in freedoms])[places]
 
@@ -78,12 +78,12 @@ def compute_geometric_mean(values: Floats) -> float:
 
 
 def half_width_between_runs(values: Floats) -> float:
-    """Compute half the 95 % interval of the runs' common level, relative; NaN for fewer than LEAST_RUNS."""
+    """Compute half the 95 % interval of the runs' common level, relative; NaN for fewer than MIN_RUNS."""
     return float(np.expm1(np.log1p(half_width_beside_runs(values)) / sqrt(len(values))))
 
 
 def half_width_beside_runs(values: Floats) -> float:
     """Compute how far a single run may be from the common level of runs like it; NaN for too few."""
-    if len(values) < LEAST_RUNS:
+    if len(values) < MIN_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

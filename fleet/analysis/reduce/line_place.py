@@ -12,11 +12,11 @@ from fleet.analysis.reduce.load import compute_latencies, load_samples
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root
 
-LEAST_SHARE = 0.1  # that is worth a sentence
+MIN_SHARE = 0.1  # that is worth a sentence
 _BURSTS_A_PLACE = 3  # on average, at least
 _OUTLIER = 4.5  # times the median deviation: three standard deviations
 _ERRORS = 3  # standard errors of the share where place explains nothing
-_MOST_SAMPLES = 1_000_000  # that are read for it
+_MAX_SAMPLES = 1_000_000  # that are read for it
 _LINE, _COLOURS = 64, 16  # bytes; of physical pages
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
@@ -32,7 +32,7 @@ def describe_line_places(root: Root, run: dict[str, Any], descriptions: Descript
     """
     names = {name.partition("/")[0] for name in run["benchmarks"]}
     pairs = [name for name in names if descriptions[name].view is View.MATRIX]
-    if not pairs or run["samples"] > _MOST_SAMPLES:
+    if not pairs or run["samples"] > _MAX_SAMPLES:
         return []
     samples = load_samples(root, run_id=run["run_id"], benchmark=pairs, columns=_COLUMNS)
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
@@ -64,7 +64,7 @@ def _explain(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
         if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
             share = compute_variance_share(residuals, groups)
             by_chance = _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
-            if share > max(LEAST_SHARE, by_chance):
+            if share > max(MIN_SHARE, by_chance):
                 yield name, share, len(values)
 
 

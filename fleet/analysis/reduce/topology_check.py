@@ -24,8 +24,8 @@ from fleet.store.runs import Listing, Root, open_listing
 
 DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
-LEAST_HISTORY = 3  # runs
-MOST_HISTORY = 5
+MIN_HISTORY = 3  # runs
+MAX_HISTORY = 5
 FINDING_MEANINGS = {
     "siblings": "SMT siblings are not each other's nearest CPUs by a factor of 1.3",
     "order": "a nearer relation is slower than a wider one",
@@ -89,7 +89,7 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
     for run in runs:
         listed = hosts[run["host_id"]]
         place = bisect_left(listed, (run["started_utc"], run["run_id"]))
-        earlier[run["run_id"]] = [run_id for _, run_id in listed[max(place - MOST_HISTORY, 0) : place]]
+        earlier[run["run_id"]] = [run_id for _, run_id in listed[max(place - MAX_HISTORY, 0) : place]]
     return earlier
 
 
@@ -123,7 +123,7 @@ def _off_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]
     for row in past:
         numbers[row[:3]].append(row[3])
     for kind, before in numbers.items():
-        if len(before) >= LEAST_HISTORY and kind in now:
+        if len(before) >= MIN_HISTORY and kind in now:
             usual = median(before)
             factor = float(now[kind] / usual)
             if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:

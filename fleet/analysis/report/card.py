@@ -53,7 +53,7 @@ _X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
 _LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; of more the numbers would be too small to read
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 _EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
@@ -145,7 +145,7 @@ def lay_out_card(
     judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
     foot = foot or _write_foot(run, pairs)
-    wrapped = textwrap.wrap(judged, 48) if len(table) < _MOST_ROWS else filter(None, [judged])
+    wrapped = textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
     about = (model, counts, core_kinds, subject, table, memory)
     words = _place_words(*about, [*wrapped, *extremes], foot)
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
@@ -236,9 +236,9 @@ def _place_words(
         yield _fit_line(_LEFT, y, 15, core_kinds)
     yield _fit_line(_LEFT, y + 30, 15, subject, "muted")
     y += 62
-    rows, step = [*table], 36 if len(table) - 1 <= _MOST_ROWS // 2 else 27
-    if len(rows) - 1 > _MOST_ROWS:
-        rows[_MOST_ROWS:] = [(f"and {len(rows) - _MOST_ROWS} more",)]
+    rows, step = [*table], 36 if len(table) - 1 <= _MAX_ROWS // 2 else 27
+    if len(rows) - 1 > _MAX_ROWS:
+        rows[_MAX_ROWS:] = [(f"and {len(rows) - _MAX_ROWS} more",)]
     for place, row in enumerate(rows):
         for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
             yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)

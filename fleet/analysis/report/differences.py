@@ -13,7 +13,7 @@ from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.compare.verdicts import CLASS
-from fleet.analysis.reduce.heatmap import MOST_NUMBERS, map_changes
+from fleet.analysis.reduce.heatmap import MAX_NUMBERS, map_changes
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import PANEL, draw, draw_map, render_thumbnail, shorten
@@ -132,7 +132,7 @@ def _compute_residuals(
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
         drawn = map_changes(change, order, _estimate_chance(rows, len(a), order))
         picture: str | None = render_thumbnail(drawn, CHANGES) if small else None
-        if not small and len(drawn.labels) > MOST_NUMBERS:
+        if not small and len(drawn.labels) > MAX_NUMBERS:
             between = f"from {comparison.a.name} to {comparison.b.name}"
             title = f"Change of {part.name} {between} relative to its relation, in %"
             picture = draw_map(title, [("own", drawn)], colours=CHANGES)

@@ -28,7 +28,7 @@ _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else mat
 _NO_SOFTWARE: Any = {"Software": None}
 PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _SHORT = 20  # characters
-_SIDE, _MOST_CELL = 640, 26  # CSS pixels of a map and of its cells
+_SIDE, _MAX_CELL = 640, 26  # CSS pixels of a map and of its cells
 _TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
@@ -70,7 +70,7 @@ def draw_map(
     the upper left corner, and their texts. title: its content, for screen readers.
     """
     drawn = scales[0][1]
-    cell = min(_MOST_CELL, side / len(drawn.labels))
+    cell = min(_MAX_CELL, side / len(drawn.labels))
     size = cell * len(drawn.labels)
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
     margin = beside + _TIER * len(drawn.tiers)

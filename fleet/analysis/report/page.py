@@ -39,9 +39,9 @@ from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line
 
-_LEAST_MAP = 4  # CPUs; a smaller map shows nothing
+_MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
-_MOST_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
+_MAX_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
 _FEW_MAPS = 10  # runs in detail; of more, pairs have no number and no tip of their own
 
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
@@ -244,9 +244,9 @@ def _map(
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    fits = len(order.cpus) <= heatmap.MOST_NUMBERS
+    fits = len(order.cpus) <= heatmap.MAX_NUMBERS
     few = sum(reading.detailed for reading in readings) <= _FEW_MAPS
-    has_pair_tips = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
+    has_pair_tips = fits or (few and len(order.cpus) <= _MAX_PAIR_TIPS)
     tips = _pair_tips(part.pairs, order, reading.number) if has_pair_tips else {}
     about = {"limits": drawn.limits, "number": number}
     if fits and few:
@@ -265,7 +265,7 @@ def _map(
 def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
     """Return the caption and picture of a run for the first screen: its first map, ladder or distribution."""
     for part in reading.parts:
-        if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
+        if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
             return f"{part.name}: dark is fast", figures.draw_map(title, [("own", drawn)], side=_FRONT)

@@ -18,7 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, choose_limits, is_log, map_cpus
+from fleet.analysis.reduce.heatmap import MAX_NUMBERS, Heatmap, Limits, choose_limits, is_log, map_cpus
 from fleet.analysis.reduce.ladders import format_size
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.samples import find_main_level, make_bins
@@ -26,12 +26,12 @@ from fleet.text import one_line
 
 _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell
 _LARGEST_NUMBER, _SMALLEST_NUMBER = 9.0, 3.0  # points
-_MOST_TICKS = 24  # CPUs named along an axis, where there is no room for all
+_MAX_TICKS = 24  # CPUs named along an axis, where there is no room for all
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
-_LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
+_MIN_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _SHORT = 9  # characters of a name of which three stand side by side
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
@@ -66,23 +66,23 @@ def heatmap(
     """
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
-    axes = _make_axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
+    axes = _make_axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MAX_NUMBERS else 0.0)
     scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
     image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap="viridis", norm=scale)
     borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
     for ruled in (axes.hlines, axes.vlines):
         ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    every = 1 if count <= MOST_NUMBERS else -(-count // _MOST_TICKS)
+    every = 1 if count <= MAX_NUMBERS else -(-count // _MAX_TICKS)
     axes.set_xticks(range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0)
     axes.set_yticks(range(0, count, every), drawn.labels[::every])
-    axes.tick_params(length=0, labelsize="small" if count > MOST_NUMBERS else "medium")
+    axes.tick_params(length=0, labelsize="small" if count > MAX_NUMBERS else "medium")
     axes.xaxis.set(ticks_position="top", label_position="top")
     axes.set(xlabel="pong CPU", ylabel="ping CPU")
     axes.spines[:].set_visible(False)
     figure: Any = axes.figure
     marks: Any = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"} if is_log(drawn.limits) else {}
     figure.colorbar(image, ax=axes, label=table.attrs.get("unit", "ns"), shrink=0.8, **marks).minorticks_off()
-    if count <= MOST_NUMBERS:
+    if count <= MAX_NUMBERS:
         _write_numbers(axes, drawn, image.to_rgba(drawn.values))
     return axes
 
@@ -132,7 +132,7 @@ def run_dots(
             axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
         axes.plot(values, np.full(len(values), place), "o", color="#3570eb", markersize=6, alpha=0.85)
     low, high = axes.get_xlim()
-    middle, least_width = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
+    middle, least_width = (low + high) / 2, _MIN_WIDTH * float(runs["ns"].median())
     if high - low < least_width:
         axes.set_xlim(middle - least_width / 2, middle + least_width / 2)
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)

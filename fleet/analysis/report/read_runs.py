@@ -31,7 +31,7 @@ from fleet.store.runs import Listing, Root, open_listing
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
 _AT_ONCE, _BURSTS_AT_ONCE = 4096, 200_000  # runs that are read together, and their bursts
-_MOST_DRAWN = 1 << 20  # samples of a distribution
+_MAX_DRAWN = 1 << 20  # samples of a distribution
 _DRAWN = (
     *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
     *("ticks", "other_ticks", "ns_per_tick"),
@@ -249,7 +249,7 @@ def _summarize_samples(
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, own in values.items():
-            step = 1 + int(totals.get(name, 0)) // _MOST_DRAWN
+            step = 1 + int(totals.get(name, 0)) // _MAX_DRAWN
             own.append(np.sort(latency[(relation == name)[burst]])[::step].copy())  # no view of them all
         ns = pd.Series(latency).groupby(burst).median()
         rows = samples.iloc[ns.index]

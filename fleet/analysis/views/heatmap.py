@@ -16,7 +16,7 @@ from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.heatmap import Heatmap
 from fleet.analysis.reduce.topology import Layout
 
-MOST_CPUS = 64
+MAX_CPUS = 64
 _LEGEND_STEPS = 7
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -60,7 +60,7 @@ def draw_matrix(
     """Draw a table in the order of its CPUs as exactly as fits; as_map: rather its shape than groups."""
     drawn, cpus = heatmap.map_cpus(table, order), order.cpus
     marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
-    many = len(cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
+    many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
     for number in () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}"):
         texts = [
             [text + ("*" if mark else " ") * bool(marked) for text, mark in zip(row, line, strict=True)]
@@ -193,7 +193,7 @@ def colour_by_rank(text: str, rank: float) -> str:
 
 def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
     """Draw groups of CPUs in numbers, as many as fit."""
-    for max_groups in (heatmap.MOST_GROUPS, heatmap.MOST_GROUPS // 2, heatmap.MOST_GROUPS // 4, 2):
+    for max_groups in (heatmap.MAX_GROUPS, heatmap.MAX_GROUPS // 2, heatmap.MAX_GROUPS // 4, 2):
         drawn = heatmap.map_groups(table, order, max_groups)
         letters = [_name_group(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]

@@ -17,7 +17,7 @@ from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import interval
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs
-from fleet.analysis.reduce.interval import LEAST_RUNS, compute_geometric_mean
+from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
@@ -89,19 +89,19 @@ def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
-    if any(row["behind"] >= LEAST_RUNS for row in medians):
-        medians = [row if row["behind"] >= LEAST_RUNS else {**row, "half": math.nan} for row in medians]
+    if any(row["behind"] >= MIN_RUNS for row in medians):
+        medians = [row if row["behind"] >= MIN_RUNS else {**row, "half": math.nan} for row in medians]
     columns = [*_KEYS, "runs", "since", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
     return pd.DataFrame(medians, columns=columns)
 
 
 def describe_interval(table: pd.DataFrame) -> str:
     """Say what ±95% means in a table of `compute_host_medians`, the same in all rows."""
-    if table["behind"].max() < LEAST_RUNS:
+    if table["behind"].max() < MIN_RUNS:
         return "of the median pair, within the run"
-    if table["runs"].max() >= LEAST_RUNS:
-        return f"between the runs of a host, {LEAST_RUNS} or more"
-    return f"how far a run may be off, by {LEAST_RUNS} or more of the host that are like it"
+    if table["runs"].max() >= MIN_RUNS:
+        return f"between the runs of a host, {MIN_RUNS} or more"
+    return f"how far a run may be off, by {MIN_RUNS} or more of the host that are like it"
 
 
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
@@ -211,9 +211,9 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
         levels.append((float(np.median(others)), len(others)))
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
     near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
-    if len(main) >= LEAST_RUNS:
+    if len(main) >= MIN_RUNS:
         half = interval.half_width_between_runs(main)
-    elif len(near) >= LEAST_RUNS:
+    elif len(near) >= MIN_RUNS:
         half, behind = interval.half_width_beside_runs(near), len(near)
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
@@ -343,7 +343,7 @@ def _shorten_host_name(name: str) -> str:
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
-_LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
+_MIN_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
 
 def render_relation_history(
@@ -420,7 +420,7 @@ def draw_sparkline(values: npt.ArrayLike) -> str:
     """Draw values as blocks, the newest SPARKS at most; the scale spans at least 5 %."""
     newest = np.asarray(values, dtype=float)[-SPARKS:]
     low, high = float(newest.min()), float(newest.max())
-    spare = max(_LEAST_SPAN * low - (high - low), 0.0) / 2
+    spare = max(_MIN_SPAN * low - (high - low), 0.0) / 2
     low, high = low - spare, high + spare
     share = (newest - low) / (high - low) if high > low else np.full(len(newest), 0.5)
     return "".join(_BLOCKS[min(int(height * len(_BLOCKS)), len(_BLOCKS) - 1)] for height in share)

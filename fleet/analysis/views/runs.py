@@ -8,7 +8,7 @@ from fleet.analysis.base.text import add_common_labels, find_common_labels, form
 from fleet.store import RunSummary
 from fleet.text import table
 
-_MOST_KINDS = 4  # benchmarks and variants that are all named; of more some, and --json has all
+_MAX_KINDS = 4  # benchmarks and variants that are all named; of more some, and --json has all
 
 
 def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
@@ -19,7 +19,7 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
     common_labels, lines = find_common_labels([dict(run.labels) for run in runs]), []
     for run in runs:
-        kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
+        kinds, more = run.benchmarks, len(run.benchmarks) - _MAX_KINDS + 1
         kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
         started = str(run.started_utc.astimezone(UTC))[:19]  # strftime is slow
         counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))

@@ -27,7 +27,7 @@ from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line, table
 
 _BINS, _BAR = 16, 40  # at most; columns of the longest bar
-_LEAST_SPAN = 0.05  # of the fastest burst; less would make noise look like levels
+_MIN_SPAN = 0.05  # of the fastest burst; less would make noise look like levels
 _LOG_BEYOND = 4  # largest to smallest burst from which on bins are equal factors
 _PAIRS_NAMED = 12
 _ENDS = ["ping_cpu", "pong_cpu"]
@@ -160,7 +160,7 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 def make_bins(values: Floats, grain: float) -> Floats:
     """Return the edges of up to _BINS bins, none narrower than `grain`; by factors over a wide range."""
     low, high = float(values.min()), float(values.max())
-    width = max(np.nan_to_num(grain), _LEAST_SPAN * low / _BINS)
+    width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))
     if low > 0 and high > _LOG_BEYOND * low:
         edges: Floats = np.geomspace(low, high, count + 1)

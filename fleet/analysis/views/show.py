@@ -36,7 +36,7 @@ from fleet.text import format_count, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
-_MOST_EVENTS = 20  # lines of events that are printed without being asked for
+_MAX_EVENTS = 20  # lines of events that are printed without being asked for
 _NOT_NAMED = {"benchmarks", "preset", "few_pairs", "seed", "deadline_s"}  # options that the header omits
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
 
@@ -100,13 +100,13 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
 
 
 def _render_events(data: RunData, kind: tuple[Any, Any], width: int | None, *, all_events: bool) -> str:
-    """Render the events of a benchmark and variant; beyond _MOST_EVENTS lines, say how to see them."""
+    """Render the events of a benchmark and variant; beyond _MAX_EVENTS lines, say how to see them."""
     own = (data.counters["benchmark"] == kind[0]) & (data.counters["variant"] == kind[1])
     tables = point_tables.tabulate_events(data.counters[own], data.run["hello"], data.descriptions)
     if tables is None:
         return ""
     count = sum(len(point_table.lines) for point_table in tables.tables)
-    if all_events or count <= _MOST_EVENTS:
+    if all_events or count <= _MAX_EVENTS:
         return render_tables(tables, width)
     return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"
 
