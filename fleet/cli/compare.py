@@ -194,7 +194,9 @@ def accept(
     if json or csv:
         typer.echo((views.acceptances_as_json if json else views.acceptances_as_csv)(acceptances))
     else:
-        typer.echo(views.render_acceptances(acceptances))  # a line stays one
+        typer.echo(views.render_acceptances(acceptances))  # for a scheduler: nothing else, a line stays one
+        if explanation := views.explain_acceptances(acceptances):
+            typer.echo(explanation, err=True)
     outcomes = {acceptance.outcome for acceptance in acceptances}
     if compare.Outcome.BELOW in outcomes:
         raise typer.Exit(EXIT_BELOW)

@@ -23,14 +23,16 @@ NEEDS = (
 
 
 def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Render a line per machine, its outcome and why, then the units."""
-    lines = [one_line(render_acceptance(acceptance)) for acceptance in acceptances]
+    """Render a line per machine, its outcome and why."""
+    return "\n".join(one_line(render_acceptance(acceptance)) for acceptance in acceptances)
+
+
+def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
+    """Name the units of the numbers in these lines, and what is expected; "" if they have none."""
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
-    if len(named):
-        units = text.describe_units(named, acceptances[0].descriptions)
-        lines += ["", f"{units}. Expected: where 19 of 20 such machines or runs are."]
-    return "\n".join(lines)
+    units = text.describe_units(named, acceptances[0].descriptions) if len(named) else ""
+    return units and f"\n{units}. Expected: where 19 of 20 such machines or runs are."
 
 
 def render_acceptance(acceptance: Acceptance) -> str:

@@ -126,7 +126,7 @@ def test_each_outcome_has_its_exit_code_and_a_line_that_a_scheduler_takes(
     done = fleet_here(
         "accept", "verona", "-b", "cas", "--expected", str(file), "-r", str(made_lab / "results")
     )
-    line = done.stdout.splitlines()[0]
+    (line,) = done.stdout.splitlines()
     assert ("no entry of" in done.stderr) == (text is None)
     assert (done.exit_code, line.startswith(f"verona: {outcome}: ")) == (exit_code, True), line
     assert len(line) <= 240
