@@ -101,9 +101,8 @@ def table(
 ) -> str:
     """Lay out columns two spaces apart, cells escaped; `right` has the numbers of right-aligned columns.
 
-    If the table is wider than `width`, names in a column `host` are cut to NAME_LENGTH; then columns are left
-    out, those in `drop` in this order. Of a last column that is text, LAST_COLUMN characters are enough,
-    since it is wrapped.
+    If the table is wider than `width`, names in a column `host` are cut to NAME_LENGTH; then those in `drop`
+    are left out, in this order. A last column of text is wrapped, and needs LAST_COLUMN characters.
     """
     lines = [titles, *(map(one_line, row) for row in rows)]
     columns = [(place in right, list(cells)) for place, cells in enumerate(zip(*lines, strict=True))]

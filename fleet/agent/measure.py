@@ -41,9 +41,8 @@ def agent_command(
 ) -> str:
     """Return the sh command that runs `plan`. An empty line ends what a login shell may have printed.
 
-    lock: the run and user that lock the machine. done: a file that lists the done visits, removed afterwards.
-    post_run: sh text to run if the agent ends well. The shell stays the agent's parent: where a signal kills
-    the agent, it prints the signal and the agent's `--machine`.
+    lock: the run and user that lock the machine. done: a file of done visits, removed afterwards. post_run:
+    sh text for an agent that ends well. If a signal kills the agent, its shell prints that and `--machine`.
     """
     options = [f"--{name}={value}" for name, value in (("lock", lock), ("done", done)) if value is not None]
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan), *options]

@@ -1,8 +1,7 @@
 """Selects stored runs by what people type: the same words for show, report, compare, runs and export.
 
-A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values may be
-globs), age>7d, a run id, the beginning of one or a glob, several of them joined by commas, or `all`; `!…`
-excludes.
+A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values: globs too),
+age>7d, a run id, its beginning or a glob; several joined by commas; or `all`. `!…` excludes.
 """
 
 import re

@@ -91,8 +91,7 @@ class Change(NamedTuple):
     """A change of a row between two nights.
 
     at: the first night after it, likely from `first` to `last`. moved: the logarithm, with its 95 % interval
-    `low`, `high`. dated: whether it is a step; else it came gradually, between `begin` and `end`, the ends of
-    the stretch that was compared. q: of no change.
+    `low`, `high`. dated: a step, else gradual between `begin` and `end`, those compared. q: of no change.
     """
 
     row: int

@@ -78,8 +78,7 @@ class Distances(NamedTuple):
     """Distances of each number from the mean of the others.
 
     moved: the distance. mean: of the others, `others` of them. scatter: their standard deviation as tested,
-    with `freedom` degrees of freedom. p: that the machine is as the others; q: of all p here. Both NaN where
-    there are fewer than three others.
+    with `freedom` degrees of freedom. p: that it is as they are; q: of all p; NaN below three others.
     """
 
     moved: Floats

@@ -34,8 +34,7 @@ def export_matrix(
     """Yield the text of a matrix of pairs.
 
     what: a published run id, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
-    value: of VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not
-    there.
+    value: of VALUES, the number of each pair of a run, by default the tool's. Raises UsageError.
     """
     writer = TOOLS.get(tool, TOOLS["csv"])
     if not what.startswith(PREFIX):

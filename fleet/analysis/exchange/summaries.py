@@ -116,8 +116,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
     `relation`, `cells`, `median_ns`, `half` (the median half width of a pair's interval, a share; NaN: none),
-    and `ratio` to the first side where it has the same kind, else NaN.
-    Raises UsageError for a side that is not there.
+    and `ratio` to the first side where it has the same kind, else NaN. Raises UsageError for a missing side.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}

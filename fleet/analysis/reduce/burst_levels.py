@@ -23,9 +23,8 @@ _TINY_NS = 1e-6  # a coarse clock may give 0
 def find_half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
-    The half of the values that lies closest together is halved in the same way until two are left (T.
-    Robertson, J. D. Cryer, J. Am. Stat. Assoc. 69, 1974). The mode is the mean of the two, or the smaller one
-    if they are too far apart to be at one level.
+    Of the values, the half that lies closest together is taken until two are left (Robertson, Cryer, J. Am.
+    Stat. Assoc. 69, 1974). The mode is their mean, or the smaller one if they are at two levels.
     """
     rows = np.sort(logs, axis=1)
     while (count := rows.shape[1]) > 2:

@@ -90,7 +90,6 @@ def _join_units(
     """Turn samples into the time of a unit by all threads, where the units of each thread are counted.
 
     units: of the other threads; pairs count none. Samples change only if all threads count the same unit.
-
     Return WORK_COLUMNS for each burst, NaN where nothing is counted: the least and most done by a thread, as
     shares of the mean (of ping's count if the others count another unit); if the others count bytes, their
     bytes per ns in the sample of the median latency.

@@ -30,9 +30,9 @@ class Heatmap:
     """A square of values: rows ping, columns pong, NaN where nothing was measured.
 
     labels: of rows and columns. borders: for each label, whether a line separates it from the one before.
-    limits: the values at the ends of the colour scale. groups: the kind of group that a label stands for,
-    empty for one CPU. tiers: the names of groups beside the labels, from `Layout.tiers`, counted in labels.
-    faint: cells drawn in the middle colour of the scale, whatever their value.
+    limits: values at the ends of the colour scale. groups: the kind of group of a label, empty for one CPU.
+    tiers: names of groups beside the labels, as in `Layout.tiers`, counted in labels. faint: cells drawn in
+    the middle colour whatever their value.
     """
 
     labels: tuple[str, ...]

@@ -172,8 +172,7 @@ def select_node_cells(
     """Select the rows with memory on a requested node, in their columns and those of NODE_CELL.
 
     A cell has the CPUs of one node, `cpu_node` (-1 if unknown), and the memory of another. `setting`: as of a
-    ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept. cpus: of the same
-    runs.
+    ladder, with x1 for one CPU; of several CPUs a cell keeps the largest group. cpus: of the same runs.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:

@@ -108,8 +108,7 @@ def _reduce_work(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Fl
 
     times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is
     the number of cycles it takes, so `core_ghz` is the median of `times` by frequency over the half of the
-    bursts nearest to the pair's median (others may be at another level), within the frequencies of the
-    bursts.
+    bursts nearest to the pair's median (others may be at another level), within the bursts' frequencies.
     """
     medians = {name: group_medians(about[name].to_numpy(np.float64), pair) for name in WORK_COLUMNS}
     ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))

@@ -71,9 +71,8 @@ def render(
 ) -> str:
     """Return the page about these runs; raise StoreError, or UsageError for no run.
 
-    sides: two sides to compare, baseline first. Without them the page opens with the findings of `selection`,
-    or of these runs. heading: from `render_heading`, where hosts are left out or missing. ranges: what is
-    expected of machines.
+    sides: two sides to compare, baseline first. Without them the page opens with findings of `selection` or
+    these runs. heading: from `render_heading`, where hosts are missing. ranges: what is expected of machines.
     """
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")

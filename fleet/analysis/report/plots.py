@@ -190,9 +190,8 @@ def ladder(
     """Draw numbers over memory size, both logarithmic, a line per setting with its 95 % band.
 
     steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`, drawn as
-    thick pieces of the line; caches are grey lines. settings: those to draw, in order. rate: draw bytes per
-    nanosecond, GB/s, instead of ns. over: "other_rate" for the GB/s that other threads got, joined in the
-    order of the rows.
+    thick pieces of the line; caches are grey lines. settings: those to draw, in order. rate: draw GB/s, not
+    ns. over: "other_rate" for the GB/s that other threads got, joined in the order of the rows.
     """
     axes = _make_axes(axes)
 

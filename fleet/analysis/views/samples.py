@@ -55,8 +55,7 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     """Return a row per variant, point and pair that exchanged messages; no rows if none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
-    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (bounds of the offset of the higher
-    CPU's clock, since no message arrives before it was sent).
+    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (bounds of the higher CPU's offset).
     """
     parts = load.load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
     rows = (row for part in parts for row in text.to_records(part.dropna(subset=["other_ticks"])))

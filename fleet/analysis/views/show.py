@@ -288,9 +288,9 @@ def show_as_json(
     """Yield runs for programs, in pieces of one JSON document.
 
     A run has `run`, `relations`, `pairs` (ns of a unit) and `cpus` in topology order. A missing host comes
-    last, with `run` and these lists empty; the `state` of its `run` is "missing". `plateaus`, `ladder`: of
-    benchmarks of memory, a row per level and per size; in ns of one unit by all threads together, so that
-    1 / `median_ns` of a byte is GB/s. counters: for each unit. number: the column of `pairs` that counts.
+    last, with empty lists and the `state` "missing". `plateaus`, `ladder`: of memory, a row per level, size,
+    in ns of a unit by all threads together (1 / `median_ns` of a byte is GB/s). counters: for each unit.
+    number: the column of `pairs` that counts.
     """
     start, end = format_document("show", []).split("[]")
     yield f"{start}["

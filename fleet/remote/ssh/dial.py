@@ -368,9 +368,8 @@ _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 class LinkSocket(socket.socket):
     """A TCP socket that acknowledges at once and reads ahead.
 
-    Nagle's algorithm and delayed acknowledgements cost an SSH handshake some 80 ms. Linux resets
-    TCP_QUICKACK now and then, so every read sets it. paramiko reads a packet in two pieces and never
-    polls the socket.
+    Nagle's algorithm and delayed acknowledgements cost a handshake some 80 ms. Linux resets TCP_QUICKACK
+    now and then, so every read sets it. paramiko reads a packet in two pieces and never polls the socket.
     """
 
     _ahead = b""
