@@ -112,10 +112,7 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 
 def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
-    """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs.
-
-    Damaged summaries are left out, with a StoreWarning.
-    """
+    """Load a row per undamaged summary of this CPU model, benchmark, variant and relation: `median_ns`."""
     names, simplified = list_names(root), simplify_cpu_model(cpu_model)
 
     def read_part(name: str) -> pd.DataFrame | None:
