@@ -35,10 +35,7 @@ def main() -> None:
     key = keygen(folder / "key")
     config = write_config(folder / "ssh_config", key, folder / "known_hosts")
     try:
-        with (
-            host_maker(folder, key) as make,
-            bad_fleet(options.hosts, make, folder / "known_hosts") as hosts,
-        ):
+        with host_maker(folder, key) as make, bad_fleet(options.hosts, make, folder / "known_hosts") as hosts:
             inventory = folder / "inventory.yaml"
             inventory.write_text("hosts:\n" + "".join(map(entry, hosts)))
             words = [

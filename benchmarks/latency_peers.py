@@ -181,10 +181,7 @@ def our_chase_in_memory(tools: Tools, pages: str, stride: int) -> float:
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size)
     how = ("--stride", str(stride), "--pages", pages, "--samples", "250")
     with busy(tools) if stride != 64 else contextlib.nullcontext():
-        return tools.ns(
-            *plan,
-            *how,
-        )[point]
+        return tools.ns(*plan, *how)[point]
 
 
 def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, float]:

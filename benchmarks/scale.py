@@ -248,11 +248,7 @@ def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
 
 def time_command(command: list[str], folder: Path) -> tuple[float, float, float]:
     """Run a tool once; return wall seconds, CPU seconds of its processes, and its largest process in MB."""
-    environment = {
-        **os.environ,
-        "FLEET_SSH_CONFIG": str(folder / "ssh_config"),
-        "PYTHONPATH": str(ROOT),
-    }
+    environment = {**os.environ, "FLEET_SSH_CONFIG": str(folder / "ssh_config"), "PYTHONPATH": str(ROOT)}
     environment |= {
         "HOME": str(folder),
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,

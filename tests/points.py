@@ -20,11 +20,7 @@ WRITTEN = MappingProxyType({"own": 2.0, "shared": 5.0})
 
 
 def publish(
-    root: Path,
-    *,
-    fetched: Mapping[tuple[str, str], float] = FETCHED,
-    noise: float = 0.0,
-    **changes: object,
+    root: Path, *, fetched: Mapping[tuple[str, str], float] = FETCHED, noise: float = 0.0, **changes: object
 ) -> Run:
     """Store a run of both. noise: standard deviation of the whole run."""
     run = builders.a_run(CPUS, new_run_id(), benchmarks=("fetch", "interleave"))

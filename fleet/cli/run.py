@@ -46,8 +46,7 @@ def run(
     wait: cli.Wait = None,
     shard: Annotated[str | None, option("Only this part of the hosts, such as 2/4.", "I/N", **_WHERE)] = None,
     dask: Annotated[
-        str | None,
-        option("Let workers of Dask measure: tcp://host:8786, local:N.", "SCHEDULER", **_WHERE),
+        str | None, option("Let workers of Dask measure: tcp://host:8786, local:N.", "SCHEDULER", **_WHERE)
     ] = None,
     repeat: Annotated[
         int, option("Measure all hosts so often, in turn.", "N", min=1, max=10_000, rich_help_panel=HOW_MUCH)

@@ -6,18 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import (
-    LONG,
-    Record,
-    bursts,
-    decode,
-    failures,
-    measure,
-    notes,
-    run,
-    start_agent,
-    wrong,
-)
+from tests.native.agent import LONG, Record, bursts, decode, failures, measure, notes, run, start_agent, wrong
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
 from tests.native.preload import preload

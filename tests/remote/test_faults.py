@@ -108,11 +108,7 @@ def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
         ({"silent": True}, 0.5, "no SSH banner within 0.5 s"),
         ({"hang_up": True}, 15, "(closed it|no SSH banner)"),
         ({"junk": b"HTTP/1.1 400 Bad Request\r\n" * 200}, 15, "does not speak SSH: .*HTTP"),
-        (
-            {"junk": b"SSH-1.5-OpenSSH_2.0\r\n"},
-            15,
-            "SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH",
-        ),
+        ({"junk": b"SSH-1.5-OpenSSH_2.0\r\n"}, 15, "SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"),
     ],
     ids=["silent", "hangs up", "another service", "version 1"],
 )

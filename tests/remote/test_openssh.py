@@ -71,8 +71,7 @@ def reached_or_told_how(host: SshHost, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "ssh-rsa" else pytest.mark.slow) for name in HOST_KEYS],
+    "name", [pytest.param(name, marks=() if name == "ssh-rsa" else pytest.mark.slow) for name in HOST_KEYS]
 )
 def test_a_server_with_one_host_key_algorithm_is_reached_or_the_message_says_how(
     make_known: MakeKnown, name: str

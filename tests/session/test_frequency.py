@@ -19,10 +19,7 @@ def hello(cpus: list[int], mhz: object) -> Hello:
 @pytest.mark.parametrize(
     ("mhz", "words"),
     [  # the second cluster of a Jetson Orin under QNX 8.0.0 ran at 12 % of the first one's rate
-        (
-            [1500, 1501, 1500, 1499, 180, 182],
-            "CPU 4-5 at 0.18 GHz ran slower than the fastest CPU at 1.50",
-        ),
+        ([1500, 1501, 1500, 1499, 180, 182], "CPU 4-5 at 0.18 GHz ran slower than the fastest CPU at 1.50"),
         ([5000, 3600, 3500, 2500], "CPU 3 at 2.50 GHz and CPU 1-2 at 3.60 GHz ran slower"),
     ],
 )

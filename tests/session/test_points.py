@@ -60,10 +60,7 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "points"),
-    [
-        (("chase", *SIZES, "--cpus", "0"), 6),
-        (("message,fetch", "--state", "written", "--spread", "2"), 3),
-    ],
+    [(("chase", *SIZES, "--cpus", "0"), 6), (("message,fetch", "--state", "written", "--spread", "2"), 3)],
     ids=["chase", "message and fetch"],
 )
 def test_an_interrupted_run_is_resumed_point_by_point(

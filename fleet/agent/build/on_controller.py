@@ -89,11 +89,7 @@ class Builder:
             raise _no_toolchain_error(target, tried)
 
     def find_finished(
-        self,
-        target: Target,
-        sources: tc.Sources,
-        compiler: str | None = None,
-        extra: Sequence[str] = (),
+        self, target: Target, sources: tc.Sources, compiler: str | None = None, extra: Sequence[str] = ()
     ) -> Built | None:
         """Return a shipped or cached agent, as `build` would; None if it would have to be compiled."""
         for folder in filter(os.path.isdir, (SHIPPED, self._cache)):

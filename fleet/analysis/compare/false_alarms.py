@@ -101,10 +101,8 @@ def _count_alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = verdicts.judge_comparisons([relations], THRESHOLD, questions=questions)
     (tested,), _ = verdicts.judge_comparisons([pairs], THRESHOLD, questions=questions, are_pairs=True)
-    is_beside, is_changed = (
-        (judged["low"] > 1) | (judged["high"] < 1),
-        judged["verdict"] == Verdict.CHANGED,
-    )
+    is_beside = (judged["low"] > 1) | (judged["high"] < 1)
+    is_changed = judged["verdict"] == Verdict.CHANGED
     table = judged[_KIND].assign(interval_share=is_beside, verdict_share=is_changed)
     called = tested[_KIND].assign(pair_share=tested["p"] < ALPHA)
     shares = table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean())

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
         make_grid,
         make_rows,
     )
-    from fleet.analysis.exchange.summaries import (
-        lay_out_beside,
-        render_list,
-        render_sides,
-        render_summary,
-    )
+    from fleet.analysis.exchange.summaries import lay_out_beside, render_list, render_sides, render_summary
     from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -138,17 +138,13 @@ def _split_levels(
     for name, cache in caches:
         inside = [size for size in curve if _OUTSIDE * largest <= size <= cache // _INSIDE]
         largest = max(largest, cache)
-        end = _find_end([curve[size] for size in inside])
+        values = [curve[size] for size in inside]
+        ends = (cut for cut in range(1, len(values)) if min(values[cut:]) > STEP * max(values[:cut]))
+        end = next(ends, len(values))  # at the first step up after which all sizes stay up
         behind = {size for size in curve if size >= inside[end]} if end < len(inside) else set()
         yield name, cache, set(inside[:end])
     beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
     yield MEMORY, 0, beyond or behind
-
-
-def _find_end(curve: Sequence[float]) -> int:
-    """Count a level's sizes before the first step up after which all sizes stay up."""
-    cuts = range(1, len(curve))
-    return next((cut for cut in cuts if min(curve[cut:]) > STEP * max(curve[:cut])), len(curve))
 
 
 def _compute_curve(group: pd.DataFrame) -> dict[int, float]:

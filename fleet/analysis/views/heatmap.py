@@ -78,11 +78,7 @@ def draw_matrix(
 
 
 def _lay_out_matrix(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    drawn: Heatmap,
-    colour: bool,
+    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], drawn: Heatmap, colour: bool
 ) -> Text:
     """Lay out right-aligned cells, with a rule before each row and column that has a border."""
     label = max(map(len, rows))

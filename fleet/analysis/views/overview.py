@@ -203,10 +203,8 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = find_main_runs(values)
     main, others = values[is_main], values[~is_main]
-    number, levels = (
-        compute_geometric_mean(main),
-        [(compute_geometric_mean(main), len(main))],
-    )
+    number = compute_geometric_mean(main)
+    levels = [(number, len(main))]
     if len(others):
         levels.append((float(np.median(others)), len(others)))
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import (
-    Builder,
-    compile_here,
-    controller_target,
-    find_first_toolchain,
-)
+from fleet.agent.build.on_controller import Builder, compile_here, controller_target, find_first_toolchain
 from fleet.agent.build.source import read_sources
 from fleet.errors import BuildError
 from fleet.model import Target

@@ -331,9 +331,7 @@ def test_a_prebuilt_agent_for_another_release_never_travels(
     assert list(deployer.workdir.iterdir()) == []
 
 
-def test_none_of_the_four_ways_is_one_message_that_says_where_we_looked(
-    deployer: QnxDeployer,
-) -> None:
+def test_none_of_the_four_ways_is_one_message_that_says_where_we_looked(deployer: QnxDeployer) -> None:
     with pytest.raises(BuildError) as failure:
         deployer(BOARD)
     assert str(failure.value) == (
