@@ -39,10 +39,7 @@ class Done:
 
 @dataclass
 class Fleet:
-    """A folder with an inventory and a results root, an empty home, and the command to use them.
-
-    planted: a function that fails in commands run by a call, and how (tests/planting.py).
-    """
+    """Run commands in an empty home with an inventory and a results root. planted: see tests/planting.py."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,4 @@
-"""Every decoder of what a host or a file says, as a function of bytes: for the tests that feed it anything.
-
-What lies under `recordings/fuzz` is given to each first, and then what a fuzzer makes of it.
-"""
+"""Call each decoder of what a host or file says with bytes; `recordings/fuzz` holds the first to be tried."""
 
 import tempfile
 import warnings

@@ -16,10 +16,7 @@ _SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def program(name: str, package: str) -> str:
-    """Return the path of the program `name`, which Debian's `package` brings.
-
-    Looks also where daemons live, since these folders are not on every user's PATH.
-    """
+    """Return the path of a program of Debian's `package`; looks also where daemons live."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_PATH))
     return shutil.which(name, path=path) or missing(f"no program {name!r}: apt-get install {package}")
 

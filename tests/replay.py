@@ -14,10 +14,7 @@ Answer = Completed | bytes | Exception
 
 @dataclass
 class Replay:
-    """Answers `run` with what was recorded: for a command containing a key, that key's answer.
-
-    bytes stand for exit code 0 and this stdout; an exception is raised. `asked`: every (command, stdin).
-    """
+    """Answer `run` by the key in the command: bytes are stdout; exceptions are raised. asked: all calls."""
 
     answers: dict[str, Answer]
     host_name: str = "recorded"

@@ -1,7 +1,4 @@
-"""Runs a command that the kernel refuses calls, as in a container: seccomp.py EACCES poll,statx COMMAND...
-
-"kill" in the place of the error ends whatever makes the call.
-"""
+"""Runs a command whose calls the kernel refuses, or "kill"s: seccomp.py EACCES poll,statx COMMAND..."""
 
 import ctypes
 import errno

@@ -22,10 +22,7 @@ def run_folder() -> Path:
 
 
 def agents_cache(kind: str = "cache") -> Path:
-    """An XDG_CACHE_HOME with the agents that were built before.
-
-    kind: "dynamic" is never given static ones, which load no library for a test.
-    """
+    """An XDG_CACHE_HOME with agents built before. kind: "dynamic" is never given static ones."""
     return run_folder() / kind
 
 

@@ -97,10 +97,7 @@ def _imports_of(path: Path) -> Iterator[str]:
 
 
 def room_of(name: str) -> str:
-    """Name the room of a module: its package, in `analysis` the one there; single modules share two.
-
-    `door`: what notebooks import. `base`: the rest.
-    """
+    """Name the room of a module: its package, or that in `analysis`; else `door` (notebooks) or `base`."""
     parts = name.split(".")[1:]
     room = "/".join(parts[:2] if parts[:1] == ["analysis"] else parts[:1])
     if room == "__main__" or (room != "analysis" and room and (PACKAGE / room).is_dir()):

@@ -1,7 +1,4 @@
-"""What is well formed but wrong, from a host or in a file: refused where it is read, never a traceback.
-
-`lies.MANY` says how many of each kind the slow tests make; the plain ones make few.
-"""
+"""Refuse what is well formed but wrong where it is read, without a traceback; slow tests make lies.MANY."""
 
 import itertools
 import json

@@ -1,7 +1,4 @@
-"""Machines as /proc, /sys and /etc show them, for the real probe to read.
-
-Made up, but faithful: numbering, sharing and file formats are those of the kernels these machines run.
-"""
+"""Machines as /proc, /sys and /etc show them, made up in the kernels' own forms, for the real probe."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

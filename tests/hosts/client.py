@@ -37,10 +37,7 @@ def know_behind(known_hosts: Path, proxy: FaultProxy, host: Reachable) -> None:
 def ssh(
     host: Reachable, command: str, folder: Path, *, stdin: str = "", known_hosts_line: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command` on `host`, its host key strictly checked against the host's own known_hosts line.
-
-    folder: where the known_hosts file goes. known_hosts_line: another line to check against.
-    """
+    """Run `command` on `host`, its key checked against its known_hosts line, or another, in `folder`."""
     known_hosts = folder / "openssh_known_hosts"
     known_hosts.write_text(known_hosts_line or host.known_hosts_line)
     settings = {

@@ -96,10 +96,7 @@ def noisy_login(delay_s: float = 0.0) -> Options:
 
 
 def lingering_login(folder: Path, delay_s: float, seconds: float) -> Options:
-    """The login shell's start-up files leave a process behind that holds both outputs and talks later.
-
-    folder: gets a file `over` when the process ends.
-    """
+    """Leave a process behind at login that holds both outputs, talks later, and ends with a file `over`."""
     later = (
         f"(sleep {delay_s}; echo 'Reminder: the lab closes at six'; sleep {seconds}; touch {folder}/over) &"
     )
@@ -182,10 +179,7 @@ exec sleep 1000
 
 @contextmanager
 def pod(root: Path) -> Iterator[int]:
-    """A process with its own users, processes, mounts and network, as in a pod; its number.
-
-    / is read-only, /proc/sys empty, /dev/shm and the home have 64 KiB, /tmp has 16 MiB.
-    """
+    """Start a process as in a pod, and return its number: / is read-only, /proc/sys empty, /tmp 16 MiB."""
     root.mkdir()
     options = ("--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount", "--net")
     command = [needs.program("unshare", "util-linux"), *options, "sh", "-c", _POD, "sh", str(root)]

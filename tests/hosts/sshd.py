@@ -31,10 +31,7 @@ def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
 
 
 class SshHost:
-    """One sshd in one folder; started by `start`, gone after `stop`.
-
-    `options` are lines put before the others in sshd_config, where the first one wins.
-    """
+    """One sshd in one folder, from `start` to `stop`. options: the first lines of sshd_config, which win."""
 
     def __init__(
         self, folder: Path, client_key: Path, options: Sequence[str] = (), host_key_kind: str = "ed25519"

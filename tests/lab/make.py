@@ -1,7 +1,4 @@
-"""Makes the lab of `fleet demo`: an inventory, and a results root filled through the store as by `fleet run`.
-
-`python -m tests.lab.make` (`make lab`) writes it anew to fleet/demo/lab.tar.xz.
-"""
+"""Makes the lab of `fleet demo` through the store: `make lab` writes it anew to fleet/demo/lab.tar.xz."""
 
 import random
 import tarfile

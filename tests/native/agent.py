@@ -51,10 +51,7 @@ def measure(*args: str, **how: Any) -> list[Record]:
 def run_simulated(
     *args: str, ends: str = "", env: dict[str, str] | None = None, **burst: float
 ) -> list[Record]:
-    """Records of a run in simulated time, in which each burst gives a number; burst: settings of simulated.c.
-
-    ends: the reason, if it ends early.
-    """
+    """Run in simulated time; return the records. burst: for simulated.c. ends: reason of an early end."""
     settings = {name.upper(): str(value) for name, value in ({"unit_us": 10.0} | burst).items()}
     done = run(*args, "--format", "jsonl", binary=build(simulated=True), env=settings | (env or {}))
     assert done.stderr == (f"fleet-agent: ended early: {ends}\n" if ends else "")

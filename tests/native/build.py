@@ -27,10 +27,7 @@ _builds = itertools.count()
 
 
 def sources(target: Target, program: str = "") -> list[str]:
-    """The files a target is made of: all rooms, and of native/ those of its OS and architecture.
-
-    program: a file in the place of all rooms but native/.
-    """
+    """Return the files of a target. program: a file in the place of all rooms but native/."""
     os_name, arch = target.name.split("-")
     return [
         *([program] if program else list_shared_files("c")),

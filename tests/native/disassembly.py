@@ -49,10 +49,7 @@ def _text(raw: str, text: str) -> str:
 
 
 def loop(code: list[tuple[int, str]]) -> list[str]:
-    """The only loop of a function, from the target of its backward branches to the last of them.
-
-    That target is written LOOP, those behind it INNER and SECOND. Fails if there are more.
-    """
+    """Return a function's only loop; its first label is written LOOP, those behind it INNER and SECOND."""
     branches = [
         (at, int(goal[1], 16)) for at, text in code if (goal := _BRANCH_TARGET.search(text)) is not None
     ]

@@ -7,10 +7,7 @@ from tests.native.targets import Target
 
 
 def emulator(target: Target, cpu: str = "") -> tuple[str, ...]:
-    """What runs a binary of `target` here.
-
-    cpu: one of the target's emulated CPUs, by default the first; properties of it may follow after a comma.
-    """
+    """Return what runs a binary of `target` here. cpu: emulated, with properties; by default the first."""
     name, _, properties = cpu.partition(",")
     program, *rest = target.emulators[name or next(iter(target.emulators))]
     more = [*rest[:-1], f"{rest[-1]},{properties}"] if properties else rest

@@ -10,10 +10,7 @@ from tests.native.targets import Target
 
 
 def neighbour_twice(target: Target, binary: Path, symbol: str, start: str, to: Path) -> Path:
-    """A copy of `binary` in which an instruction of a loop does what its neighbour does once more.
-
-    start: how both begin; the first two that do take equally many bytes.
-    """
+    """Copy `binary`, with the second of two equally long instructions of a loop in place of the first."""
     code = disassembly.instructions(target, binary, symbol)
     ends = (at for at, _ in code[1:])
     first, second = [

@@ -1,7 +1,4 @@
-"""Each further architecture: cross-built, its loops read back, and run under user-mode emulation.
-
-Emulation proves that the code runs and counts right: never a time, and never a memory order.
-"""
+"""Each further architecture, cross-built and emulated: that it counts right, never a time or memory order."""
 
 import shutil
 from pathlib import Path

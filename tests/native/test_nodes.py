@@ -169,10 +169,7 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
 
 
 def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
-    """Forecast for a machine of eight CPUs a node, and one more with memory alone.
-
-    siblings: the numbers from one CPU of a core to the next; 0: each has a core of its own.
-    """
+    """Forecast for nodes of eight CPUs and one of memory. siblings: step to a core's next CPU; 0: none."""
     lines = ["arch x86_64", "features avx512", "page_bytes 4096", "huge_page_bytes 2097152"]
     lines += [f"node {node} {8 * GIB} 1" for node in range(nodes + 1)]
     for cpu in range(8 * nodes):

@@ -34,10 +34,7 @@ def says_here(host: Host) -> bool:
 
 
 def algorithms() -> Iterator[ParameterSet]:
-    """Every algorithm that the ssh of this machine knows, by the sshd_config keyword that sets it.
-
-    All but one of a kind that paramiko has, and one that it lacks, are slow tests.
-    """
+    """Return every algorithm of this machine's ssh by its sshd_config keyword; most are slow tests."""
     for kind, keyword in KINDS.items():
         if program := shutil.which("ssh"):
             done = subprocess.run([program, "-Q", kind], capture_output=True, text=True, check=True)

@@ -39,10 +39,7 @@ UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, a
 
 @dataclass(frozen=True)
 class Asked:
-    """One inventory checked as JSON and as text, on a machine that says it is busy.
-
-    clock: what `check new --cpus … -b clock` printed.
-    """
+    """One inventory checked as JSON and text on a busy machine, and with `-b clock`."""
 
     folder: Path
     exit_codes: tuple[int, int]

@@ -33,10 +33,7 @@ SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=3, iterat
 
 
 class Breaking(CommandConnection):
-    """A connection to this machine that breaks as soon as an agent has sent so many bursts.
-
-    breaks: how many bursts each agent may send; the agents after those are not cut.
-    """
+    """A connection that breaks after so many bursts of each agent. breaks: of the first agents."""
 
     breaks: list[int]
 

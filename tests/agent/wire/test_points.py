@@ -128,10 +128,7 @@ PAIRS = {"benchmarks": [{"benchmark": "message", "variant": "mov", "points": MES
 
 
 def message(round_: int, point: str, **changes: object) -> bytes:
-    """A burst of the pair of CPUs 0 and 3, which changes sides from round to round.
-
-    A sample is the mean of both directions: 125001.5 ticks, of which twice the median is 250003.
-    """
+    """Return a burst of CPUs 0 and 3, which change sides each round; a sample means both directions."""
     ping, pong = (0, 3) if round_ % 2 == 0 else (3, 0)
     sides = {"ping": ping, "pong": pong, "ping_cpus": [ping] * 2, "pong_cpus": [pong] * 2}
     names = {"benchmark": "message", "variant": "mov", "point": point, "unit": "message"}

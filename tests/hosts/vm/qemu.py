@@ -58,10 +58,7 @@ class Vm:
         return replace(host, **changes)  # type: ignore[arg-type]
 
     def start(self, cpu: str | None = None, smp: int = 2, *extra: str) -> None:
-        """Boot and wait for its sshd.
-
-        cpu: for qemu's `-cpu`; cortex-a72 has no LSE, cortex-a76 and max have. extra: more for qemu.
-        """
+        """Boot and wait for its sshd. cpu: for `-cpu`; cortex-a72 has no LSE, cortex-a76 and max have."""
         self.port = free_port(self.address)
         life_limit = [needs.program("timeout", "coreutils"), "-k", "5", str(_LIFE_LIMIT_S)]  # passes TERM on
         with self.console.open("wb") as console:
