@@ -84,5 +84,5 @@ def test_a_comparison_is_that_of_the_command(results: Results) -> None:
 def test_an_empty_root_says_so(tmp_path: Path) -> None:
     empty = fleet.open(tmp_path)
     assert empty.runs().empty
-    with pytest.raises(UsageError, match="no run is stored"):
+    with pytest.raises(UsageError, match="no runs are stored"):
         empty.matrix()

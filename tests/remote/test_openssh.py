@@ -202,5 +202,5 @@ def test_without_an_ssh_program_the_message_says_so(
     ssh_host: SshHost, known_hosts: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnreachableError, match="needs the ssh program"):
+    with pytest.raises(UnreachableError, match="needs ssh, which is not in PATH"):
         connect(ours(ssh_host))

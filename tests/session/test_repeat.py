@@ -71,7 +71,7 @@ def test_no_order_keeps_in_step_with_what_comes_back_every_pass_or_two() -> None
         (("--alternate", "mode=a"), "two different values"),
         (("--alternate", "mode=a,a"), "two different values"),
         (("--alternate", "a b=a,b"), "write key=value"),
-        (("--switch", "true"), "--switch is for --alternate"),
+        (("--switch", "true"), "--switch applies only with --alternate"),
         (("--alternate", "mode=a,b", "--label", "mode=c"), "both set mode"),
         (("--alternate", "mode=a,b", "--switch", "exit 3"), "exit status 3 for mode="),
     ],

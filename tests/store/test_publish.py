@@ -180,12 +180,12 @@ def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(store: Store)
     assert Listing(store.place).list_with_unfinished() == []
     store.place.root.mkdir(exist_ok=True)
     assert Listing(store.place).list_with_unfinished() == []
-    with pytest.raises(UsageError, match="nothing is published"):
+    with pytest.raises(UsageError, match="no runs are stored"):
         find_run(store.list_runs(), "rpi5", store.place)
 
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
-    with pytest.raises(UsageError, match="nothing is published"):
+    with pytest.raises(UsageError, match="no runs are stored"):
         find_last_session(store.list_runs(), store.place)
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [
