@@ -113,7 +113,7 @@ class HostLink:
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, deadline_s: float) -> tuple[Facts, Agent]:
-        """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
+        """Reconnect until the host is ready. Raises LinkError after `deadline_s` (time.monotonic)."""
         self.progress.note(f"{lost} Reconnecting.")
         for pause in iter_retry_pauses_s():
             self.close()

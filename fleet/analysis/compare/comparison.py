@@ -102,7 +102,7 @@ def compare(
     """Compare each further side with the first; texts: sides as on the command line.
 
     threshold: the smallest change that matters, as a share; by default 3 %. point: only this one. blocks:
-    "time" or a label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the
+    "time" or a label's name, compare within blocks (`assign_blocks`), no pairs. tables: of all runs of the
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD

@@ -86,7 +86,7 @@ def find_value(share: float, limits: Limits) -> float:
 
 
 def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -> Heatmap:
-    """Map each pair to a cell. table: from `matrix` or `grid`, with rows and columns as `order.cpus`."""
+    """Map each pair to a cell. table: from `matrix` or `lay_out_matrix`, in the order of `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or choose_limits([table])
     return Heatmap(labels, order.borders(), np.asarray(table, dtype=np.float64), ends, tiers=order.tiers())

@@ -189,7 +189,7 @@ def ladder(
 ) -> Axes:
     """Draw numbers over memory size, both logarithmic, a line per setting with its 95 % band.
 
-    steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`, drawn as
+    steps: rows of `select_ladder_steps` of one benchmark, variant and set of CPUs. levels: plateaus, drawn as
     thick pieces of the line; caches are grey lines. settings: those to draw, in order. rate: draw GB/s, not
     ns. over: "other_rate" for the GB/s that other threads got, joined in the order of the rows.
     """

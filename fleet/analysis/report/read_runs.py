@@ -43,7 +43,7 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
-    relations: from `relations`. Only for a run in detail: pairs (a row each, with flags), table (the matrix,
+    relations: of `summarize_relations`. Only for a run in detail: pairs (rows with flags), table (the matrix,
     None for single CPUs), rounds (columns `relation`, `ns`, a row per round), curves (quantiles of all
     samples by relation).
     """
