@@ -229,7 +229,7 @@ def test_summaries_are_listed_and_shown_whole_by_the_commands(tmp_path: Path) ->
         assert "rpi4-qnx800" in fleet("runs", "--summaries").stdout
         assert "summary, not raw" in fleet("show", "summary:rpi4-qnx800").stdout
         for words, why in (
-            (("show", "summary:rpi4-linux", "rome"), "fleet compare summary:rpi4-linux rome lays"),
+            (("show", "summary:rpi4-linux", "rome"), "fleet compare summary:rpi4-linux rome puts"),
             (("show", "summary:rpi4-linux", "--csv"), "shown whole"),
             (("runs", "rome", "--summaries"), "lists all"),
         ):
