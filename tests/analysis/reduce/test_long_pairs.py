@@ -108,11 +108,11 @@ def test_a_burst_that_its_benchmark_cannot_have_is_named(
 def test_memory_does_not_grow_with_the_samples_of_a_pair(
     tmp_path: Path, words: list[str], benchmark: str
 ) -> None:
-    """Twice the samples of one pair, which take few bytes, take a command little more memory."""
+    """Three times the samples of one pair, which take few bytes, take a command little more memory."""
     point = {"point": "one", "unit": "message", "parameters": Parameters(pages="base")}
     others = {**point, "other_ticks": ((1000,) * 200,)} if benchmark == "message" else {}
     peaks = []
-    for rounds in (20_000, 40_000):
+    for rounds in (20_000, 60_000):
         root = tmp_path / str(rounds)
         bursts = (
             builders.a_burst(
@@ -131,4 +131,4 @@ def test_memory_does_not_grow_with_the_samples_of_a_pair(
             [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         )
         peaks.append(int(done.stdout.split()[-1]))
-    assert peaks[1] - peaks[0] < 20_000 * 200 * 8 / 1024  # KiB: what the ticks alone take
+    assert peaks[1] - peaks[0] < 40_000 * 200 * 8 / 1024  # KiB: what the ticks of one CPU alone take
