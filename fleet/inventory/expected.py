@@ -104,7 +104,7 @@ def _read_ranges(
 ) -> Iterator[ExpectedRange]:
     for relation, text in relations.items():
         here, limits = (*place, relation), _read_limits(text)
-        if why := _why_no_relation(str(place[-1]), relation):
+        if why := _explain_no_relation(str(place[-1]), relation):
             document.reject(here, f"{why} {_NAMES}")
         elif limits is None:
             document.reject(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
@@ -113,7 +113,7 @@ def _read_ranges(
             yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
 
 
-def _why_no_relation(benchmark: str, relation: str) -> str:
+def _explain_no_relation(benchmark: str, relation: str) -> str:
     """Return why no number of this benchmark can have this name; "" if one can."""
     name, _, setting = relation.partition(" ")
     described = SHIPPED[benchmark]

@@ -109,14 +109,14 @@ def utc_now() -> str:
 class _Measurement:
     """A run being measured: what it holds so far, and until when a broken link is reconnected."""
 
-    def __init__(self, link: HostLink, run: Run, journal: Journal, so_far: RunSoFar) -> None:
+    def __init__(self, link: HostLink, run: Run, journal: Journal, run_state: RunSoFar) -> None:
         self.run = run
-        self.run_state = so_far
+        self.run_state = run_state
         self._link = link
         self._journal = journal
         self._post_run = PostRunCommand(load_script(run.facts))
         self._end_by = time.monotonic() + run.plan.deadline_s
-        self._give_up: float | None = None
+        self._deadline_s: float | None = None
         self._visits = 0
         self.deaths = 0
 
@@ -168,11 +168,11 @@ class _Measurement:
         self.run_state = read_journal(self._link, self.run, self._journal)
         if self.run_state.missing is None:
             return
-        if self._give_up is None or self.run_state.done.visits > self._visits:
-            self._give_up = min(time.monotonic() + context.reconnect_s, self._end_by)
-        if time.monotonic() >= self._give_up or not lost.passing:
+        if self._deadline_s is None or self.run_state.done.visits > self._visits:
+            self._deadline_s = min(time.monotonic() + context.reconnect_s, self._end_by)
+        if time.monotonic() >= self._deadline_s or not lost.passing:
             raise lost
-        facts, agent = self._link.reconnect(lost, self._give_up)
+        facts, agent = self._link.reconnect(lost, self._deadline_s)
         require_same_machine(self.run, facts, agent)
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
