@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
         victim, (stored, cut) = next((pid, runs) for pid, runs in seen.items() if len(runs) > 1)
         os.kill(victim, signal.SIGKILL)
         out, err = session.communicate()
-    assert session.returncode == 0, out + err
+    assert session.returncode in (0, 1), out + err  # who spin on the same CPUs may starve a burst
 
     runs = pd.read_parquet(fleet.results / "runs")
     samples = fleet.samples()
@@ -74,7 +75,8 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert runs["session_id"].nunique() == 1
     assert {stored, cut} <= set(runs["run_id"])
     assert not samples.duplicated(KEY).any()
-    assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 20}
+    assert set(runs["bursts"] + runs["failed_bursts"]) == {samples["ping_cpu"].nunique() * 20}
+    assert len(samples) == runs["bursts"].sum()
     assert list((fleet.results / ".fleet/journal").iterdir()) == []
     check_progress(fleet, err, runs, first=stored, second=cut)
 
@@ -83,16 +85,18 @@ def check_progress(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, secon
     """The progress of each host was printed at once, its end once: on stderr and in the session's log."""
     lines = err.splitlines()
     for name in runs["host_name"]:
-        assert sum(line.startswith(f"{name}: complete, ") for line in lines) == 1, err
+        assert sum(line.startswith((f"{name}: complete, ", f"{name}: partial, ")) for line in lines) == 1, err
         assert f"{name}: measure" in lines, err
     names = runs.set_index("run_id")["host_name"]
-    ended = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
+    ended = next(
+        i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: ") and " bursts in " in line
+    )
     assert ended < lines.index(f"{names[second]}: measure")  # long before their shard ended
     (log,) = fleet.results.glob(".fleet/logs/*/session.log")  # and the old one is gone
     text = log.read_text()
     for name in runs["host_name"]:
         assert f" {name}: stage measure\n" in text
-        assert text.count(f" {name}: complete in stage done") == 1
+        assert len(re.findall(rf" {name}: (complete|partial) in stage ", text)) == 1
     assert list(log.parent.iterdir()) == [log]
 
 
