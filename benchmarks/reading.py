@@ -100,7 +100,7 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                 ping, pong = (low, high) if visit % 2 == 0 else (high, low)
                 yield Burst(
                     benchmark,
-                    builders.variant_of(benchmark),
+                    builders.default_variant(benchmark),
                     visit,
                     ping,
                     pong,
@@ -129,7 +129,7 @@ def many_runs(root: Path, count: int, hosts: int) -> None:
         host = Host(f"host{number % hosts}", "192.0.2.7", labels={"rack": "b2"})
         run = builders.a_run(builders.small_desktop(), run_id=new_run_id(moment), host=host)
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
-        store.publish(run, builders.bursts_of(run, seed=number), batch=True)
+        store.publish(run, builders.make_bursts(run, seed=number), batch=True)
     store.flush()
 
 

@@ -87,7 +87,7 @@ def a_run(
     cpus = cpus or (Cpu(0), Cpu(1))
     numbers = tuple(cpu.cpu for cpu in cpus)
     pairs = len(numbers) * (len(numbers) - 1) // 2
-    variants = [{"benchmark": name, "variant": variant_of(name)} for name in benchmarks]
+    variants = [{"benchmark": name, "variant": default_variant(name)} for name in benchmarks]
     hello = Hello(
         build="b1d5",
         os="linux",
@@ -130,11 +130,11 @@ def a_run(
     )
 
 
-def variant_of(benchmark: str) -> str:
+def default_variant(benchmark: str) -> str:
     return {"cas": "cmpxchg", "clock": "rdtscp"}.get(benchmark, "mov")
 
 
-def bursts_of(
+def make_bursts(
     run: Run,
     samples: int = 5,
     noise: float = 0.02,
@@ -146,10 +146,10 @@ def bursts_of(
     topology = Topology(run.facts.cpus)
     numbers = [cpu.cpu for cpu in run.facts.cpus]
     model = ns or (lambda a, b: NS[topology.relation(a, b)])
-    known = {(a, b): model(a, b) for a in numbers for b in numbers if a <= b}
+    one_way_ns = {(a, b): model(a, b) for a in numbers for b in numbers if a <= b}
     for visit in range(run.plan.rounds):
         for benchmark in run.plan.benchmarks:
-            for (low, high), one_way in known.items():
+            for (low, high), one_way in one_way_ns.items():
                 if (low == high) != (benchmark == "clock"):
                     continue
                 ping, pong = (low, high) if visit % 2 == 0 else (high, low)
@@ -157,7 +157,7 @@ def bursts_of(
                 level = one_way * ways * ITERATIONS * TICKS_PER_SECOND / 1e9 * chance.gauss(1, noise)
                 yield a_burst(
                     benchmark=benchmark,
-                    variant=variant_of(benchmark),
+                    variant=default_variant(benchmark),
                     round=visit,
                     ping_cpu=ping,
                     pong_cpu=pong,
@@ -186,7 +186,7 @@ _USUAL: dict[str, Any] = {
 }
 
 
-def key_of(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
+def burst_key(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
     """Return what makes a burst unique in its run."""
     return burst.benchmark, burst.variant, burst.point, burst.round, burst.ping_cpu, burst.pong_cpu
 

@@ -122,7 +122,7 @@ def _burst(
     ping, pong = (low, high) if visit % 2 == 0 else (high, low)
     return builders.a_burst(
         benchmark=benchmark,
-        variant=builders.variant_of(benchmark),
+        variant=builders.default_variant(benchmark),
         round=visit,
         ping_cpu=ping,
         pong_cpu=pong,

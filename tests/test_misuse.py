@@ -51,9 +51,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("misuse")
     store = Store(folder / "results")
     whole, empty, clock = a_run("board", 1), a_run("board", 2), a_run("desk", 3, "clock")
-    store.publish(whole, builders.bursts_of(whole))
+    store.publish(whole, builders.make_bursts(whole))
     store.publish(replace(empty, state=RunState.PARTIAL), ())
-    store.publish(clock, builders.bursts_of(clock))
+    store.publish(clock, builders.make_bursts(clock))
     return str(store.place)
 
 
@@ -193,7 +193,7 @@ main()
 
 def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
     run = a_run("board", 1)
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     (samples,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.ParquetFile(samples).read()
     later = {**table.schema.metadata, b"fleet.schema_version": b"2.0"}
@@ -204,7 +204,7 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     exit_code, said = say("show", "-r", str(tmp_path))
     assert (exit_code, "put it back from a copy" in said) == (11, True)
     other = a_run("desk", 2)
-    Store(tmp_path).publish(other, builders.bursts_of(other))
+    Store(tmp_path).publish(other, builders.make_bursts(other))
     exit_code, said = say("compare", run.run_id, other.run_id, "-r", str(tmp_path))
     assert (exit_code, "put it back from a copy" in said) == (11, True), said
 
@@ -227,7 +227,7 @@ def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     store, run = Store(tmp_path / "results"), a_run("board", 1)
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     with store.new_journal(a_run("board", 4)) as journal:
         journal.append(b"{}")
     place = next(store.place.root.glob(pattern), store.place.root / pattern)
@@ -271,7 +271,7 @@ def test_names_that_are_not_utf_8_are_no_bug(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = a_run("board", 1)
-    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     (tmp_path / "results" / "runs" / "\udcff.parquet").touch()
     exit_code, said = say("verify")
     assert (exit_code, "its name is not printable UTF-8" in said) == (11, True)

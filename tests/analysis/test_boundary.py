@@ -84,7 +84,7 @@ def require_shown(command: Fleet, views: Sequence[Sequence[str]], name: str) -> 
 
 def honest(root: Path, label: str, host: str = "rpi5") -> Run:
     run = a_run(host, label, "cas")
-    Store(root).publish(run, builders.bursts_of(run))
+    Store(root).publish(run, builders.make_bursts(run))
     return run
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
 def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(tmp_path: Path) -> None:
     good = honest(tmp_path / "results", "a")
     other = a_run("odroid", "a", "readwrite")
-    Store(tmp_path / "results").publish(other, builders.bursts_of(other))
+    Store(tmp_path / "results").publish(other, builders.make_bursts(other))
     with Fleet(tmp_path) as command:
         done = command("report", "all", "-o", "-")
         assert (done.exit_code, done.stderr) == (0, "")
@@ -133,7 +133,7 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
             "fleet.store.samples.make_runs_row", lambda *of: {**make_runs_row(*of), **RECORDS[what]}
         )
         patched.setattr(Store, "flush", lambda _: None)
-        name = Store(root).publish(bad, builders.bursts_of(bad))
+        name = Store(root).publish(bad, builders.make_bursts(bad))
     os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
     with Fleet(tmp_path) as command:
         views = (("runs",), ("show", "all"), ("compare", "label=a", "label=b"))
@@ -145,7 +145,7 @@ def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) ->
     root = tmp_path / "results"
     good = [honest(root, label) for label in "aabb"]
     bad = replace(a_run("rpi5", "b", "cas"), started_utc="2026-01-03T03:04:05Z")  # the last of its host
-    Store(root).publish(bad, builders.bursts_of(bad))
+    Store(root).publish(bad, builders.make_bursts(bad))
     with Fleet(tmp_path) as command:
         assert bad.run_id in command("runs").stdout
         (samples,) = root.glob(f"samples/host_id=*/run_id={bad.run_id}/samples.parquet")

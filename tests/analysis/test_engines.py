@@ -23,7 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "results"
     for name in ("a", "b"):
         run = builders.a_run(builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"))
-        Store(root).publish(run, builders.bursts_of(run, seed=ord(name)))
+        Store(root).publish(run, builders.make_bursts(run, seed=ord(name)))
     Listing(root).list_with_unfinished()
     load_pairs(root).to_parquet(tmp_path / "pairs.parquet")  # as the page says before these recipes
     monkeypatch.chdir(tmp_path)

@@ -118,7 +118,7 @@ def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
 
 def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
     run = builders.a_run()
-    Store(tmp_path / "data").publish(run, builders.bursts_of(run))
+    Store(tmp_path / "data").publish(run, builders.make_bursts(run))
     with Fleet(tmp_path) as fleet:
         fleet.inventory("fleet: {results: data, quiet: on}\nhosts: {rome: {}}\n")
         assert [stored["run_id"] for stored in fleet("runs", "--json").json] == [run.run_id]
@@ -163,7 +163,7 @@ def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
 @pytest.mark.long
 def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
     run = builders.a_run()
-    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts: [milan]}}\n")
         assert complete_in_shell(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}

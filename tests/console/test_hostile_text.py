@@ -66,7 +66,7 @@ def publish(root: Path, label: str) -> None:
     )
 
     def bursts() -> Any:
-        yield from builders.bursts_of(replace(run, plan=replace(run.plan, benchmarks=("cas",))))
+        yield from builders.make_bursts(replace(run, plan=replace(run.plan, benchmarks=("cas",))))
         for visit in range(3):
             yield builders.a_burst(
                 benchmark="fetch",

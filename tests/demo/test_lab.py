@@ -13,7 +13,7 @@ from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
 from fleet.store.places import parse_place
 from fleet.store.verify import verify
-from tests.builders import key_of
+from tests.builders import burst_key
 from tests.command import Fleet
 from tests.lab import make, points
 from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
@@ -59,7 +59,7 @@ def test_one_machine_has_most_benchmarks_and_counted_events(made_lab: Path) -> N
     assert set(load_counters(made_lab / "results")["event"]) == set(points.COUNTED)
     first, again = (list(points.bursts(EVERYTHING, 2, 0)) for _ in range(2))
     assert first == again
-    assert len({*map(key_of, first)}) == len(first)
+    assert len({*map(burst_key, first)}) == len(first)
 
 
 @pytest.mark.long

@@ -63,7 +63,7 @@ def test_names_with_kinds_are_in_order_and_known() -> None:
 
 def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
     run = builders.a_run(builders.hybrid_laptop())
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     pairs = load_pairs(tmp_path, benchmark="cas")
     topology = Topology(run.facts.cpus, run.facts.core_kinds)
     assert {"package P-P", "package P-E", "package E-E", "smt"} <= {*pairs["relation"]}

@@ -386,7 +386,7 @@ def test_the_other_unfinished_sessions_are_named(tmp_path: Path, count: int, wor
 def store_one_run(folder: Path) -> Store:
     """A root with a run of host x in session s1."""
     store, run = Store(folder), replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     return store
 
 

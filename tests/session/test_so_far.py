@@ -3,14 +3,14 @@
 import pytest
 
 from fleet.session.live_medians import MOST, LiveMedians, _Thinned
-from tests.builders import NS, a_burst, a_run, bursts_of, small_desktop
+from tests.builders import NS, a_burst, a_run, make_bursts, small_desktop
 
 
 def test_the_medians_so_far_are_those_of_the_relations_nearest_first() -> None:
     run = a_run(small_desktop(), benchmarks=("readwrite", "cas"))
     assert run.hello is not None
     so_far = LiveMedians(run.facts, run.facts.usable_cpus)
-    for burst in bursts_of(run):
+    for burst in make_bursts(run):
         so_far.add(burst, run.hello)
     assert [name for name, _ in so_far.compute_medians()] == ["cas", "readwrite"]
     for _, relations in so_far.compute_medians():

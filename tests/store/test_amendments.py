@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
     found = Store(tmp_path / "results")
     for run_id in RUNS:
         run = builders.a_run(run_id=run_id)
-        found.publish(run, builders.bursts_of(run))
+        found.publish(run, builders.make_bursts(run))
     return found
 
 

@@ -79,7 +79,7 @@ def published(root: Path) -> Store:
     run = replace(a_run(), facts=replace(a_run().facts, cpus=builders.small_desktop()))
     store.publish(run, [a_burst(round=visit, start_offset_ns=visit) for visit in range(40)])
     other = builders.a_run(builders.small_desktop(), run_id="r20260103T030405Z-0badcafe")
-    store.publish(other, builders.bursts_of(other))
+    store.publish(other, builders.make_bursts(other))
     load_pairs(root)
     return store
 

@@ -300,7 +300,7 @@ def test_a_run_with_the_id_of_an_older_one_is_named_and_shadows_nothing(root: Pa
     before = Listing(root).runs
     first = before[0]
     other = builders.a_run(run_id=first.run_id, host=Host(host, "192.0.2.9"))
-    Store(root).publish(other, builders.bursts_of(other, seed=99))
+    Store(root).publish(other, builders.make_bursts(other, seed=99))
     with pytest.warns(StoreWarning, match=f"host_id={host}.*which is older"):
         assert Listing(root).runs == before
 
@@ -315,7 +315,7 @@ def test_where_no_run_can_be_read_that_is_an_error(tmp_path: Path) -> None:
 
 def test_labels_and_states_survive_it(root: Path) -> None:
     run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
-    Store(root).publish(run, builders.bursts_of(run))
+    Store(root).publish(run, builders.make_bursts(run))
     for _ in range(2):
         listed = next(one for one in Listing(root).list_with_unfinished() if one.run_id == run.run_id)
         assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
@@ -330,11 +330,11 @@ COMMANDS = ("runs", "hosts", "show rpi5", "show RUN", "report RUN -o -", "export
 @pytest.mark.parametrize("how", ["copy", "other run", "empty folder", "empty file", "folder"])
 def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
     store, run = Store(tmp_path / "results"), builders.a_run()
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     file = tmp_path / "results" / samples_name("liar", run.run_id)
     if how == "other run":
         liar = replace(run, host=Host("liar", "192.0.2.9"))
-        store.publish(liar, builders.bursts_of(liar))
+        store.publish(liar, builders.make_bursts(liar))
     else:
         file.parent.mkdir(parents=True)
     if how == "copy":

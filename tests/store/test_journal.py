@@ -99,7 +99,7 @@ def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
         (tmp_path / "backup").hardlink_to(journal.path)
-        store.publish(run, builders.bursts_of(run))
+        store.publish(run, builders.make_bursts(run))
     drafts = [name for name in synced if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
     assert [name.removeprefix(run.run_id)[:6] for name in drafts] == ["sample", "-cpus-", "-runs-"]
     assert "stream.jsonl" not in synced
@@ -162,7 +162,7 @@ def test_a_disk_that_fills_while_publishing_keeps_the_journal(disk: Path) -> Non
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
     with pytest.raises(StoreError, match="No space left on device"):
-        store.publish(run, builders.bursts_of(run, samples=100))
+        store.publish(run, builders.make_bursts(run, samples=100))
     assert list(chain.from_iterable(journal.parts())) == [b"arrived"]
     assert list(disk.rglob("*.parquet")) == []
     assert [left.state for left in Listing(store.place).list_with_unfinished()] == ["unfinished"]

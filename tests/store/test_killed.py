@@ -24,14 +24,14 @@ import sys
 from dataclasses import replace
 from itertools import count
 from fleet.store import Store, store
-from tests.builders import a_run, bursts_of
+from tests.builders import a_run, make_bursts
 store.BATCH_RUNS = 5
 root = Store(sys.argv[1])
 for number in count():
     run = replace(a_run(run_id=f"r{sys.argv[2]}-{number:05}"), session_id=sys.argv[2])
     with root.new_journal(run):
         print("begun", run.run_id, flush=True)
-        root.publish(run, bursts_of(run), batch=True)
+        root.publish(run, make_bursts(run), batch=True)
     print("published", run.run_id, flush=True)
     root.label([run.run_id], {"number": sys.argv[2]})
     print("labelled", run.run_id, flush=True)

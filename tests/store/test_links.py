@@ -34,7 +34,7 @@ def use_everything(root: Path) -> None:
         log(events.NoteAdded(Host("b1", "192.0.2.1"), "a line"))
     for work in (
         store.make_ready,
-        lambda: store.publish(run, builders.bursts_of(run)),
+        lambda: store.publish(run, builders.make_bursts(run)),
         lambda: store.label([RUN], {"a": "b"}),
         lambda: store.complete_tables(run.session_id),
         lambda: write_summary(root, "board", [SUMMARY]),
@@ -127,7 +127,7 @@ def test_the_root_itself_may_be_a_link_and_a_link_below_it_is_named(tmp_path: Pa
     root = tmp_path / "results"
     root.symlink_to(tmp_path / "disk")
     run = builders.a_run()
-    Store(root).publish(run, builders.bursts_of(run))
+    Store(root).publish(run, builders.make_bursts(run))
     (root / "amendments").symlink_to(tmp_path)
     with pytest.raises(StoreError, match=r"it is a link, which fleet does not .* Look at .*/amendments"):
         Store(root).label([RUN], {"a": "b"})

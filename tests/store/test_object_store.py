@@ -50,7 +50,7 @@ def stored(store: Store) -> pd.DataFrame:
 
 
 def journaled(store: Store, run: Run) -> list[Burst]:
-    bursts = list(builders.bursts_of(run))
+    bursts = list(builders.make_bursts(run))
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
     return bursts
@@ -78,12 +78,12 @@ def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
     store: Store, server: ObjectStore
 ) -> None:
     run = builders.a_run()
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     before = stored(store)
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     journaled(store, run)
     with pytest.raises(StoreError, match="other samples"):
-        store.publish(run, builders.bursts_of(run, seed=8))
+        store.publish(run, builders.make_bursts(run, seed=8))
     pd.testing.assert_frame_equal(stored(store), before)
     assert journal_lines(store.state_dir / "journal" / run.run_id / "stream.jsonl") == [b"arrived"]
 
@@ -160,7 +160,7 @@ from fleet.store import Store
 from tests import builders
 for run_id in sys.argv[2:]:
     run = builders.a_run(run_id=run_id, host=Host("host-" + run_id[-2:], "192.0.2.1"))
-    Store(sys.argv[1]).publish(run, builders.bursts_of(run))
+    Store(sys.argv[1]).publish(run, builders.make_bursts(run))
 """
 
 

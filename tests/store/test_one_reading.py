@@ -35,7 +35,7 @@ def fill(root: Path, hosts: int, runs: int, *, batch: bool = True, cpus: tuple[C
         host = Host(f"host{number % hosts}", "192.0.2.7")
         run = builders.a_run(cpus or builders.small_desktop(), run_id=new_run_id(moment), host=host)
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
-        bursts = [builders.a_burst()] if cpus else builders.bursts_of(run, seed=number)
+        bursts = [builders.a_burst()] if cpus else builders.make_bursts(run, seed=number)
         store.publish(run, bursts, batch=batch)
     store.flush()
 

@@ -40,19 +40,19 @@ def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
 
 
 def given(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
-    bursts = builders.bursts_of(run, seed=seed)
-    return {(run.run_id, *builders.key_of(burst)): burst.ticks for burst in bursts}
+    bursts = builders.make_bursts(run, seed=seed)
+    return {(run.run_id, *builders.burst_key(burst)): burst.ticks for burst in bursts}
 
 
 def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite", "clock"))
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     assert stored(store) == given(run)
 
 
 def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Store) -> None:
     run = builders.a_run()
-    bursts = list(builders.bursts_of(run))
+    bursts = list(builders.make_bursts(run))
     run = replace(run, facts=replace(run.facts, cpus=()))
     store.publish(run, bursts)
     assert stored(store) == given(builders.a_run())
@@ -61,7 +61,7 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
 
 def test_the_record_is_found_without_reading_all_of_the_footer(store: Store, tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     (path,) = store.place.root.rglob("samples.parquet")
     name = str(path.relative_to(store.place.root))
     assert parse_record(read_record(store.place, name)) == TableFile(store.place, name, "samples").record
@@ -88,7 +88,7 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     run = builders.a_run(builders.small_desktop(), rounds=20)
     bursts = [
-        replace(burst, flags=("preempted",) if burst.round < 3 else ()) for burst in builders.bursts_of(run)
+        replace(burst, flags=("preempted",) if burst.round < 3 else ()) for burst in builders.make_bursts(run)
     ]
     store.publish(run, bursts)
     assert stored(store) == given(run)
@@ -105,7 +105,7 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
         assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [
             RunState.UNFINISHED
         ]
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
 
     (summary,) = Listing(store.place).list_with_unfinished()
     assert (summary.run_id, summary.state, summary.failed) == (run.run_id, RunState.PARTIAL, 1)
@@ -117,32 +117,32 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
 
 def test_publishing_twice_changes_nothing(store: Store) -> None:
     run = builders.a_run()
-    folder = store.publish(run, builders.bursts_of(run))
+    folder = store.publish(run, builders.make_bursts(run))
     before = {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")}
-    assert store.publish(run, builders.bursts_of(run)) == folder
+    assert store.publish(run, builders.make_bursts(run)) == folder
     assert {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")} == before
 
 
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
     run = builders.a_run()
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     with store.new_journal(run) as journal:
         journal.append(b"kept")
     with pytest.raises(StoreError, match="other samples"):
-        store.publish(run, builders.bursts_of(run, seed=8))
+        store.publish(run, builders.make_bursts(run, seed=8))
     assert stored(store) == given(run)
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
 
 def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(store: Store) -> None:
     run = builders.a_run()
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     (samples,) = store.place.root.rglob("samples.parquet")
     samples.write_bytes(b"not Parquet")
     with store.new_journal(run) as journal:
         journal.append(b"kept")
     with pytest.raises(StoreError, match=r"cannot publish the run: .* What arrived is kept in the journal"):
-        store.publish(run, builders.bursts_of(run))
+        store.publish(run, builders.make_bursts(run))
     assert samples.read_bytes() == b"not Parquet"
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
@@ -150,9 +150,9 @@ def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(sto
 @pytest.mark.parametrize("missing", ["runs", "cpus"])
 def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
     run = builders.a_run()
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     shutil.rmtree(store.place.root / missing)
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     assert stored(store) == given(run)
     assert [summary.run_id for summary in Listing(store.place).list_with_unfinished()] == [run.run_id]
     assert len(pd.read_parquet(store.place.root / "cpus")) == 2
@@ -193,7 +193,7 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
         for number, session_id in enumerate(sessions)
     ]
     for run in runs:
-        store.publish(run, builders.bursts_of(run))
+        store.publish(run, builders.make_bursts(run))
     assert find_last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
 
 
@@ -222,7 +222,7 @@ def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: 
             place.write_bytes(b"half")
         if kind.startswith("old"):
             os.utime(place, times=(0, time.time() - 2 * LEFTOVER_AFTER_S))
-    store.publish(run, builders.bursts_of(run))
+    store.publish(run, builders.make_bursts(run))
     assert [path.name for path in staging.iterdir()] == [names["young"]]
 
 
@@ -257,18 +257,18 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
 def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id()) for _ in range(24)]
     with ThreadPoolExecutor(len(runs)) as pool:
-        list(pool.map(lambda run: store.publish(run, builders.bursts_of(run)), runs))
+        list(pool.map(lambda run: store.publish(run, builders.make_bursts(run)), runs))
     assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
 
 
 def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
     for number in range(7):
         run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
-        store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.bursts_of(run))
+        store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.make_bursts(run))
     for run_id, host in (("r10", "r2"), ("s1-a", "001"), ("s0-a", "001")):
         run = builders.a_run(run_id=run_id, host=Host(host, "192.0.2.1"))
         started = {"r10": "2026-01-09", "s0-a": "2025-01-01", "s1-a": "2025-01-02"}[run_id]
-        store.publish(replace(run, started_utc=f"{started}T00:00:00Z"), builders.bursts_of(run))
+        store.publish(replace(run, started_utc=f"{started}T00:00:00Z"), builders.make_bursts(run))
     runs = store.list_runs()
     names = {  # a whole ID before a beginning, a run before a host, the last run of a host
         "r1": "r1",

@@ -38,7 +38,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         facts, hello = replace(run.facts, arch=arch), replace(require_hello(run), counters=counters)
         run = replace(run, facts=facts, hello=hello)
-        store.publish(run, bursts or builders.bursts_of(run))
+        store.publish(run, bursts or builders.make_bursts(run))
 
     chase = {"benchmark": "chase", "variant": "mov", "unit": "load", "pong_cpu": 0, "cpus": (0,)}
     point = {"point": "32 KiB", "parameters": Parameters(bytes=1 << 15, pages="4k"), "checked": True}

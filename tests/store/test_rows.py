@@ -112,7 +112,7 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_pa
         left = journal.folder
     with store.new_journal(run) as journal:
         copy = {path.name: path.read_bytes() for path in journal.folder.iterdir()}
-    name = store.publish(run, builders.bursts_of(run))
+    name = store.publish(run, builders.make_bursts(run))
     again = left.with_name(run.run_id)
     again.mkdir()
     for file, data in copy.items():

@@ -45,7 +45,7 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
     run = builders.a_run()
     run = replace(run, hello=replace(require_hello(run), counters=("cycles",)))
     counted = builders.a_burst(round=9, counters=(((1, 2, 3),), (None,)), steal_ppm=(0, 7))
-    samples = Store(tmp_path).publish(run, [*builders.bursts_of(run), counted])
+    samples = Store(tmp_path).publish(run, [*builders.make_bursts(run), counted])
     write_summary(tmp_path, run.run_id, [])
     path = tmp_path / (samples if table == "samples" else f"{table}/{run.run_id}.parquet")
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
@@ -65,7 +65,7 @@ def test_the_page_says_what_pairs_have(tmp_path: Path) -> None:
     coded = schema.TABLES["pairs"]
     assert documented("pairs") == [(column.name, column.type, column.nullable) for column in coded]
     run = builders.a_run()
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     assert list(load_pairs(tmp_path).columns) == [column.name for column in coded]
 
 
@@ -82,7 +82,7 @@ def test_a_short_run_takes_few_bytes(tmp_path: Path) -> None:
 
 def test_ticks_are_stored_byte_by_byte_and_compressed(tmp_path: Path) -> None:
     run = builders.a_run()
-    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run, samples=2000)))
+    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.make_bursts(run, samples=2000)))
     ticks = next(
         column
         for number in range(file.metadata.num_columns)
@@ -95,7 +95,7 @@ def test_ticks_are_stored_byte_by_byte_and_compressed(tmp_path: Path) -> None:
 
 def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
     run = builders.a_run()
-    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
+    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.make_bursts(run)))
     record = parse_record(unpack_record(file.metadata.metadata[RECORD]))
 
     assert record.row["cpu_model"] == "Model T"

@@ -138,7 +138,7 @@ def test_a_run_in_the_place_of_another_is_found(root: Path) -> None:
 def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> None:
     run = builders.a_run()
     with Fleet(tmp_path) as fleet:
-        Store(fleet.results).publish(run, builders.bursts_of(run))
+        Store(fleet.results).publish(run, builders.make_bursts(run))
         assert fleet("verify").stdout == "1 run, 15 samples, 3 files: all as written.\n"
         spoil(samples_file(fleet.results), at=100)
         done = fleet("verify", str(fleet.results))

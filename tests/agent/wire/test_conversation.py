@@ -12,7 +12,7 @@ from fleet.agent.wire import conversation, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
-from tests.builders import key_of
+from tests.builders import burst_key
 
 HELLO: dict[str, Any] = {
     "record": "hello",
@@ -64,7 +64,7 @@ def test_a_burst_arrives_number_for_number() -> None:
     burst = records.decode_record(line(BURST))
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
-    assert key_of(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
+    assert burst_key(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
     assert (burst.line_page, burst.line_offset, burst.line_node) == (34359738368, 128, None)
 
 

@@ -9,7 +9,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
 from fleet.model import Burst, Failed, Parameters
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
-from tests.builders import key_of
+from tests.builders import burst_key
 
 NAMES = ["random.16K.huge", "rising.16K.huge"]
 PLAN = {"benchmarks": [{"benchmark": "chase", "variant": "mov", "points": NAMES}]}
@@ -38,7 +38,7 @@ def point_line(**changes: object) -> bytes:
 def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
     burst = records.decode_record(point_line(**GROUP))
     assert isinstance(burst, Burst)
-    assert key_of(burst) == ("chase", "mov", NAMES[0], 0, 0, 3)
+    assert burst_key(burst) == ("chase", "mov", NAMES[0], 0, 0, 3)
     assert (burst.unit, burst.cpus, burst.other_ticks) == ("load", (0, 3), ((1, 2, 3),))
     assert (burst.core_mhz, burst.sample_mhz) == ((3700, 3600), 3100)
     assert burst.parameters == Parameters(

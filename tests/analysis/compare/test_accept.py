@@ -159,7 +159,7 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Pa
     for host, hypervisor, count in (("bare", None, 6), ("virtual", "kvm", 3)):
         own = replace(run, run_id=f"{run.run_id[:-8]}{count:08x}", host=Host(host, "192.0.2.7"))
         own = replace(own, facts=replace(run.facts, hypervisor=hypervisor))
-        Store(tmp_path).publish(own, builders.bursts_of(own))
+        Store(tmp_path).publish(own, builders.make_bursts(own))
         (alone,) = judge_last_runs(str(tmp_path), [host])
         tables = pd.concat(
             alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)

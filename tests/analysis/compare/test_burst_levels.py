@@ -56,7 +56,7 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
             replace(burst, ticks=tuple(2 * tick for tick in burst.ticks))
             if chance.random() < share
             else burst
-            for burst in builders.bursts_of(run, noise=0.005, seed=place)
+            for burst in builders.make_bursts(run, noise=0.005, seed=place)
         )
         Store(tmp_path).publish(run, bursts)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])

@@ -51,7 +51,7 @@ def keep(
         own = pair[2] if pair and (one, other) == pair[:2] else 1.0
         return builders.NS[relation] * shift[relation] * (slower or {}).get(relation, 1.0) * own
 
-    bursts = builders.bursts_of(run, noise=0.005, ns=ns, seed=place)
+    bursts = builders.make_bursts(run, noise=0.005, ns=ns, seed=place)
     Store(root).publish(run, (replace(b, variant=variant) for b in bursts) if variant else bursts)
     return run
 

@@ -29,7 +29,7 @@ def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
         run = builders.a_run(cpus, run_id=f"r2026T03{place:02}Z-{place:08x}")
         about = replace(run.facts, **facts)  # type: ignore[arg-type]
         run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z", facts=about)
-        Store(root).publish(run, builders.bursts_of(run, noise=0.004, ns=lambda a, b, ns=ns: ns, seed=place))  # type: ignore[misc]
+        Store(root).publish(run, builders.make_bursts(run, noise=0.004, ns=lambda *_, ns=ns: ns, seed=place))  # type: ignore[misc]
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_virtual_machine_at_another_level_is_named_first_with_an_exit_code_of_
         facts = replace(run.facts, hypervisor="kvm")
         run = replace(run, started_utc=f"2026-01-{night:02}T03:00:00Z", facts=facts, session_id=run.run_id)
         ns = 24.0 if night < 8 else 50.0
-        bursts = builders.bursts_of(run, noise=0.005, ns=lambda *_, ns=ns: ns, seed=night)  # type: ignore[misc]
+        bursts = builders.make_bursts(run, noise=0.005, ns=lambda *_, ns=ns: ns, seed=night)  # type: ignore[misc]
         Store(tmp_path / "results").publish(run, bursts)
     with Fleet(tmp_path) as fleet:
         done = fleet("compare", "all", "--fail-on-change")

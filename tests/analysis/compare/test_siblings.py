@@ -20,7 +20,7 @@ from fleet.analysis.compare import (
 from fleet.errors import UsageError
 from fleet.model import Host
 from fleet.store.store import Store
-from tests.builders import a_run, bursts_of
+from tests.builders import a_run, make_bursts
 from tests.command import Fleet
 
 NONE = np.zeros(simulated.RELATIONS)
@@ -144,7 +144,7 @@ def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None
         host, run_id = Host(f"host{number}", f"host{number}"), f"r2026010{number + 1}T030405Z-0badcafe"
         run = a_run(run_id=run_id, host=host)
         run = replace(run, facts=replace(run.facts, cpu_model=model))
-        store.publish(run, bursts_of(run, samples=3))
+        store.publish(run, make_bursts(run, samples=3))
     groups = [found.hosts for found in compare_siblings(tmp_path, ["*"])]
     assert sorted(map(sorted, groups)) == [["host0"], ["host1"], ["host2", "host3"]]
 
@@ -158,7 +158,7 @@ def test_unequal_memory_modules_are_among_what_an_odd_machine_has_otherwise(tmp_
         for repeat in range(3):
             run = a_run(run_id=f"r2026010{number + 1}T03040{repeat}Z-0badcafe", host=host)
             run = replace(run, facts=replace(run.facts, **memory))
-            store.publish(run, bursts_of(run, ns=lambda *_, ns=ns: ns, noise=0.02, seed=5 * number + repeat))
+            store.publish(run, make_bursts(run, ns=lambda *_, ns=ns: ns, seed=5 * number + repeat))
     (result,) = compare_siblings(tmp_path, ["*"])
     assert result.odd_hosts == ["host0"]
     (row,) = result.environment[result.environment["what"] == "memory_modules"].to_dict("records")

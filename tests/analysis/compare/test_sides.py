@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run_id, (host, second, labels) in RUNS.items():
         run = builders.a_run(run_id=run_id, host=Host(host, "192.0.2.1"))
         run = replace(run, started_utc=f"2026-01-02T03:00:{second}Z", labels=MappingProxyType(labels))
-        Store(place).publish(run, builders.bursts_of(run))
+        Store(place).publish(run, builders.make_bursts(run))
     return place
 
 

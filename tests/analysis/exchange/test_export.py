@@ -76,7 +76,7 @@ def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name != "csv"])
 def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -> None:
     run = builders.a_run()
-    bursts = list(builders.bursts_of(run))
+    bursts = list(builders.make_bursts(run))
     Store(tmp_path).publish(run, bursts)
     usual = TOOLS[tool].estimator
     text = "".join(export_matrix(tmp_path, run.run_id, tool, "cas"))

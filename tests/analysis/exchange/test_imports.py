@@ -44,7 +44,7 @@ def saved(folder: Path, text: str, name: str = "table.txt") -> Path:
 
 def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     run = builders.a_run()
-    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     before = pd.read_parquet(tmp_path / "results" / "samples")
     metadata = ImportMetadata(variant="cmpxchg", os="linux")
     message = import_files(tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", metadata)
@@ -73,7 +73,7 @@ def full_matrix(count: int) -> str:
 
 def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpus(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop())
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     topology = Topology(run.facts.cpus)
     file = saved(tmp_path, full_matrix(len(run.facts.cpus)))
     for name, text in (("by-run", run.run_id), ("by-host", run.host.name)):
@@ -190,7 +190,7 @@ def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
     run = builders.a_run()
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     rows = lay_out_beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
     mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
     theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]

@@ -107,7 +107,7 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     run = builders.a_run(cpus)
     ns = {(0, 1): 6.0, (4, 5): 6.0, (0, 4): 45.0, (1, 5): 45.0, (2, 6): 6.0, (3, 7): 6.0}
-    bursts = list(builders.bursts_of(run, noise=0.005, ns=lambda a, b: ns.get((a, b), 45.0)))
+    bursts = list(builders.make_bursts(run, noise=0.005, ns=lambda a, b: ns.get((a, b), 45.0)))
     Store(tmp_path).publish(run, bursts)
     table = add_pair_flags(pair_medians(load_samples(tmp_path)))
     named = table[table["flags"].str.contains("smt_pair")]
@@ -203,6 +203,6 @@ def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator
 
 def test_benchmarks_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
     run = builders.a_run(benchmarks=("readwrite", "cas", "clock"))
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert text.index("readwrite/") < text.index("cas/") < text.index("clock/")

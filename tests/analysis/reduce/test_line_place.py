@@ -18,7 +18,7 @@ def publish(root: Path, effect: float, *, physical: int | None = None) -> dict[s
     run = builders.a_run(tuple(Cpu(cpu, package=0) for cpu in range(4)), rounds=60)
     chance = np.random.default_rng(7)
     bursts = []
-    for burst in builders.bursts_of(run, noise=0.02):
+    for burst in builders.make_bursts(run, noise=0.02):
         slot, page = int(chance.integers(16)), int(chance.integers(1 << 20))
         slower = 1 + effect * (slot % 2 if physical is None else page % 16 == physical)
         ticks = tuple(round(tick * slower) for tick in burst.ticks)

@@ -28,7 +28,7 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=rounds)
-    Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
+    Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = load_pairs(tmp_path)
     Listing(tmp_path).index.path.unlink()
     _in_small_parts(monkeypatch)
@@ -46,7 +46,7 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=2)
     if ordered:
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
-    Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
+    Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean"))
     _in_small_parts(monkeypatch)
     assert "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once

@@ -34,7 +34,7 @@ def publish(root: Path, name: str = "a", started: str = "2026-01-02T03:04:05Z", 
         builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"), benchmarks=("cas", "clock"), rounds=5
     )
     run = replace(run, started_utc=started, **changes)  # type: ignore[arg-type]
-    Store(root).publish(run, builders.bursts_of(run, seed=len(name)))
+    Store(root).publish(run, builders.make_bursts(run, seed=len(name)))
     return run
 
 
@@ -230,7 +230,7 @@ def test_an_object_store_keeps_them_too(tmp_path: Path, monkeypatch: pytest.Monk
             monkeypatch.setenv(name, value)
         root = f"s3://{BUCKET}/lab"
         run = builders.a_run(builders.small_desktop())
-        Store(root).publish(run, builders.bursts_of(run))
+        Store(root).publish(run, builders.make_bursts(run))
         first, runs = load_pairs(root), derivations(monkeypatch)
         pd.testing.assert_frame_equal(load_pairs(root), first)
         assert runs == []

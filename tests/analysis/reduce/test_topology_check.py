@@ -22,7 +22,7 @@ def measured(
     """Samples of a run in which the planted pairs take other times than their relation."""
     topology = Topology(cpus)
     run = builders.a_run(cpus, rounds=rounds)
-    bursts = builders.bursts_of(
+    bursts = builders.make_bursts(
         run, noise=0.005, ns=lambda a, b: planted.get((a, b), builders.NS[topology.relation(a, b)])
     )
     Store(root).publish(run, bursts)
@@ -50,7 +50,7 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
         run = builders.a_run(cpus, run_id=f"r2026T{place}-{place:08x}")
         run = replace(run, started_utc=f"2026-01-0{place + 1}T03:00:00Z")
         slow = 2.5 if place == 3 else 1.0
-        bursts = builders.bursts_of(
+        bursts = builders.make_bursts(
             run,
             ns=lambda a, b, slow=slow: slow * builders.NS[Topology(cpus).relation(a, b)],  # type: ignore[misc]
         )

@@ -123,7 +123,7 @@ def test_what_hosts_and_people_said_is_only_text(tmp_path: Path) -> None:
     facts = replace(run.facts, cpu_model=HOSTILE, kernel=HOSTILE, mitigations={HOSTILE: HOSTILE})
     failed = (Failed("cas", "cmpxchg", 1, 0, 1, HOSTILE),)
     Store(tmp_path).publish(
-        replace(run, facts=facts, notes=(HOSTILE,), failed=failed), builders.bursts_of(run)
+        replace(run, facts=facts, notes=(HOSTILE,), failed=failed), builders.make_bursts(run)
     )
     page = render(tmp_path, [run.run_id], title=HOSTILE)
     read = Markup(page)

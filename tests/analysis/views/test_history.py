@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
         host = Host(name, "192.0.2.1", labels={"rack": name})
         run = builders.a_run(builders.small_desktop(), new_run_id(), host)
         run = replace(run, started_utc=f"2026-01-02T{hour:02}:00:00Z", labels={"hour": str(hour)})
-        Store(tmp_path / "results").publish(run, builders.bursts_of(run, seed=hour))
+        Store(tmp_path / "results").publish(run, builders.make_bursts(run, seed=hour))
     Store(tmp_path / "results").new_journal(builders.a_run(host=Host("b", "192.0.2.1"))).close()
     return tmp_path / "results"
 

@@ -31,7 +31,7 @@ def publish(root: Path, number: int, homes: tuple[int, ...] = (0, 1, 2)) -> str:
             near = sum(node_of_cpu[cpu] == home for cpu in (ping, pong))
             return 100.0 + HOME_NS[near]
 
-        for burst in builders.bursts_of(run, noise=0.001, ns=handover_ns):
+        for burst in builders.make_bursts(run, noise=0.001, ns=handover_ns):
             parameters = Parameters(memory_node=home)
             start_ns = burst.start_offset_ns + home
             bursts.append(replace(burst, point=f"n{home}", parameters=parameters, start_offset_ns=start_ns))

@@ -88,7 +88,7 @@ def publish(
     )
     nodes = (*nodes[:2], replace(nodes[2], read_mbps=30_000), Node(3, allowed=False))
     run = replace(run, facts=replace(run.facts, nodes=nodes, memory_modules="14 x 16 GiB DDR4-4000"))
-    template = next(iter(builders.bursts_of(run)))
+    template = next(iter(builders.make_bursts(run)))
     bursts: list[Burst] = []
     for round_, ((row, node), ns) in product(range(3), NS.items()):
         cpus, slow = tuple(range(32 * row, 32 * row + 8)), slower if (row, node) == (1, 0) else 1.0
@@ -151,7 +151,7 @@ def test_each_cell_is_compared(numa_run: tuple[Path, str]) -> None:
 
 def test_a_name_with_node_0_has_no_size_of_0(numa_run: tuple[Path, str]) -> None:
     run = builders.a_run(benchmarks=("chase",))
-    chase_burst = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
+    chase_burst = burst(next(iter(builders.make_bursts(run))), 0, "chase", (0,), 0, 90.0)
     chase, empty = BENCHMARKS["chase"], replace(chase_burst, point="window.0M.huge.n0")
     assert chase.explain_mismatch(chase_burst) == ""
     assert "has a size of 0" in chase.explain_mismatch(empty)
@@ -164,7 +164,7 @@ def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
 
 def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None:
     run = builders.a_run(builders.two_sockets(), benchmarks=("loaded",))
-    template = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0, 1), 1, 50.0)
+    template = burst(next(iter(builders.make_bursts(run))), 0, "chase", (0, 1), 1, 50.0)
     parameters = replace(template.parameters or Parameters(), operation="read", load_bytes=SIZE, load_node=0)
     moved = int(template.ticks[0] * 20e9 / builders.TICKS_PER_SECOND)
     point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(template.ticks),)

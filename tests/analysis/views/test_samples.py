@@ -24,7 +24,7 @@ def publish_two_levels(root: Path) -> Listing:
         replace(burst, ticks=tuple(2 * tick for tick in burst.ticks), flags=("busy_cpu",))
         if {burst.ping_cpu, burst.pong_cpu} == {0, 1} and burst.round in (3, 7)
         else burst
-        for burst in builders.bursts_of(run, noise=0.0)
+        for burst in builders.make_bursts(run, noise=0.0)
     ]
     Store(root).publish(run, slow)
     return Listing(root)

@@ -29,7 +29,7 @@ from tests import builders
 def publish(root: Path, cpus: tuple[Cpu, ...], **changes: object) -> Run:
     run = builders.a_run(cpus, run_id=new_run_id(), benchmarks=("cas", "clock"), rounds=2)
     run = replace(run, **changes)  # type: ignore[arg-type]
-    Store(root).publish(run, builders.bursts_of(run, samples=3, noise=0.0))
+    Store(root).publish(run, builders.make_bursts(run, samples=3, noise=0.0))
     return run
 
 
@@ -131,7 +131,7 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas",))
     slow = {(0, 1): 60.0, (2, 3): 30.0}
     topology = Topology(run.facts.cpus)
-    bursts = builders.bursts_of(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
+    bursts = builders.make_bursts(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
     Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id)
     assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE)
@@ -224,7 +224,7 @@ def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None
 def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
     run = builders.a_run()
     run = replace(run, facts=replace(run.facts, cpu_model="\x1b[2JEvil"), notes=("\rnote",))
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert "\\x1b[2JEvil" in text
     assert "\x1b" not in text
@@ -288,7 +288,7 @@ def test_whether_hyperthreading_is_on_is_said(
     run = builders.a_run(tuple(Cpu(number) for number in range(2)))
     facts = replace(run.facts, smt=smt, smt_control=control, hypervisor=hypervisor)
     run = replace(run, facts=facts)
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
     listing = Listing(tmp_path)

@@ -73,7 +73,7 @@ def test_one_cpu_has_no_topology() -> None:
 def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     run = builders.a_run((*cpus[:-1], replace(cpus[-1], online=False)))
-    Store(tmp_path).publish(run, builders.bursts_of(run))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
     lists = {name: list_cpus(tmp_path, run.run_id, name) for name in ("package", "core", "smt", "cores")}
     assert lists == {
         "package": ["0-6"],
@@ -82,7 +82,7 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
         "cores": ["0-3"],
     }
     unknown = builders.a_run(run_id="r20260102T030406Z-0badcafe")
-    Store(tmp_path).publish(unknown, builders.bursts_of(unknown))
+    Store(tmp_path).publish(unknown, builders.make_bursts(unknown))
     with pytest.raises(UsageError, match="does not report these groups"):
         list_cpus(tmp_path, unknown.run_id, "llc")
 
@@ -91,7 +91,7 @@ def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(tmp_path: Path
     run = builders.a_run(builders.small_desktop())
     cpus = merge_plan_with_facts(run.host, parse_requested({"cpus": "cores"}), run.facts).cpus
     assert cpus == (0, 1, 2, 3), "one thread of each core"
-    bursts = [burst for burst in builders.bursts_of(run) if {burst.ping_cpu, burst.pong_cpu} <= {*cpus}]
+    bursts = [burst for burst in builders.make_bursts(run) if {burst.ping_cpu, burst.pong_cpu} <= {*cpus}]
     pairs = PairChoice(Pairs.PER_RELATION, ((0, 1), (2, 3)), 2)
     run = replace(run, plan=replace(run.plan, rounds=3, cpus=cpus, pairs=pairs))
     run = replace(run, hello=replace(require_hello(run), cpus=cpus))
