@@ -20,11 +20,11 @@ RUNS = ("r20260101T000000Z-00000001", "r20260102T000000Z-00000002")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    found = Store(tmp_path / "results")
+    new_store = Store(tmp_path / "results")
     for run_id in RUNS:
         run = builders.a_run(run_id=run_id)
-        found.publish(run, builders.make_bursts(run))
-    return found
+        new_store.publish(run, builders.make_bursts(run))
+    return new_store
 
 
 def spoil(store: Store, text: str) -> Path:
@@ -53,7 +53,7 @@ def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
     for value in ("1", "2", "3"):
         store.label(RUNS, {"n": value})
     store.label(RUNS[1:], {"n": None})
-    assert [found.get("n") for found in labels(store)] == ["3", None]
+    assert [run_labels.get("n") for run_labels in labels(store)] == ["3", None]
 
 
 def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
@@ -86,8 +86,8 @@ def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
     spoil(store, text.replace("ID", RUNS[0]))
     with pytest.warns(StoreWarning, match=r"amendments/r2026.*json cannot be read as an amendment"):
-        found = labels(store)
-    assert found == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
+        merged = labels(store)
+    assert merged == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
 
 
 def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None:

@@ -43,13 +43,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stored(root: Path) -> RunRecord:
+def read_last_record(root: Path) -> RunRecord:
     run = Listing(root).runs[-1]
     return TableFile(Folder(root), samples_name(run.host_id, run.run_id), "samples").record
 
 
-def planted(record: RunRecord) -> RunRecord:
-    """The record with the marker in every column of text that does not leave, and within every JSON."""
+def plant_marker(record: RunRecord) -> RunRecord:
+    """Put the marker into every column of text that does not leave, and within every JSON."""
     row, number = dict(record.row), 0
     for column in schema.TABLES["runs"]:
         if column.name in {*anonymized_run.STAYS, "kernel_cmdline"} or column.type not in (
@@ -75,35 +75,35 @@ def test_every_column_is_known_to_leave_or_not() -> None:
 
 
 def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) -> None:
-    record = stored(root)
-    made = anonymized_run.export_run(Folder(root), planted(record), tmp_path / "shared.parquet")
+    record = read_last_record(root)
+    exported = anonymized_run.export_run(Folder(root), plant_marker(record), tmp_path / "shared.parquet")
     data = (tmp_path / "shared.parquet").read_bytes()
-    there = TableFile(Folder(tmp_path), "shared.parquet", "samples").record
-    texts = json.dumps([there.row, there.cpus], default=str)
+    written = TableFile(Folder(tmp_path), "shared.parquet", "samples").record
+    texts = json.dumps([written.row, written.cpus], default=str)
     for text in (MARKER, record.row["run_id"], record.row["session_id"], record.row["host_id"]):
         assert text not in texts
         assert text.encode() not in data
     assert MARKER not in str(pq.read_table(tmp_path / "shared.parquet").to_pylist()[:3])
-    assert made.row["kernel_cmdline"] == KEPT
-    assert (made.row["started_utc"].hour, made.row["started_utc"].minute) == (0, 0)
-    assert made.row["ended_utc"] - made.row["started_utc"] == timedelta(seconds=62)
+    assert exported.row["kernel_cmdline"] == KEPT
+    assert (exported.row["started_utc"].hour, exported.row["started_utc"].minute) == (0, 0)
+    assert exported.row["ended_utc"] - exported.row["started_utc"] == timedelta(seconds=62)
 
 
 def test_the_file_becomes_the_same_run_of_another_host(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
-    file, there = tmp_path / "rome.parquet", tmp_path / "there"
+    file, friend_root = tmp_path / "rome.parquet", tmp_path / "there"
     done = fleet_here("export", "desk*", "-o", str(file), "-r", str(root))
     assert done.exit_code == 0, done.stderr
     assert "Left out: labels, hostname" in done.stdout
     for word in ("imported", "is here already"):
-        done = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+        done = fleet_here("import", str(file), "--name", "friend", "-r", str(friend_root))
         assert (done.exit_code, word in done.stdout) == (0, True), done.stderr
-    (run,) = Listing(there).runs
-    ours, theirs = load_samples(root, run_id=stored(root).row["run_id"]), load_samples(there)
+    (run,) = Listing(friend_root).runs
+    ours, theirs = load_samples(root, run_id=read_last_record(root).row["run_id"]), load_samples(friend_root)
     for name in set(ours) - {"host_id", "run_id"}:
         assert (ours[name].map(str) == theirs[name].map(str)).all(), name
     assert run.host_name == "friend"
-    assert verify(Folder(there)).problems == ()
-    before, now = stored(root), stored(there)
+    assert verify(Folder(friend_root)).problems == ()
+    before, now = read_last_record(root), read_last_record(friend_root)
     assert {name: now.row[name] for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}} == {
         name: before.row[name] for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}
     }
@@ -137,11 +137,11 @@ def test_several_runs_travel_in_a_zip(root: Path, tmp_path: Path, fleet_here: CA
 
 def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
-    anonymized_run.export_run(Folder(root), stored(root), file)
+    anonymized_run.export_run(Folder(root), read_last_record(root), file)
     data, chance = file.read_bytes(), np.random.default_rng(27)
-    for at in chance.integers(0, len(data), 60).tolist():
+    for position in chance.integers(0, len(data), 60).tolist():
         other = bytearray(data)
-        other[at] ^= 1 << int(chance.integers(0, 8))
+        other[position] ^= 1 << int(chance.integers(0, 8))
         file.write_bytes(other)
         with pytest.raises(StoreError):
             anonymized_run.import_run(Folder(tmp_path / "there"), file)
@@ -149,69 +149,69 @@ def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
 
 
 def test_other_samples_under_the_same_id_are_refused(root: Path, tmp_path: Path) -> None:
-    file, there = tmp_path / "a.parquet", Folder(tmp_path / "there")
-    made = anonymized_run.export_run(Folder(root), stored(root), file)
-    anonymized_run.import_run(there, file)
+    file, friend_root = tmp_path / "a.parquet", Folder(tmp_path / "there")
+    exported = anonymized_run.export_run(Folder(root), read_last_record(root), file)
+    anonymized_run.import_run(friend_root, file)
     other = Listing(root).runs[0]
     table = TableFile(Folder(root), samples_name(other.host_id, other.run_id), "samples", whole=True)
     file.unlink()
-    ids = {name: made.row[name] for name in ("run_id", "host_id")}
-    anonymized_run.rewrite_samples(table, file, RunRecord({**table.record.row, **ids}, made.cpus))
+    ids = {name: exported.row[name] for name in ("run_id", "host_id")}
+    anonymized_run.rewrite_samples(table, file, RunRecord({**table.record.row, **ids}, exported.cpus))
     with pytest.raises(StoreError, match="with other samples; nothing was changed"):
-        anonymized_run.import_run(there, file)
+        anonymized_run.import_run(friend_root, file)
 
 
 def test_samples_that_the_record_is_not_of_are_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
-    anonymized_run.export_run(Folder(root), stored(root), file)
-    whole = pq.read_table(file)
-    builders.put_table(whole.slice(0, len(whole) - 1), file)
+    anonymized_run.export_run(Folder(root), read_last_record(root), file)
+    table = pq.read_table(file)
+    builders.put_table(table.slice(0, len(table) - 1), file)
     with pytest.raises(StoreError):
         anonymized_run.import_run(Folder(tmp_path / "there"), file)
 
 
 @pytest.mark.long
 def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
-    file, there = tmp_path / "medians.parquet", tmp_path / "there"
+    file, friend_root = tmp_path / "medians.parquet", tmp_path / "there"
     done = fleet_here("export", "desk*", "--medians", "-o", str(file), "-r", str(root))
     assert done.exit_code == 0, done.stderr
-    record = stored(root)
+    record = read_last_record(root)
     for text in (MARKER, record.row["run_id"], record.row["session_id"], record.row["host_id"]):
         assert text.encode() not in file.read_bytes()
         assert text not in str(pq.read_table(file).to_pylist())
-    done = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    done = fleet_here("import", str(file), "--name", "friend", "-r", str(friend_root))
     assert (done.exit_code, "summary:friend: imported" in done.stdout) == (0, True), done.stderr
     pairs = load_pairs(root, run_id=record.row["run_id"])
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
-    found = load_imports(there)
+    imported = load_imports(friend_root)
     keys = ["benchmark", "ping_cpu", "pong_cpu"]
-    ours, theirs = pairs.sort_values(keys), found.sort_values(keys)
-    assert len(found) == len(pairs) > 0
+    ours, theirs = pairs.sort_values(keys), imported.sort_values(keys)
+    assert len(imported) == len(pairs) > 0
     for name, other in (("latency_ns", "median_ns"), ("low_ns", "low_ns"), ("high_ns", "high_ns")):
         np.testing.assert_array_equal(theirs[name].to_numpy(float), ours[other].to_numpy(float))
     for words in (("show", "summary:friend"), ("compare", "summary:friend", "summary:rpi4-linux")):
-        done = fleet_here(*words, "-r", str(there))
+        done = fleet_here(*words, "-r", str(friend_root))
         assert done.exit_code == 0
         assert re.search(r"±95%.*±\d+\.\d%", done.stdout, re.DOTALL)
-    again = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    again = fleet_here("import", str(file), "--name", "friend", "-r", str(friend_root))
     assert (again.exit_code, "is here already" in again.stdout) == (0, True)
-    assert len(load_imports(there)) == len(found)
-    shipped = fleet_here("import", str(file), "--name", "rpi4-linux", "-r", str(there))
+    assert len(load_imports(friend_root)) == len(imported)
+    shipped = fleet_here("import", str(file), "--name", "rpi4-linux", "-r", str(friend_root))
     assert (shipped.exit_code, "ships a summary" in shipped.stderr) == (2, True)
     assert fleet_here("export", "--medians", "-r", str(root)).exit_code == 2
     file.write_bytes(file.read_bytes()[:-9])
-    assert fleet_here("import", str(file), "--name", "other", "-r", str(there)).exit_code == 11
+    assert fleet_here("import", str(file), "--name", "other", "-r", str(friend_root)).exit_code == 11
 
 
 @pytest.mark.long
 def test_medians_of_several_runs_keep_their_own_names(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     two = shutil.copytree(root, tmp_path / "two")
     simulated.publish(two, simulated.desktop("board"), 5)
-    file, there = tmp_path / "all.zip", tmp_path / "there"
+    file, friend_root = tmp_path / "all.zip", tmp_path / "there"
     assert fleet_here("export", "all", "--medians", "-o", str(file), "-r", str(two)).exit_code == 0
-    refused = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    refused = fleet_here("import", str(file), "--name", "friend", "-r", str(friend_root))
     count = len(Listing(two).runs)
     assert (refused.exit_code, f"not for {count} summaries" in refused.stderr) == (2, True)
-    assert load_imports(there).empty
-    assert fleet_here("import", str(file), "-r", str(there)).exit_code == 0
-    assert load_imports(there)["summary"].nunique() == count
+    assert load_imports(friend_root).empty
+    assert fleet_here("import", str(file), "-r", str(friend_root)).exit_code == 0
+    assert load_imports(friend_root)["summary"].nunique() == count

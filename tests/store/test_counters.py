@@ -96,9 +96,9 @@ def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_o
 @pytest.mark.long
 def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> None:
     Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
-    found = count_per_unit(load_counters(tmp_path), load_pairs(tmp_path))
-    assert set(found["relation"]) == {"unknown"}
-    tables = tabulate_events(found, RAW)
+    counts = count_per_unit(load_counters(tmp_path), load_pairs(tmp_path))
+    assert set(counts["relation"]) == {"unknown"}
+    tables = tabulate_events(counts, RAW)
     assert tables
     title, relation, names, ping, other, notes = render_tables(tables).splitlines()
     assert title == "cas/cmpxchg events: counted per round trip in each thread"
@@ -112,7 +112,7 @@ def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> Non
     )
     narrow = render_tables(tables, 15).splitlines()
     assert [line.split() for line in narrow[2:8:3]] == [["thread", "cycles"], ["thread", "r04d2"]]
-    assert tabulate_events(found.iloc[:0], RAW) is None
+    assert tabulate_events(counts.iloc[:0], RAW) is None
     page = render(tmp_path, [a_run().run_id])
     assert "cas/cmpxchg events" in page
     assert "~0.8" in page

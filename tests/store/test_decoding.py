@@ -27,7 +27,7 @@ JSON = st.none() | st.integers() | TEXT | st.lists(st.integers(), max_size=2)
 HOSTS = st.builds(Host, name=st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True))
 
 
-def without_secrets(run: Run) -> Run:
+def drop_secrets(run: Run) -> Run:
     return replace(run, host=replace(run.host, env={}))
 
 
@@ -35,7 +35,7 @@ def without_secrets(run: Run) -> Run:
 @given(st.data())
 def test_every_run_comes_back_from_its_json(data: st.DataObject) -> None:
     run = data.draw(st.builds(Run, host=HOSTS, facts=st.builds(Facts), hello=st.none()))
-    assert decode(Run, json.loads(to_json(run))) == without_secrets(run)
+    assert decode(Run, json.loads(to_json(run))) == drop_secrets(run)
 
 
 @SETTINGS
@@ -46,7 +46,7 @@ def test_every_intent_of_a_session_comes_back(intent: Intent) -> None:
 
 def test_a_run_with_its_hello_comes_back() -> None:
     run = builders.a_run()
-    assert decode(Run, json.loads(to_json(run))) == without_secrets(run)
+    assert decode(Run, json.loads(to_json(run))) == drop_secrets(run)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(data: st.
 
 
 def test_threads_may_be_the_first_to_read_together() -> None:
-    """What msgspec finds out of a type is half made for a moment; who used it then ended with SIGSEGV."""
+    """A thread that used the half-made type information of msgspec ended with SIGSEGV."""
     done = subprocess.run([sys.executable, "-c", TOGETHER], cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -45,36 +45,36 @@ class Case:
 
 
 def frames(read: Callable[[], pd.DataFrame]) -> Callable[[], bool]:
-    """Whether a frame differs from the first one, though it is read without an error or a warning."""
+    """Check whether a frame differs from the first one, though it is read without an error or a warning."""
     before = read()
 
     def wrong() -> bool:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                found = read()
+                frame = read()
             except FleetError:
                 return False
-        named = any(isinstance(warning.message, StoreWarning) for warning in said)
-        return not (named or found.equals(before))
+        named = any(isinstance(warning.message, StoreWarning) for warning in caught)
+        return not (named or frame.equals(before))
 
     return wrong
 
 
 def unless_verified(root: Path, wrong: Callable[[], bool]) -> Callable[[], bool]:
-    """As a reader without fleet sees it, which notices what `fleet verify` names."""
+    """Check as a reader without fleet does, who notices only what `fleet verify` names."""
 
-    def found() -> bool:
+    def differs_unnoticed() -> bool:
         try:
             differs = wrong()
         except Exception:  # what pandas raises for a file that it cannot read
             return False
         return differs and not verify(parse_place(root)).problems
 
-    return found
+    return differs_unnoticed
 
 
-def published(root: Path) -> Store:
+def publish_two_runs(root: Path) -> Store:
     store = Store(root)
     run = replace(a_run(), facts=replace(a_run().facts, cpus=builders.small_desktop()))
     store.publish(run, [a_burst(round=visit, start_offset_ns=visit) for visit in range(40)])
@@ -89,13 +89,13 @@ def first(root: Path, pattern: str) -> Path:
 
 
 def samples(root: Path) -> Case:
-    published(root)
+    publish_two_runs(root)
     return Case(first(root, "samples/host_id=*/*/samples.parquet"), frames(lambda: load_samples(root)), root)
 
 
 def table(name: str) -> Callable[[Path], Case]:
     def case(root: Path) -> Case:
-        published(root)
+        publish_two_runs(root)
         file = first(root, f"{name}/*.parquet")
         return Case(file, unless_verified(root, frames(lambda: pd.read_parquet(root / name))), root)
 
@@ -103,17 +103,17 @@ def table(name: str) -> Callable[[Path], Case]:
 
 
 def pairs(root: Path) -> Case:
-    published(root)
+    publish_two_runs(root)
     return Case(Listing(root).index.path, frames(lambda: load_pairs(root)))
 
 
 def counters(root: Path) -> Case:
-    published(root)
+    publish_two_runs(root)
     return Case(first(root, "counters/*.parquet"), frames(lambda: load_counters(root)), root)
 
 
 def amendment(root: Path) -> Case:
-    store = published(root)
+    store = publish_two_runs(root)
     store.label([a_run().run_id], {"bios": "2.1", "rack": None, "kernel": "6.12-rc3"})
     store.withdraw([a_run().run_id])
     now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
@@ -128,7 +128,7 @@ def summary(root: Path) -> Case:
 
 
 def index(root: Path) -> Case:
-    store = published(root)
+    store = publish_two_runs(root)
     now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
     now()
     return Case(Listing(root).index.path, frames(now))
@@ -145,20 +145,20 @@ def stream(root: Path) -> Case:
     assert (before[0], len(before[2])) == (None, BURSTS)
 
     def wrong() -> bool:
-        lacking, hello, bursts, notes = read_back(root)
+        missing, hello, bursts, notes = read_back(root)
         same = (hello in (None, before[1])) and bursts == before[2][: len(bursts)] and notes == []
-        return not (same and (len(bursts) == BURSTS or lacking))
+        return not (same and (len(bursts) == BURSTS or missing))
 
     return Case(first(root, ".fleet/journal/*/stream.jsonl"), wrong)
 
 
 def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
-    """What `fleet resume` takes out of a journal: what is lacking, the hello, bursts, notes and failures."""
+    """Return what `fleet resume` reads: what is missing, the hello, bursts, notes and failures."""
     with Store(root).reopen_journal(a_run().run_id) as journal:
-        so_far = conversation.read_run(journal.parts())
-        journal.refuse_after(so_far.lines)
+        partial_run = conversation.read_run(journal.parts())
+        journal.refuse_after(partial_run.lines)
         bursts = list(conversation.decode_bursts(journal.parts()))
-        return so_far.missing, so_far.hello, bursts, [*so_far.notes, *so_far.failed]
+        return partial_run.missing, partial_run.hello, bursts, [*partial_run.notes, *partial_run.failed]
 
 
 def run_json(root: Path) -> Case:
@@ -191,18 +191,18 @@ CASES: dict[str, Callable[[Path], Case]] = {
 }
 
 
-def flipped(file: Path, seed: int) -> Iterator[tuple[int, int]]:
+def flip_bits(file: Path, seed: int) -> Iterator[tuple[int, int]]:
     """Flip one bit after the other, each in the file as it was."""
-    whole, chance = file.read_bytes(), random.Random(seed)
+    content, chance = file.read_bytes(), random.Random(seed)
     about = file.stat()
     for _ in range(FLIPS):
-        at, bit = chance.randrange(len(whole)), chance.randrange(8)
-        spoilt = bytearray(whole)
-        spoilt[at] ^= 1 << bit
+        position, bit = chance.randrange(len(content)), chance.randrange(8)
+        spoilt = bytearray(content)
+        spoilt[position] ^= 1 << bit
         file.write_bytes(spoilt)
         os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
-        yield at, bit
-        file.write_bytes(whole)
+        yield position, bit
+        file.write_bytes(content)
         os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
@@ -213,7 +213,7 @@ def test_no_flipped_bit_changes_what_is_read_without_a_word(tmp_path: Path, kind
     case = CASES[kind](tmp_path)
     assert not case.wrong()
     silent, unnamed = list[tuple[int, int]](), list[tuple[int, int]]()
-    for place in flipped(case.file, seed=7):
+    for place in flip_bits(case.file, seed=7):
         if case.root and not verify(parse_place(case.root)).problems:
             unnamed.append(place)
         if case.wrong():

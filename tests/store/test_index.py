@@ -40,56 +40,56 @@ def root(tmp_path: Path) -> Path:
 
 
 def views(root: Path) -> list[pd.DataFrame]:
-    """What readers of many runs get."""
+    """Return the frames and summaries that readers of many runs get."""
     listing = Listing(root)
     ids = [run.run_id for run in listing.runs]
-    asked = {"benchmark": "cas", "columns": ["run_id", "median_ns"]}
-    frames = [load_pairs(root), load_pairs(root, **asked), load_pairs(root, columns=["median_ns"])]
+    selection = {"benchmark": "cas", "columns": ["run_id", "median_ns"]}
+    frames = [load_pairs(root), load_pairs(root, **selection), load_pairs(root, columns=["median_ns"])]
     summaries = pd.DataFrame(listing.runs)
     return [*frames, load_runs(root), load_cpus(root), load_marked_bursts(listing, ids), summaries]
 
 
 def same(frames: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
-    for one, other in zip(frames, expected, strict=True):
-        pd.testing.assert_frame_equal(one, other, check_categorical=False)
+    for actual, other in zip(frames, expected, strict=True):
+        pd.testing.assert_frame_equal(actual, other, check_categorical=False)
 
 
-def index_of(root: Path) -> Path:
+def index_path(root: Path) -> Path:
     return Listing(root).index.path
 
 
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the samples files that are opened from now on."""
+def record_opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the name of each samples file opened from now on."""
     names: list[str] = []
     init: Callable[..., None] = TableFile.__init__
     read = runs.read_record
 
-    def counted(self: TableFile, place: object, name: str, *rest: object, **named: object) -> None:
+    def count_file(self: TableFile, place: object, name: str, *rest: object, **named: object) -> None:
         names.append(name)
         init(self, place, name, *rest, **named)
 
-    def counted_record(place: object, name: str) -> bytes:
+    def count_record(place: object, name: str) -> bytes:
         names.append(name)
         return read(place, name)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(TableFile, "__init__", counted)
-    monkeypatch.setattr(runs, "read_record", counted_record)
+    monkeypatch.setattr(TableFile, "__init__", count_file)
+    monkeypatch.setattr(runs, "read_record", count_record)
     return names
 
 
 def test_it_holds_what_the_files_hold_and_spares_opening_these(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index_of(root).unlink()
+    index_path(root).unlink()
     expected = views(root)
-    names = opened(monkeypatch)
+    names = record_opened_files(monkeypatch)
     same(views(root), expected)
     assert names == []
 
 
 def test_a_run_is_in_it_once_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, 1, 2)
-    names = opened(monkeypatch)
+    names = record_opened_files(monkeypatch)
     assert len(Listing(tmp_path).runs) == 2
     assert names == []
 
@@ -98,7 +98,7 @@ def test_a_listing_adds_to_the_tables_what_they_lack_of_sessions_that_have_ended
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Listing(root).runs
-    index_of(root).unlink()
+    index_path(root).unlink()
     shutil.rmtree(root / "runs")
     assert Listing(root).runs == before
     assert not (root / "runs").exists()  # its session may be about to add it
@@ -115,18 +115,18 @@ def test_a_listing_adds_to_the_tables_what_they_lack_of_sessions_that_have_ended
 def test_a_report_is_the_same_page_with_and_without_it(root: Path) -> None:
     ids = [run.run_id for run in Listing(root).runs]
     page = render(Listing(root), ids, "title", None)
-    index_of(root).unlink()
-    assert without_moment(render(Listing(root), ids, "title", None)) == without_moment(page)
+    index_path(root).unlink()
+    assert drop_moment(render(Listing(root), ids, "title", None)) == drop_moment(page)
 
 
-def without_moment(page: str) -> list[str]:
+def drop_moment(page: str) -> list[str]:
     return [line for line in page.splitlines() if "Made by" not in line]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("damage", ["cut", "empty", "rubbish", "a folder", "other tables", "no tables"])
 def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, damage: str) -> None:
-    expected, path = views(root), index_of(root)
+    expected, path = views(root), index_path(root)
     data = path.read_bytes()
     path.unlink()
     match damage:
@@ -154,12 +154,12 @@ def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, d
 
 def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(root: Path) -> None:
     expected = views(root)
-    with closing(sqlite3.connect(index_of(root))) as db, db:
+    with closing(sqlite3.connect(index_path(root))) as db, db:
         first, second = (row for (row,) in db.execute("select rowid from runs limit 2"))
         other = "(select listed from runs where rowid = ?)"
         db.execute(f"update runs set listed = {other} where rowid = ?", (first, second))
     same(views(root), expected)
-    with closing(sqlite3.connect(index_of(root))) as db, db:
+    with closing(sqlite3.connect(index_path(root))) as db, db:
         for table, column in (("runs", "listed"), ("runs", "record"), ("parts", "rows")):
             for row, value in db.execute(f"select rowid, {column} from {table}").fetchall():
                 spoilt = bytearray(value)
@@ -174,7 +174,7 @@ def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(ro
 def test_one_that_cannot_be_written_only_costs_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    expected, path = views(root), index_of(root)
+    expected, path = views(root), index_path(root)
     monkeypatch.setattr("fleet.store.index._WAIT_S", 0.01)
     held = sqlite3.connect(path, isolation_level=None)
     match how:
@@ -196,13 +196,13 @@ def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
     expected = views(root)
     changed, gone = Listing(root).runs[3], Listing(root).runs[4]
     path = root / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
     with pytest.warns(UserWarning, match=changed.run_id):
         rows = load_runs(root)
     assert changed.run_id not in set(rows["run_id"])
     assert len(rows) == 2 * RUNS - 1
-    path.write_bytes(whole)
+    path.write_bytes(content)
     same(views(root), expected)
     shutil.rmtree(root / f"samples/host_id={gone.host_id}/run_id={gone.run_id}")
     assert gone not in Listing(root).runs
@@ -212,7 +212,7 @@ def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
 def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_record(root: Path) -> None:
     listing = Listing(root)
     damaged, *others = listing.runs
-    index_of(root).unlink()
+    index_path(root).unlink()
     (root / samples_name(damaged.host_id, damaged.run_id)).write_bytes(b"PAR1")
     with pytest.warns(StoreWarning, match=damaged.run_id):
         records = listing.read_records([damaged, *others])
@@ -221,7 +221,7 @@ def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_re
 
 def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts() -> int:
-        with closing(sqlite3.connect(index_of(root))) as db, db:
+        with closing(sqlite3.connect(index_path(root))) as db, db:
             return int(db.execute("select count(*) from parts where kind = 'pairs'").fetchone()[0])
 
     before = parts()
@@ -241,7 +241,7 @@ def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> No
             load_pairs(root, run_id=part)
             load_marked_bursts(root, part)
         samples = sum(path.stat().st_size for path in root.rglob("samples.parquet"))
-        assert index_of(root).stat().st_size < samples, name
+        assert index_path(root).stat().st_size < samples, name
 
 
 def test_verify_compares_it_with_the_samples(root: Path) -> None:
@@ -259,7 +259,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert str(listing.index.path) in problem
 
     pairs = home(load_pairs).derive_pairs(listing.place, [run])
-    slower = pairs.set_column(*_doubled(pairs, "median_ns"))
+    slower = pairs.set_column(*_double_column(pairs, "median_ns"))
     listing.index.keep_rows(home(load_pairs).PAIRS, home(load_pairs)._mark_runs([run]), slower)
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
@@ -273,9 +273,9 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
 
 
-def _doubled(table, name: str):
-    at = table.column_names.index(name)
-    return at, table.schema.field(at), [chunk.to_numpy() * 2 for chunk in table.column(at).chunks]
+def _double_column(table, name: str):
+    index = table.column_names.index(name)
+    return index, table.schema.field(index), [chunk.to_numpy() * 2 for chunk in table.column(index).chunks]
 
 
 def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
@@ -285,9 +285,9 @@ def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
     for host in ("a-host", "z-host"):
         shutil.copytree(source, root / f"samples/host_id={host}/run_id={run.run_id}")
     (root / f"samples/host_id=empty/run_id={before[1].run_id}").mkdir(parents=True)
-    with pytest.warns(StoreWarning) as said:
+    with pytest.warns(StoreWarning) as caught:
         assert Listing(root).runs == before
-    texts = [str(one.message) for one in said]
+    texts = [str(warning.message) for warning in caught]
     assert len(texts) == 2
     assert all(f"holds run {run.run_id} of {run.host_id}" in text for text in texts)
     problems = verify(Store(root).place).problems
@@ -317,7 +317,7 @@ def test_labels_and_states_survive_it(root: Path) -> None:
     run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
     Store(root).publish(run, builders.make_bursts(run))
     for _ in range(2):
-        listed = next(one for one in Listing(root).list_with_unfinished() if one.run_id == run.run_id)
+        listed = next(row for row in Listing(root).list_with_unfinished() if row.run_id == run.run_id)
         assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
         assert listed.content_sha256 is not None
         assert json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"] == "b2"
@@ -350,7 +350,7 @@ def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
             done = fleet(*words.replace("RUN", run.run_id).split())
             assert done.exit_code == 0, (words, done)
             assert done.stderr.count("host_id=liar") == (how != "empty folder"), (words, done.stderr)
-        assert [one["host_name"] for one in fleet("runs", "--json").json] == ["rpi5"]
+        assert [row["host_name"] for row in fleet("runs", "--json").json] == ["rpi5"]
         verified = fleet("verify")
         expected = (0, False) if how == "empty folder" else (11, True)
         assert (verified.exit_code, "liar" in verified.stdout) == expected

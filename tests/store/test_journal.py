@@ -25,8 +25,8 @@ def test_lines_come_back_byte_for_byte(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         for line in lines:
             journal.append(line)
-        kept = [line + b"\t%08x\n" % zlib.crc32(line) for line in lines]
-        assert journal.path.read_bytes() == b"".join(kept)
+        checked_lines = [line + b"\t%08x\n" % zlib.crc32(line) for line in lines]
+        assert journal.path.read_bytes() == b"".join(checked_lines)
     assert list(chain.from_iterable(journal.parts())) == lines
 
 
@@ -34,9 +34,9 @@ def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         for line in (b"one", b"two", b"three"):
             journal.append(line)
-    whole = journal.path.read_bytes()
+    content = journal.path.read_bytes()
     for changed in (b"two", b"\t", b"\n", zlib.crc32(b"one").to_bytes(4).hex().encode()):
-        journal.path.write_bytes(whole.replace(changed, b"?", 1))
+        journal.path.write_bytes(content.replace(changed, b"?", 1))
         assert None in chain.from_iterable(journal.parts())
 
 
@@ -59,8 +59,8 @@ def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Sto
 
 
 @pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what the disk was waited for, in order; "" for what has none any more."""
+def synced_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of what was synced, in order; "" for what has none any more."""
     names: list[str] = []
     fsync = os.fsync
 
@@ -74,48 +74,48 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
-    store: Store, synced: list[str], monkeypatch: pytest.MonkeyPatch
+    store: Store, synced_names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "SYNC_INTERVAL_S", 0.0)
     run = builders.a_run()
     with store.new_journal(run) as journal:
         journal.append(b"one")
-        assert synced == ["stream.jsonl", "run.json", run.run_id, "journal"]
+        assert synced_names == ["stream.jsonl", "run.json", run.run_id, "journal"]
         journal.append(b"two")
-        assert synced[4:] == ["stream.jsonl"]
+        assert synced_names[4:] == ["stream.jsonl"]
         journal.begin_part()
         journal.append(b"three")
-        assert synced[-4:] == ["stream-2.jsonl", "run.json", run.run_id, "journal"]
+        assert synced_names[-4:] == ["stream-2.jsonl", "run.json", run.run_id, "journal"]
 
 
 def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
-    store: Store, synced: list[str], tmp_path: Path
+    store: Store, synced_names: list[str], tmp_path: Path
 ) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"arrived")
-    assert synced == ["stream.jsonl", "run.json", builders.a_run().run_id, "journal"]
-    synced.clear()
+    assert synced_names == ["stream.jsonl", "run.json", builders.a_run().run_id, "journal"]
+    synced_names.clear()
     run = builders.a_run(run_id="r20261121T000000Z-0000beef")
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
         (tmp_path / "backup").hardlink_to(journal.path)
         store.publish(run, builders.make_bursts(run))
-    drafts = [name for name in synced if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
+    drafts = [name for name in synced_names if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
     assert [name.removeprefix(run.run_id)[:6] for name in drafts] == ["sample", "-cpus-", "-runs-"]
-    assert "stream.jsonl" not in synced
-    assert [name for name in synced if name in ("cpus", "runs")] == ["cpus", "runs"]
+    assert "stream.jsonl" not in synced_names
+    assert [name for name in synced_names if name in ("cpus", "runs")] == ["cpus", "runs"]
 
 
 def test_much_that_arrived_is_on_the_disk_before_publishing_takes_its_time(
-    store: Store, synced: list[str]
+    store: Store, synced_names: list[str]
 ) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"little")
         journal.sync_if_large()
-        assert synced == []
+        assert synced_names == []
         journal.append(b"x" * journal_module.SOON_PUBLISHED_BYTES)
         journal.sync_if_large()
-        assert synced[0] == "stream.jsonl"
+        assert synced_names[0] == "stream.jsonl"
 
 
 def test_a_second_journal_for_one_run_is_refused(store: Store) -> None:
@@ -138,15 +138,15 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_an_error_and_keeps_every_whole_line(disk: Path) -> None:
-    line, kept = b"y" * 10_000, 0
+    line, appended = b"y" * 10_000, 0
     with Store(disk).new_journal(builders.a_run()) as journal:
         with pytest.raises(StoreError, match=r"No space left on device.*kept in the journal"):
             while True:
                 journal.append(line)
-                kept += 1
-        assert len(journal.path.read_bytes()) == (len(line) + 10) * kept
-    assert kept > 1
-    assert len(list(chain.from_iterable(journal.parts()))) == kept
+                appended += 1
+        assert len(journal.path.read_bytes()) == (len(line) + 10) * appended
+    assert appended > 1
+    assert len(list(chain.from_iterable(journal.parts()))) == appended
 
 
 def test_only_what_is_there_is_said_to_be_kept(disk: Path) -> None:

@@ -65,8 +65,8 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
         time.sleep(chance.uniform(0, 0.3))
         process.kill()
         for line in lines + process.stdout.readlines():
-            what, run_id = line.split()
-            reported[what].add(run_id)
+            event, run_id = line.split()
+            reported[event].add(run_id)
         process.wait()
         stored = {run.run_id for run in store.list_runs(withdrawn=True) + list_unfinished(store.place)}
         assert reported["begun"] <= stored

@@ -42,14 +42,14 @@ def store(server: ObjectStore) -> Store:
     return Store(ROOT)
 
 
-def stored(store: Store) -> pd.DataFrame:
-    """Every burst, as a stranger's pandas reads it; each must be there once."""
+def read_bursts(store: Store) -> pd.DataFrame:
+    """Read every burst as a stranger's pandas does; each must be there once."""
     frame = pd.read_parquet(store.place.path("samples"), filesystem=store.place.filesystem)
     assert not frame.duplicated(["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]).any()
     return frame
 
 
-def journaled(store: Store, run: Run) -> list[Burst]:
+def begin_journal(store: Store, run: Run) -> list[Burst]:
     bursts = list(builders.make_bursts(run))
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
@@ -59,7 +59,7 @@ def journaled(store: Store, run: Run) -> list[Burst]:
 def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server: ObjectStore) -> None:
     store.make_ready()
     run = builders.a_run()
-    bursts = journaled(store, run)
+    bursts = begin_journal(store, run)
     assert [left.state for left in Listing(store.place).list_with_unfinished()] == [RunState.UNFINISHED]
     assert server.objects() == []
     name = store.publish(run, bursts)
@@ -69,7 +69,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
         f"team/lab/{name}",
     ]
     assert [summary.bursts for summary in Listing(store.place).list_with_unfinished()] == [3]
-    assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
+    assert {tuple(ticks) for ticks in read_bursts(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
     assert list((store.state_dir / "journal").iterdir()) == []
 
@@ -79,12 +79,12 @@ def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
 ) -> None:
     run = builders.a_run()
     store.publish(run, builders.make_bursts(run))
-    before = stored(store)
+    before = read_bursts(store)
     store.publish(run, builders.make_bursts(run))
-    journaled(store, run)
+    begin_journal(store, run)
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.make_bursts(run, seed=8))
-    pd.testing.assert_frame_equal(stored(store), before)
+    pd.testing.assert_frame_equal(read_bursts(store), before)
     assert journal_lines(store.state_dir / "journal" / run.run_id / "stream.jsonl") == [b"arrived"]
 
 
@@ -92,7 +92,7 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
     store: Store, server: ObjectStore
 ) -> None:
     run = builders.a_run()
-    bursts = journaled(store, run)
+    bursts = begin_journal(store, run)
     put, names = store.place.put, []
 
     def put_and_die(draft: Path, name: str) -> bool:
@@ -113,7 +113,7 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
         RunState.COMPLETE
     ], "the samples are in place"
     store.publish(run, bursts)
-    assert len(stored(store)) == 3
+    assert len(read_bursts(store)) == 3
     assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [RunState.COMPLETE]
 
 
@@ -148,8 +148,8 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
     assert direct.stamp(name) is None
     assert draft.read_bytes() == content
     assert direct.put(draft, name)
-    with direct.filesystem.open_input_file(direct.path(name)) as whole:
-        assert whole.read() == content
+    with direct.filesystem.open_input_file(direct.path(name)) as stream:
+        assert stream.read() == content
 
 
 PUBLISHER = """
@@ -179,7 +179,7 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
     while any(controller.poll() is None for controller in controllers):
         listed = {summary.run_id for summary in store.list_runs()}
         if listed:
-            per_run = stored(store).groupby("run_id", observed=True).size()
+            per_run = read_bursts(store).groupby("run_id", observed=True).size()
             assert listed <= set(per_run.index)
             assert set(per_run) == {3}
     for controller in controllers:
@@ -187,7 +187,7 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
         assert not errors, errors
         assert controller.returncode == 0
     assert {summary.run_id for summary in store.list_runs()} == {*shared, *itertools.chain(*own)}
-    assert len(stored(store)) == 3 * 14
+    assert len(read_bursts(store)) == 3 * 14
 
 
 UNUSABLE = {"bucket": "no bucket 'nowhere'", "secret": "AWS_PROFILE", "server": "NETWORK_CONNECTION"}
@@ -217,12 +217,12 @@ def test_the_commands_work_on_an_object_store(server: ObjectStore, tmp_path: Pat
         assert done.exit_code == 0, done.stderr
         listed = fleet("runs", "-r", ROOT, "--json").json
         assert [run["host_name"] for run in listed] == ["here"]
-        shown = fleet("show", "here", "-r", ROOT)
-        assert shown.exit_code == 0, shown.stderr
-        assert "clock" in shown.stdout
+        matrix = fleet("show", "here", "-r", ROOT)
+        assert matrix.exit_code == 0, matrix.stderr
+        assert "clock" in matrix.stdout
         plain = fleet("show", "here", "-r", f"s3://{KEY}:{SECRET}@{BUCKET}/team/lab")
         assert plain.exit_code == 2
-        for text in (done, shown, plain):
+        for text in (done, matrix, plain):
             assert SECRET not in text.stdout + text.stderr
     assert not (folder / "results").exists()
     assert not (folder / "s3:").exists()

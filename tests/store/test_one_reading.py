@@ -89,18 +89,18 @@ def test_a_command_lists_each_folder_once(
 
 
 def listings(root: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the command lists each folder of the root."""
-    made: list[Counted] = []
+    """Count how often the command lists each folder of the root."""
+    folders: list[Counted] = []
 
-    def counted(path: Path) -> Counted:
-        made.append(Counted(path))
-        return made[-1]
+    def open_counted(path: Path) -> Counted:
+        folders.append(Counted(path))
+        return folders[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(places, "Folder", counted)
+        patched.setattr(places, "Folder", open_counted)
         done = CliRunner().invoke(app, [*words, "-r", str(root)])
     assert done.exit_code == 0, done.output
-    return sum((place.listed for place in made), Counter[str]())
+    return sum((place.listed for place in folders), Counter[str]())
 
 
 @pytest.mark.parametrize("words", [["label", "host0", "bios=2.1"], ["withdraw", "host0"], ["withdraw"]])
@@ -120,7 +120,7 @@ def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
-    inventory = "hosts:\n" + "".join(f"  here{at}: {{via: local}}\n" for at in range(2))
+    inventory = "hosts:\n" + "".join(f"  here{number}: {{via: local}}\n" for number in range(2))
     Path("inventory.yaml").write_text(inventory.replace("local}", "local, build: controller, lock: wait}"))
     plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "--iterations", "1000", "-q"]
     listed = listings(tmp_path / "results", ["run", *plan], monkeypatch)
@@ -142,23 +142,23 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
 def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, asked = home(load_samples), set[str]()
-    whole, parts = module.load_samples, module.load_samples_in_parts
+    module, run_ids = home(load_samples), set[str]()
+    read_all, read_parts = module.load_samples, module.load_samples_in_parts
 
-    def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
+    def load_without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]
-        return whole(root, **how)
+        return read_all(root, **how)
 
-    def spied(root: Listing, run_id: str, **how: Any) -> Iterator[pd.DataFrame]:
-        asked.add(run_id)
-        return parts(root, run_id, **how)
+    def note_run_id(root: Listing, run_id: str, **how: Any) -> Iterator[pd.DataFrame]:
+        run_ids.add(run_id)
+        return read_parts(root, run_id, **how)
 
-    monkeypatch.setattr(home(load_samples), "load_samples", without_ticks)
-    monkeypatch.setattr(home(load_samples), "load_samples_in_parts", spied)
+    monkeypatch.setattr(home(load_samples), "load_samples", load_without_ticks)
+    monkeypatch.setattr(home(load_samples), "load_samples_in_parts", note_run_id)
     listing = Listing(root)
     page = render(listing, [run.run_id for run in listing.runs])
     last = {run.host_id: run.run_id for run in listing.runs}
-    assert asked == set(last.values())
+    assert run_ids == set(last.values())
     assert page.count('<section id="run-') == 2
 
 

@@ -37,9 +37,9 @@ def test_a_folder_that_fleet_never_named_costs_no_run_its_place(tmp_path: Path) 
         folder = tmp_path / "samples/host_id=h1" / f"run_id={run}"
         folder.mkdir(parents=True)
         (folder / "samples.parquet").touch()
-    with pytest.warns(StoreWarning, match="is no name of fleet's") as said:
+    with pytest.warns(StoreWarning, match="is no name of fleet's") as caught:
         assert list(Folder(tmp_path).samples()) == [("h1", "r1")]
-    assert len(said) == 2
+    assert len(caught) == 2
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_what_is_in_a_folder_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_file_system_without_hard_links_takes_files_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> None:
+    def refuse_link(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")  # as vfat answers
 
-    monkeypatch.setattr("os.link", refused)
+    monkeypatch.setattr("os.link", refuse_link)
     test_what_is_in_a_folder_stays_as_it_is(tmp_path)
 
 

@@ -55,29 +55,29 @@ def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after
     assert pd.read_parquet(tmp_path / "samples")["core_ghz"].tolist() == pytest.approx([3.1])
 
 
-def by_its_clock(root: Path, *taken: tuple[float, float]) -> tuple[float, float]:
-    """`median_ns` and `core_ghz` of a pair of bursts with these frequencies in MHz and times in cycles."""
+def publish_and_reduce(root: Path, *mhz_and_cycles: tuple[float, float]) -> tuple[float, float]:
+    """Return `median_ns` and `core_ghz` of a pair with bursts of these frequencies (MHz) and cycles."""
     alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"}
     alone |= {"cpus": (0, 2), "parameters": replace(OF_POINT, threads=2)}
     bursts = [
         builders.a_burst(**alone, round=place, sample_mhz=mhz, ticks=(round(cycles * 3e6 / mhz),) * 5)
-        for place, (mhz, cycles) in enumerate(taken)
+        for place, (mhz, cycles) in enumerate(mhz_and_cycles)
     ]
-    Store(root / str(len(taken))).publish(builders.a_run(), bursts)
-    row = load_pairs(root / str(len(taken))).iloc[0]
+    Store(root / str(len(mhz_and_cycles))).publish(builders.a_run(), bursts)
+    row = load_pairs(root / str(len(mhz_and_cycles))).iloc[0]
     return row["median_ns"], row["core_ghz"]
 
 
 def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_path: Path) -> None:
     """Two bursts are at another level, of one the frequency is wrong."""
     taken = [(mhz, 1000) for mhz in (3900, 3000, 4100, 2900, 4000, 3100, 2800)]
-    many = by_its_clock(tmp_path, *taken, (3000, 2000), (4000, 2000), (2000, 1200))
-    assert np.prod(many) == pytest.approx(np.prod(by_its_clock(tmp_path, (3000, 1000))))
+    many = publish_and_reduce(tmp_path, *taken, (3000, 2000), (4000, 2000), (2000, 1200))
+    assert np.prod(many) == pytest.approx(np.prod(publish_and_reduce(tmp_path, (3000, 1000))))
 
 
 def test_the_frequency_of_a_pair_is_one_that_its_bursts_had(tmp_path: Path) -> None:
     taken = [(mhz, cycles) for mhz in (3000, 3100) for cycles in (100, 300, 1000, 3000, 10000)]
-    assert 3 <= by_its_clock(tmp_path, *taken)[1] <= 3.1
+    assert 3 <= publish_and_reduce(tmp_path, *taken)[1] <= 3.1
 
 
 def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: 
     ]
     Store(tmp_path).publish(builders.a_run(), [*points, builders.a_burst()])
     pairs = load_pairs(tmp_path)
-    found = pairs[pairs["point"].notna()].set_index("point")["median_ns"]
+    medians = pairs[pairs["point"].notna()].set_index("point")["median_ns"]
     ns = 1e9 / builders.TICKS_PER_SECOND / builders.ITERATIONS / 3
-    assert dict(found) == pytest.approx({"copy.16K": 1000 * ns, "copy.1M": 4000 * ns})
+    assert dict(medians) == pytest.approx({"copy.16K": 1000 * ns, "copy.1M": 4000 * ns})
     assert list(pairs["bursts"]) == [3, 3, 1]
     assert list(pairs["threads"])[:2] == [3, 3]
     assert pairs["core_ghz"].iloc[0] == pytest.approx(3.65)

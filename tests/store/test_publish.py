@@ -29,8 +29,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
-def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
-    """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
+def read_bursts(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """Read every burst in the root with plain pandas, by run and key; each must be there once."""
     frame = pd.read_parquet(store.place.root / "samples")
     keys = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
     frame["point"] = frame["point"].astype(object).where(frame["point"].notna(), None)
@@ -39,7 +39,7 @@ def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     return {tuple(row[:-1]): tuple(int(tick) for tick in row[-1]) for row in rows}
 
 
-def given(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
+def expected_bursts(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
     bursts = builders.make_bursts(run, seed=seed)
     return {(run.run_id, *builders.burst_key(burst)): burst.ticks for burst in bursts}
 
@@ -47,7 +47,7 @@ def given(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
 def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite", "clock"))
     store.publish(run, builders.make_bursts(run))
-    assert stored(store) == given(run)
+    assert read_bursts(store) == expected_bursts(run)
 
 
 def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Store) -> None:
@@ -55,7 +55,7 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
     bursts = list(builders.make_bursts(run))
     run = replace(run, facts=replace(run.facts, cpus=()))
     store.publish(run, bursts)
-    assert stored(store) == given(builders.a_run())
+    assert read_bursts(store) == expected_bursts(builders.a_run())
     assert pd.read_parquet(store.place.root / "cpus").empty
 
 
@@ -91,7 +91,7 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
         replace(burst, flags=("preempted",) if burst.round < 3 else ()) for burst in builders.make_bursts(run)
     ]
     store.publish(run, bursts)
-    assert stored(store) == given(run)
+    assert read_bursts(store) == expected_bursts(run)
     (summary,) = Listing(store.place).list_with_unfinished()
     assert summary.samples == sum(len(burst.ticks) for burst in bursts)
     assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
@@ -130,7 +130,7 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
         journal.append(b"kept")
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.make_bursts(run, seed=8))
-    assert stored(store) == given(run)
+    assert read_bursts(store) == expected_bursts(run)
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
 
@@ -153,7 +153,7 @@ def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing:
     store.publish(run, builders.make_bursts(run))
     shutil.rmtree(store.place.root / missing)
     store.publish(run, builders.make_bursts(run))
-    assert stored(store) == given(run)
+    assert read_bursts(store) == expected_bursts(run)
     assert [summary.run_id for summary in Listing(store.place).list_with_unfinished()] == [run.run_id]
     assert len(pd.read_parquet(store.place.root / "cpus")) == 2
 
@@ -258,7 +258,7 @@ def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id()) for _ in range(24)]
     with ThreadPoolExecutor(len(runs)) as pool:
         list(pool.map(lambda run: store.publish(run, builders.make_bursts(run)), runs))
-    assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
+    assert read_bursts(store) == {key: ticks for run in runs for key, ticks in expected_bursts(run).items()}
 
 
 def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:

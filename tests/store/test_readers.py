@@ -52,25 +52,25 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def with_pandas(folder: Path) -> Rows:
+def pandas_rows(folder: Path) -> Rows:
     return pd.read_parquet(folder).to_dict("records")
 
 
-def with_pyarrow(folder: Path) -> Rows:
+def pyarrow_rows(folder: Path) -> Rows:
     return ds.dataset(folder, partitioning="hive").to_table().to_pylist()
 
 
-def with_polars(folder: Path) -> Rows:
+def polars_rows(folder: Path) -> Rows:
     polars = needs.python_module("polars", "polars")
     return polars.scan_parquet(folder).collect().to_dicts()
 
 
-def with_duckdb(folder: Path) -> Rows:
+def duckdb_rows(folder: Path) -> Rows:
     duckdb = needs.python_module("duckdb", "duckdb")
     return duckdb.sql(f"from '{folder}/**/*.parquet'").to_arrow_table().to_pylist()
 
 
-READERS = [with_pyarrow, *(pytest.param(read, marks=pytest.mark.slow) for read in (with_polars, with_duckdb))]
+READERS = [pyarrow_rows, *(pytest.param(read, marks=pytest.mark.slow) for read in (polars_rows, duckdb_rows))]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -80,7 +80,7 @@ def test_readers_agree_on_every_row_and_column(root: Path, table: str, read: Cal
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("read", [with_pandas, *READERS])
+@pytest.mark.parametrize("read", [pandas_rows, *READERS])
 def test_a_host_named_like_a_value_stays_text(tmp_path: Path, read: Callable[[Path], Rows]) -> None:
     for name, host_id in publish_odd_names(tmp_path).items():
         assert {row["host_id"] for row in read(tmp_path / name / "samples")} == {host_id}
@@ -116,7 +116,7 @@ def publish_odd_names(folder: Path) -> dict[str, str]:
 
 def check(rows: Rows, root: Path, table: str) -> None:
     """Compare rows with those of pandas, and their columns with the schema."""
-    usual = with_pandas(root / table)
+    usual = pandas_rows(root / table)
     assert {*rows[0]} == {*usual[0]} == {column.name for column in schema.TABLES[table]}
     assert sorted(map(as_text, rows)) == sorted(map(as_text, usual))
     counts = {"samples": 28 * 3 * 2 + 9 + 3, "runs": 6, "cpus": 48, "counters": 1, "summaries": 1}

@@ -20,7 +20,7 @@ from fleet.store.runs import list_unfinished
 from tests import builders
 
 
-def with_raw(run: Run, **raw: Any) -> Run:
+def add_raw_keys(run: Run, **raw: Any) -> Run:
     assert run.hello
     return replace(run, hello=replace(run.hello, raw=MappingProxyType({**run.hello.raw, **raw})))
 
@@ -54,7 +54,7 @@ def test_a_run_that_did_not_end_has_no_end_in_its_row() -> None:
 
 
 def test_the_compiler_has_the_name_that_the_agent_gives_it() -> None:
-    run = with_raw(builders.a_run(), compiler="gcc 12.2.0", cflags="-O1")
+    run = add_raw_keys(builders.a_run(), compiler="gcc 12.2.0", cflags="-O1")
     row = make_runs_row(run, builders.CONTENTS)
     assert (row["agent_compiler"], row["agent_cflags"]) == ("gcc 12.2.0", "-O1")
 
@@ -78,7 +78,7 @@ def test_a_note_of_the_facts_is_not_repeated_by_the_run() -> None:
     ],
 )
 def test_benchmarks_are_those_of_the_hello_or_those_asked_for(plan: object, expected: list[str]) -> None:
-    run = with_raw(builders.a_run(benchmarks=("readwrite",)), plan=plan)
+    run = add_raw_keys(builders.a_run(benchmarks=("readwrite",)), plan=plan)
     assert make_runs_row(run, builders.CONTENTS)["benchmarks"] == expected
 
 

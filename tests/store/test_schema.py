@@ -16,19 +16,19 @@ from tests import builders
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
-def documented(table: str) -> list[tuple[str, str, bool]]:
-    """The rows of the page's table under the heading of `table`, those with a meaning."""
+def page_columns(table: str) -> list[tuple[str, str, bool]]:
+    """Return the rows of the page's table under the heading of `table`, those with a meaning."""
     section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
     row = r"^\| `(\w+)`(?: to `(\w+)`)?((?:, `\w+`)*) \| (?:`([^`?]+)(\??)` )?\| \S"
-    found: list[tuple[str, str, bool]] = []
+    columns: list[tuple[str, str, bool]] = []
     for name, last, more, type_, null in re.findall(row, section, flags=re.MULTILINE):
         if last:  # the same columns as those of samples, from one to another
-            same = documented("samples")
+            same = page_columns("samples")
             names = [column for column, _, _ in same]
-            found += same[names.index(name) : names.index(last) + 1]
+            columns += same[names.index(name) : names.index(last) + 1]
         else:
-            found += [(each, type_, null == "?") for each in (name, *re.findall(r"\w+", more))]
-    return found
+            columns += [(column, type_, null == "?") for column in (name, *re.findall(r"\w+", more))]
+    return columns
 
 
 def plain_type(type_: pa.DataType) -> str:
@@ -51,7 +51,7 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
     written = pq.read_schema(path)
 
-    assert documented(table) == coded
+    assert page_columns(table) == coded
     assert written.metadata[b"fleet.table"].decode() == table
     assert written.metadata[b"fleet.schema_version"].decode() == schema.SCHEMA_VERSION
     assert f"Schema version {schema.SCHEMA_VERSION}." in PAGE.read_text()
@@ -63,7 +63,7 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
 
 def test_the_page_says_what_pairs_have(tmp_path: Path) -> None:
     coded = schema.TABLES["pairs"]
-    assert documented("pairs") == [(column.name, column.type, column.nullable) for column in coded]
+    assert page_columns("pairs") == [(column.name, column.type, column.nullable) for column in coded]
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.make_bursts(run))
     assert list(load_pairs(tmp_path).columns) == [column.name for column in coded]

@@ -28,24 +28,24 @@ def samples_file(root: Path) -> Path:
     return file
 
 
-def spoil(file: Path, at: int, bit: int = 0) -> None:
+def spoil(file: Path, position: int, bit: int = 0) -> None:
     """Flip one bit of a file."""
-    whole = bytearray(file.read_bytes())
-    whole[at] ^= 1 << bit
-    file.write_bytes(whole)
+    content = bytearray(file.read_bytes())
+    content[position] ^= 1 << bit
+    file.write_bytes(content)
 
 
 def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
-    found = verify(parse_place(root))
-    assert (found.runs, found.files, found.problems) == (1, 3, ())
-    assert found.samples == load_samples(root)["ticks"].map(len).sum()
+    result = verify(parse_place(root))
+    assert (result.runs, result.files, result.problems) == (1, 3, ())
+    assert result.samples == load_samples(root)["ticks"].map(len).sum()
 
 
 def test_a_run_of_several_chunks_is_verified_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     simulated.publish(tmp_path, simulated.desktop(), rounds=3)
     assert verify(parse_place(tmp_path)).problems == ()
-    spoil(samples_file(tmp_path), at=500)
+    spoil(samples_file(tmp_path), position=500)
     assert len(verify(parse_place(tmp_path)).problems) == 1
 
 
@@ -83,7 +83,7 @@ def test_a_file_to_give_away_is_verified(root: Path, fleet_here: Callable[..., D
     for file in (run, medians, root / "summaries" / "board.parquet"):
         done = fleet_here("verify", str(file))
         assert (done.exit_code, done.stdout.endswith("1 file: all as written.\n")) == (0, True), done.stdout
-    spoil(run, at=500)
+    spoil(run, position=500)
     (runs,) = (root / "runs").iterdir()
     (text := root / "text.parquet").write_text("CPU,0,1\n")
     about_runs = "a file of runs, not a run or a summary"
@@ -102,11 +102,11 @@ def test_a_file_without_checksums_is_refused(root: Path) -> None:
 def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Path) -> None:
     (cpus,), (runs,) = (root / "cpus").iterdir(), (root / "runs").iterdir()
     table = pq.read_table(cpus)
-    at = table.column_names.index("core")
-    builders.put_table(table.set_column(at, "core", pa.array([7] * len(table), pa.int32())), cpus)
+    index = table.column_names.index("core")
+    builders.put_table(table.set_column(index, "core", pa.array([7] * len(table), pa.int32())), cpus)
     table = pq.read_table(runs)
-    at = table.column_names.index("cpu_model")
-    builders.put_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
+    index = table.column_names.index("cpu_model")
+    builders.put_table(table.set_column(index, "cpu_model", pa.array(["Another"])), runs)
     in_runs, in_cpus = verify(parse_place(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
     assert "that of the samples: core. Remove it and the files in runs" in in_cpus
@@ -140,7 +140,7 @@ def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> 
     with Fleet(tmp_path) as fleet:
         Store(fleet.results).publish(run, builders.make_bursts(run))
         assert fleet("verify").stdout == "1 run, 15 samples, 3 files: all as written.\n"
-        spoil(samples_file(fleet.results), at=100)
+        spoil(samples_file(fleet.results), position=100)
         done = fleet("verify", str(fleet.results))
         assert done.exit_code == 11
         assert "checksum" in done.stdout
