@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from fleet import errors
 from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import ask_topology
-from fleet.errors import LinkError, UnreachableError
+from fleet.errors import LinkError, PreparationError, UnreachableError
 from fleet.facts.gather import ask_usage, gather
 from fleet.facts.systems import find_noise
 from fleet.hostnames import strip_host_name
@@ -17,6 +17,7 @@ from fleet.model import Agent, Condition, Facts, Host, Plan, Run, override_optio
 from fleet.plan.options import options_from_entry
 from fleet.remote.connection import Connection
 from fleet.session.context import SessionContext
+from fleet.session.events import StageEntered
 from fleet.session.host_progress import HostProgress
 from fleet.store.gate import check_machine
 from fleet.text import last_lines
@@ -67,9 +68,7 @@ class HostLink:
                 for command in self.host.before:
                     self.enter("before")
                     if failure := self._run_command(self.connection, "before", command):
-                        raise errors.PreparationError(
-                            f"{self.host.name}: {failure} The host is not measured."
-                        )
+                        raise PreparationError(f"{self.host.name}: {failure} The host is not measured.")
                 yield
             finally:
                 if self.host.after:
@@ -159,7 +158,7 @@ class HostLink:
     def _restore(self) -> None:
         """Run the host's `after` over a connection of its own, since the link may be cut or cancelled."""
         host, context = self.host, self.context
-        self.progress.enter("after")
+        context.emit(StageEntered(host, "after"))  # the outcome names the stage before it
         began, failures, commands = time.monotonic(), [], list(host.after)
         for pause in iter_retry_pauses_s():
             try:
