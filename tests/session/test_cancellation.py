@@ -87,7 +87,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         outcomes = runner.run_on_each(hosts, deploy_agent, context)
     finally:
         at_work.unlink(missing_ok=True)
-    assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [
+    assert [(outcome.state, outcome.stage, outcome.exit_code) for outcome in outcomes] == [
         (State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)
     ] * 2
     wait_for(lambda: not list(scratch.iterdir()))

@@ -56,11 +56,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     needs.program("gcc", "gcc")
     needs.cpus(2)
     folder = tmp_path_factory.mktemp("asked")
-    one, other, *_ = sorted(os.sched_getaffinity(0))
+    first, other, *_ = sorted(os.sched_getaffinity(0))
     entries = {
         "new": f"workdir: {folder / 'not' / 'there'}",
         "sent": "build: controller, toolchain: {cc: gcc}",
-        "paired": f"cpus: [{one}, {other}], plan: {{benchmarks: [cas], pairs: ordered}}",
+        "paired": f"cpus: [{first}, {other}], plan: {{benchmarks: [cas], pairs: ordered}}",
         **{name: entry for name, (entry, _, _) in UNMEASURABLE.items()},
     }
     lines = [f"  {name}: {{via: local, address: localhost, {entry}}}\n" for name, entry in entries.items()]
@@ -85,8 +85,8 @@ def fleet(fleet: Fleet, tmp_path: Path) -> Fleet:
 
 def listing(*folders: Path) -> list[tuple[str, int, int]]:
     """Everything below, by name, size and time of change."""
-    found = [path for folder in folders for path in [folder, *folder.rglob("*")]]
-    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in found)
+    paths = [path for folder in folders for path in [folder, *folder.rglob("*")]]
+    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths)
 
 
 def plant_load(fleet: Fleet) -> None:
@@ -163,11 +163,11 @@ def test_what_a_run_is_asked_can_be_asked_of_a_check(answers: Asked) -> None:
 
 
 def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
-    one = str(min(os.sched_getaffinity(0)))
-    process = fleet.start("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", one))
+    cpu = str(min(os.sched_getaffinity(0)))
+    process = fleet.start("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", cpu))
     text = process.communicate()[0]
     assert process.returncode == AgentError.exit_code
-    assert f"need two CPUs, and the affinity mask or --cpus has only CPU {one}" in text
+    assert f"need two CPUs, and the affinity mask or --cpus has only CPU {cpu}" in text
 
 
 @pytest.mark.long
@@ -178,8 +178,8 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
     (run,) = Store(fleet.results).list_runs()
-    shown = show_run(fleet.results, run.run_id)
-    _, heading, warnings = shown.partition("\nWarnings\n")
+    page = show_run(fleet.results, run.run_id)
+    _, heading, warnings = page.partition("\nWarnings\n")
     assert heading
     assert BUSY in warnings
 

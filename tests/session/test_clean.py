@@ -81,9 +81,9 @@ def test_every_shell_removes_ours_and_only_ours(shell: list[str], tmp_path: Path
     place = home / ".cache" / "fleet"
     fill(place, *OURS, *THEIRS)
     before = below(place)
-    found = run(shell, home, dry_run=True)
+    report = run(shell, home, dry_run=True)
     assert below(place) == before
-    assert len([line for line in found if line.startswith("found ")]) == len(OURS) + 1
+    assert len([line for line in report if line.startswith("found ")]) == len(OURS) + 1
     lines = run(shell, home)
     assert below(place) == set(THEIRS)
     assert sorted(line for line in lines if line.startswith("removed ")) == sorted(
@@ -202,18 +202,18 @@ def test_a_busybox_host_is_cleaned_over_ssh(fleet: Fleet, make_known: MakeKnown,
 def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
     recipe: image.Recipe, tmp_path: Path
 ) -> None:
-    made = image.make(tmp_path / recipe.name, recipe)
-    connection, host = Inside(made), Host("board", "board")
+    board = image.make(tmp_path / recipe.name, recipe)
+    connection, host = Inside(board), Host("board", "board")
     place = gather(connection, host).workdir
     assert connection.put(b"agent", f"{place}/{AGENT}", mode=0o700).exit_code == 0
     assert connection.put(b"theirs", f"{place}/notes", mode=0o600).exit_code == 0
-    done = Inside(made).run("exec /bin/sh", stdin=clean.render_script(host))
+    done = Inside(board).run("exec /bin/sh", stdin=clean.render_script(host))
     lines = list(clean._parse_answer(host, done.stdout))
     assert [line for line in lines if line.startswith("removed ")] == [
         f"removed {'/dev/shmem' if place == '/tmp' else place}/{AGENT}"
     ]
-    assert {Path(name).name for name in made.files()} >= {"notes"}
-    assert AGENT not in {Path(name).name for name in made.files()}
+    assert {Path(name).name for name in board.files()} >= {"notes"}
+    assert AGENT not in {Path(name).name for name in board.files()}
 
 
 def test_the_script_is_clean_to_shellcheck() -> None:

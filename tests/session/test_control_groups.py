@@ -34,8 +34,8 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
         assert not (tmp_path / "results").exists() or not any(fleet.results.rglob("*.parquet"))
         assert f"available (control group /{name}, 160 MiB) may be taken: --sizes," in refused["message"]
         assert "no unfinished session" in fleet("resume").stdout
-        (kept,) = fleet("run", *CHASE, "--sizes", "16K,32K").json
-        assert kept["state"] in {"complete", "partial"}, kept
+        (row,) = fleet("run", *CHASE, "--sizes", "16K,32K").json
+        assert row["state"] in {"complete", "partial"}, row
         assert len(fleet.samples()) > 0
 
 
@@ -44,9 +44,9 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
     with limited_host(tmp_path, "quota", "10000", "cpu") as (fleet, name):
         limited = f"CPU time is limited (control group /{name}, 0.1 CPUs): "
         assert f"{limited}where none is left" in fleet("check", "-q").stdout
-        (kept,) = fleet("run", "-b", "clock", "--rounds", "2", "-q", "--json").json
-        assert kept["state"] in {"complete", "partial"}, kept
-        assert f"{limited}bursts take up to 10 times as long." in kept["notes"]
+        (row,) = fleet("run", "-b", "clock", "--rounds", "2", "-q", "--json").json
+        assert row["state"] in {"complete", "partial"}, row
+        assert f"{limited}bursts take up to 10 times as long." in row["notes"]
         assert pd.read_parquet(fleet.results / "runs")["cpu_quota"].tolist() == [0.1]
 
 
@@ -54,10 +54,10 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
 def test_a_limit_that_cannot_be_seen_costs_what_lies_beyond_it(tmp_path: Path) -> None:
     hidden = {"then": "umount -l /sys/fs/cgroup/memory; ", "within": "unshare, -m, sh"}
     with limited_host(tmp_path, "hidden", "160M", **hidden) as (fleet, _):
-        (kept,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,256M", *CHASE[2:]).json
-        assert kept["state"] == "partial"
-        assert "256M" in kept["message"]
-        assert "the agent was killed for lack of memory (oom_kill 1)" in kept["message"]
-        assert any(note.startswith("Given up after an agent was killed: ") for note in kept["notes"])
+        (row,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,256M", *CHASE[2:]).json
+        assert row["state"] == "partial"
+        assert "256M" in row["message"]
+        assert "the agent was killed for lack of memory (oom_kill 1)" in row["message"]
+        assert any(note.startswith("Given up after an agent was killed: ") for note in row["notes"])
         assert {*fleet.samples()["bytes"].dropna()} == {16 << 10}
         assert "no unfinished session" in fleet("resume").stdout

@@ -24,11 +24,11 @@ def test_counts_are_stored_and_shown_beside_the_numbers(fleet):
     frame = pd.read_parquet(fleet.results / "counters")
     assert set(frame["event"]) == {"task-clock", "page-faults"}
     assert len(frame) == 2 * (2 * len(fleet.samples()) - (fleet.samples()["benchmark"] == "clock").sum())
-    shown = fleet("show").stdout
-    assert shown.count(" events: counted per round trip in each thread") == 1
-    assert shown.count(" events: counted per reading in each thread") == 1
-    assert re.search(r"^thread +task-clock( +page-faults)?$", shown, re.MULTILINE)
-    assert re.search(r"^thread .* page-faults$|^0 everywhere: page-faults;", shown, re.MULTILINE)
+    page = fleet("show").stdout
+    assert page.count(" events: counted per round trip in each thread") == 1
+    assert page.count(" events: counted per reading in each thread") == 1
+    assert re.search(r"^thread +task-clock( +page-faults)?$", page, re.MULTILINE)
+    assert re.search(r"^thread .* page-faults$|^0 everywhere: page-faults;", page, re.MULTILINE)
     assert fleet("verify").exit_code == 0
 
 
@@ -40,9 +40,9 @@ def test_where_counting_is_forbidden_the_run_says_so_once_and_is_done(fleet):
     assert process.returncode == 0, err
     assert len(fleet.samples()) > 0
     assert not (fleet.results / "counters").exists()
-    shown = fleet("show").stdout
-    assert shown.count("Not counted: cycles, instructions") == 1
-    assert "events: counted per" not in shown
+    page = fleet("show").stdout
+    assert page.count("Not counted: cycles, instructions") == 1
+    assert "events: counted per" not in page
 
 
 def test_a_wrong_name_is_refused_before_anything_is_connected_to(fleet):

@@ -37,14 +37,14 @@ def fleet(tmp_path: Path, make_hosts: MakeHosts, known_hosts: Path) -> Fleet:
 
 def open_journals(root: Path) -> dict[int, str]:
     """The run each process is journaling at this moment, by process."""
-    found = {}
+    journals = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended, or it is not ours
             for link in (process / "fd").iterdir():
                 target = link.readlink()
                 if target.is_relative_to(root / ".fleet/journal") and target.suffix == ".jsonl":
-                    found[int(process.name)] = target.parent.name
-    return found
+                    journals[int(process.name)] = target.parent.name
+    return journals
 
 
 def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(fleet: Fleet) -> None:

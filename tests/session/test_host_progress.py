@@ -151,7 +151,7 @@ def test_a_secret_in_an_error_is_not_shown() -> None:
             replace(
                 RUN,
                 state=RunState.PARTIAL,
-                failed=tuple(Failed("cas", "x", at, 4, 5, f"no {at}") for at in range(2)),
+                failed=tuple(Failed("cas", "x", round_, 4, 5, f"no {round_}") for round_ in range(2)),
             ),
             State.PARTIAL,
             EXIT_SOME_FAILED,
@@ -189,9 +189,9 @@ def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pyt
     progress, events = record_progress()
     progress.enter("measure", RUN)
     reader = Reader()
-    for moment, each in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):
+    for moment, record in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):
         monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
-        follow(progress, reader, each)
+        follow(progress, reader, record)
     medians = [event.medians for event in events if isinstance(event, BurstsReceived)]
     assert medians[:2] == [(), ()]
     [(benchmark, [(relation, ns)])] = medians[2]

@@ -18,27 +18,27 @@ PLAN = ("-b", "chase,clock", "--sizes", "16K,64K,8M", "--pages", "base", "--cpus
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("number", "what", "deaths"),
+    ("number", "given_up", "deaths"),
     [(signal.SIGBUS, "memory", 1), (signal.SIGKILL, "point", 3), (signal.SIGILL, "variant", 1)],
     ids=str,
 )
 def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
-    tmp_path: Path, number: signal.Signals, what: str, deaths: int
+    tmp_path: Path, number: signal.Signals, given_up: str, deaths: int
 ) -> None:
     needs.program("cc", "gcc")
     env = preload("lethal.c") | {"LETHAL_BYTES": str(6 << 20), "LETHAL_SIGNAL": str(int(number))}
     with Fleet(tmp_path, environment={"XDG_CACHE_HOME": str(agents_cache("dynamic"))}) as fleet:
         fleet.inventory(f"hosts:\n  here: {{via: local, env: {json.dumps(env)}}}\n")
-        (found,) = fleet("run", *PLAN, "--json").json
-        assert found["state"] == "partial"
-        assert f"8M.base 0-0: the agent was killed by {number.name}" in found["message"]
-        assert any("Given up after an agent was killed: " in note for note in found["notes"])
+        (row,) = fleet("run", *PLAN, "--json").json
+        assert row["state"] == "partial"
+        assert f"8M.base 0-0: the agent was killed by {number.name}" in row["message"]
+        assert any("Given up after an agent was killed: " in note for note in row["notes"])
         failed = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
-        killed = [one for one in failed if f"killed by {number.name}" in one["reason"]]
-        assert (len(killed), {one["given_up"] for one in killed}) == (deaths, {what})
-        visits = [*fleet.samples().to_dict("records"), *(one for one in failed if one not in killed)]
+        killed = [visit for visit in failed if f"killed by {number.name}" in visit["reason"]]
+        assert (len(killed), {visit["given_up"] for visit in killed}) == (deaths, {given_up})
+        visits = [*fleet.samples().to_dict("records"), *(visit for visit in failed if visit not in killed)]
         measured = [visit["point"] for visit in visits if visit["benchmark"] == "chase"]
         assert "8M.base" not in str(measured)
-        assert what == "variant" or len(measured) == 2 * 3 * 2  # rounds, orders, sizes
+        assert given_up == "variant" or len(measured) == 2 * 3 * 2  # rounds, orders, sizes
         assert len(visits) == len(measured) + 2
         assert "no unfinished session" in fleet("resume").stdout

@@ -42,9 +42,9 @@ def test_only_the_runs_just_measured_are_returned(inventory: Path) -> None:
     plan = {"rounds": 1, "samples": 50, "iterations": 100}
     first = fleet.measure(benchmarks="clock", inventory="inventory.yaml", **plan)
     second = fleet.measure("here", ["clock"], inventory="inventory.yaml", **plan)
-    (one,), (other,) = first.runs()["run_id"], second.runs()["run_id"]
-    assert one != other
-    assert set(fleet.open().runs()["run_id"]) == {one, other}
+    (run_id,), (other,) = first.runs()["run_id"], second.runs()["run_id"]
+    assert run_id != other
+    assert set(fleet.open().runs()["run_id"]) == {run_id, other}
 
 
 def test_the_inventory_named_by_the_environment_gives_its_defaults(

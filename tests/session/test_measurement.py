@@ -60,16 +60,16 @@ class _Cut:
 
     def __iter__(self) -> Iterator[bytes]:
         bursts = 0
-        for each in self._stream:
-            yield each
-            bursts += each.startswith(b'{"record":"burst"')
+        for data in self._stream:
+            yield data
+            bursts += data.startswith(b'{"record":"burst"')
             if bursts == self._after:
                 raise LinkError("here: the link broke.")
 
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SessionContext]:
-    """A function that makes a session; `breaks` as of Breaking, the other arguments as of SessionContext."""
+    """Return a maker of sessions; `breaks` is for Breaking, the other arguments for SessionContext."""
     needs.program("cc", "gcc")
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
@@ -329,8 +329,8 @@ def begin(
         for number, name in enumerate(journals):
             run = builders.a_run(run_id=f"r{session}{number}", host=Host(name, "192.0.2.1"))
             with store.new_journal(replace(run, session_id=session)) as journal:
-                for each in lines:
-                    journal.append(each)
+                for record in lines:
+                    journal.append(record)
 
 
 def find_remaining(store: Store, session: str | None = None) -> tuple[str, list[str]]:
@@ -432,10 +432,10 @@ def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context
     begin(session.store, "s2", "w")
     remaining = resume.find_remaining(session.store, "s1")
     assert remaining is not None
-    outcomes = resume.resume_session(
+    (outcome,) = resume.resume_session(
         remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
     )
-    assert [(each.host.name, each.state, each.bursts) for each in outcomes] == [("x", State.PARTIAL, 1)]
+    assert (outcome.host.name, outcome.state, outcome.bursts) == ("x", State.PARTIAL, 1)
     assert find_remaining(session.store) == ("s2", ["w"])
 
 
@@ -493,17 +493,17 @@ BAD = {
 
 
 @pytest.mark.parametrize(
-    ("extra", "kept"),
+    ("extra", "count"),
     [*((extra, 8) for extra in NOISE.values()), *((extra, 4) for extra in BAD.values())],
     ids=[*NOISE, *BAD],
 )
-def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, kept: int, context) -> None:
+def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, count: int, context) -> None:
     """The extra line comes after four bursts: noise costs none of the eight, a bad line those behind it."""
     session = context(connect=None)
-    rest = BURSTS[4:] if kept == 8 else BURSTS[5:]
+    rest = BURSTS[4:] if count == 8 else BURSTS[5:]
     lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session)
-    assert (outcome.state, outcome.bursts) == (State.PARTIAL, kept)
-    assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(kept))
-    assert any("is damaged" in note for note in outcome.notes) == (kept < 8)
+    assert (outcome.state, outcome.bursts) == (State.PARTIAL, count)
+    assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(count))
+    assert any("is damaged" in note for note in outcome.notes) == (count < 8)

@@ -24,10 +24,10 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(f
     *_, gone = fleet("show", "--json").json
     assert (gone["run"]["host_name"], gone["run"]["state"], gone["pairs"]) == ("gone", "missing", [])
     assert "connection refused" in gone["run"]["why"]
-    asked = fleet("show", "gone")
-    assert asked.exit_code == 2
-    assert "gone: not measured. At 20" in asked.stderr
-    assert "connection refused). Is the host up, " in asked.stderr
+    answer = fleet("show", "gone")
+    assert answer.exit_code == 2
+    assert "gone: not measured. At 20" in answer.stderr
+    assert "connection refused). Is the host up, " in answer.stderr
     starts = {host["name"]: host["measured_utc"] for host in fleet("hosts", "--json").json}
     assert starts["gone"] is None
     assert starts["here"].endswith("Z")

@@ -204,6 +204,6 @@ def test_a_pod_is_measured_where_it_has_room_and_named_where_it_has_none(
         defaults = f'{{via: command, labels: {{pid: "{pid}"}}, {words}}}'
         hosts = "{roomy: {workdir: /tmp/fleet}, narrow: {workdir: /root/fleet}}"
         fleet.inventory(f"defaults: {defaults}\nhosts: {hosts}\n")
-        done = {one["host"]: one for one in fleet("run", *CLOCK, "--json").json}
+        done = {row["host"]: row for row in fleet("run", *CLOCK, "--json").json}
     assert done["roomy"]["state"] == "complete", done["roomy"]["message"]
     assert (done["narrow"]["stage"], "No space left" in done["narrow"]["message"]) == ("deploy", True)

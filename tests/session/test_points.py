@@ -18,7 +18,7 @@ KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu
 def list_starved(fleet: Fleet) -> list[dict[str, Any]]:
     """The failed bursts of the one run that is stored, which other work on this machine starved."""
     failed: list[dict[str, Any]] = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
-    assert all("other work held it" in one["reason"] for one in failed)
+    assert all("other work held it" in failure["reason"] for failure in failed)
     return failed
 
 
@@ -32,12 +32,12 @@ def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     assert set(chase["point"]) == {
         f"{order}.{size}.base" for order in ("random", "window", "rising") for size in ("16K", "64K")
     }
-    assert len(chase) + sum(one["benchmark"] == "chase" for one in failed) == 12 * 6
+    assert len(chase) + sum(failure["benchmark"] == "chase" for failure in failed) == 12 * 6
     assert set(chase["relation"]) == {"self"}
     assert set(chase["bytes"]) == {16384, 65536}
-    shown = fleet("show", "here", "--ladder")
-    assert "chase/" in shown.stdout
-    ladder = shown.stdout.partition("ns per load")[2].partition("\nsize")[2]
+    page = fleet("show", "here", "--ladder")
+    assert "chase/" in page.stdout
+    ladder = page.stdout.partition("ns per load")[2].partition("\nsize")[2]
     assert ladder.split()[0] == "random"
     assert [line.split()[0] for line in ladder.splitlines()[1:3]] == ["16K", "64K"]
     steps = fleet("show", "here", "--json").json[0]["ladder"]
@@ -82,7 +82,7 @@ def test_an_interrupted_run_is_resumed_point_by_point(
     frame = pd.read_parquet(fleet.results / "samples")
     assert not frame.duplicated(KEY).any()
     assert len(frame) + len(failed) == 12 * points
-    assert {*frame["round"], *(one["round"] for one in failed)} == {*range(12)}
+    assert {*frame["round"], *(failure["round"] for failure in failed)} == {*range(12)}
 
 
 @pytest.mark.slow

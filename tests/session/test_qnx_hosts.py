@@ -32,12 +32,12 @@ DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "min
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Image]:
     """Return a maker of images, each made once."""
-    made: dict[Recipe, Image] = {}
+    image_by_recipe: dict[Recipe, Image] = {}
 
     def make(recipe: Recipe) -> Image:
-        if recipe not in made:
-            made[recipe] = image.make(tmp_path_factory.mktemp("image") / recipe.name, recipe)
-        return made[recipe]
+        if recipe not in image_by_recipe:
+            image_by_recipe[recipe] = image.make(tmp_path_factory.mktemp("image") / recipe.name, recipe)
+        return image_by_recipe[recipe]
 
     return make
 
@@ -47,10 +47,10 @@ def enter(images: Callable[[Recipe], Image]) -> Callable[[Recipe], tuple[Image, 
     """Return a maker of images, without what other tests left there, and of a shell inside."""
 
     def make(recipe: Recipe) -> tuple[Image, Inside]:
-        made = images(recipe)
-        for left in made.shmem.iterdir():
+        board = images(recipe)
+        for left in board.shmem.iterdir():
             left.unlink()
-        return made, Inside(made)
+        return board, Inside(board)
 
     return make
 
@@ -70,11 +70,11 @@ def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) 
 def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe, user):
     if user is not None:
         needs.root()
-    server, made = make_qnx(recipe, user)
+    server, board = make_qnx(recipe, user)
     host = server.entry()
     with connect(host) as connection:
         looked, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
-        assert made.files() == set(), "looking only must write nothing"
+        assert board.files() == set(), "looking only must write nothing"
         facts = gather(connection, host)
         path = deploy_program(connection, facts)
         again = gather(connection, host)
@@ -83,11 +83,11 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe
     assert facts.workdir == DIRECTORY[recipe.name]
     assert looked.workdir.startswith(facts.workdir)
     assert again.workdir_entries == (path.rpartition("/")[2],)
-    assert len(made.files()) == 1
+    assert len(board.files()) == 1
 
 
 def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(make_qnx):
-    server, made = make_qnx(replace(NO_SFTP, name="strict", strict_shell=True))
+    server, board = make_qnx(replace(NO_SFTP, name="strict", strict_shell=True))
     host = server.entry()
     with connect(host) as connection:
         _, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
@@ -95,21 +95,21 @@ def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_wor
             gather(connection, host)
     for text in (str(refused.value), str(unusable)):
         assert re.search(r"/dev/shmem: cannot run programs: .*/fleet-probe-\d+: .*Permission denied", text)
-    assert made.files() == set()
+    assert board.files() == set()
 
 
 def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx):
     bare = FULL.without("cat").without("chmod").without("cksum").without("mv").without("rm")
-    server, made = make_qnx(bare)
+    server, board = make_qnx(bare)
     host = server.entry()
     with connect(host) as connection:
         deploy_program(connection, gather(connection, host))
-    assert not [name for name in made.files() if "." in name], made.files()
+    assert not [name for name in board.files() if "." in name], board.files()
 
 
 def test_an_image_that_names_an_sftp_server_it_has_not_is_reached_through_cat(make_qnx):
-    server, made = make_qnx(FULL)
-    (made.root / "usr/libexec/sftp-server").unlink()
+    server, board = make_qnx(FULL)
+    (board.root / "usr/libexec/sftp-server").unlink()
     host = server.entry()
     with connect(host) as connection:
         deploy_program(connection, gather(connection, host))
@@ -134,12 +134,12 @@ NEEDED = {
 
 @pytest.mark.parametrize("recipe", [NO_SFTP, MINIMAL], ids=lambda recipe: recipe.name)
 def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
-    made = images(recipe)
-    programs = [*(made.root / "system/bin").iterdir(), *(made.root / "proc/boot").iterdir()]
+    board = images(recipe)
+    programs = [*(board.root / "system/bin").iterdir(), *(board.root / "proc/boot").iterdir()]
     for number, place in enumerate(sorted(programs)):
         if place.name in ("ksh", "toybox") or (recipe is MINIMAL and place.name == "pidin"):
             continue  # without these there is nothing left; a test of its own tells of pidin
-        connection, data = Inside(made), PROGRAM + str(number).encode()
+        connection, data = Inside(board), PROGRAM + str(number).encode()
         with missing(place):
             facts = gather(connection, HOST)
             if place.name in NEEDED:
@@ -150,28 +150,28 @@ def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
 
 
 def test_without_a_rename_the_file_is_copied_and_nothing_stays_beside_it(enter):
-    made, connection = enter(NO_SFTP)
+    board, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
-    assert made.files() == {f"shmem/{path.rpartition('/')[2]}"}
+    assert board.files() == {f"shmem/{path.rpartition('/')[2]}"}
 
 
 def test_a_program_that_is_there_whole_is_not_written_again(enter):
-    made, connection = enter(NO_SFTP)
+    board, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
-    (there,) = made.shmem.iterdir()
-    before = there.stat()
+    (program,) = board.shmem.iterdir()
+    before = program.stat()
     assert deploy_program(connection, gather(connection, HOST)) == path
-    assert (there.stat().st_ino, there.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert (program.stat().st_ino, program.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("there", ["half", "link", "other", "theirs"])
-def test_something_else_under_the_name_is_replaced_and_never_written_into(enter, there):
-    made, connection = enter(NO_SFTP)
+@pytest.mark.parametrize("obstacle", ["half", "link", "other", "theirs"])
+def test_something_else_under_the_name_is_replaced_and_never_written_into(enter, obstacle):
+    board, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
-    place = made.shmem / path.rpartition("/")[2]
-    elsewhere = made.shmem / "elsewhere"
+    place = board.shmem / path.rpartition("/")[2]
+    elsewhere = board.shmem / "elsewhere"
     place.unlink()
-    match there:
+    match obstacle:
         case "half":
             place.write_bytes(PROGRAM[:1000])
         case "link":
@@ -191,8 +191,8 @@ def test_something_else_under_the_name_is_replaced_and_never_written_into(enter,
 
 
 def test_what_a_cut_link_left_is_listed_and_can_be_removed(enter):
-    made, connection = enter(MINIMAL)
-    (made.shmem / "fleet-agent-1.0123456789abcdef").write_bytes(b"half")
+    board, connection = enter(MINIMAL)
+    (board.shmem / "fleet-agent-1.0123456789abcdef").write_bytes(b"half")
     facts = gather(connection, HOST)
     assert facts.workdir_entries == ("fleet-agent-1.0123456789abcdef",)
     gone = connection.run(f"rm -f {facts.workdir}/{facts.workdir_entries[0]}")
@@ -202,10 +202,10 @@ def test_what_a_cut_link_left_is_listed_and_can_be_removed(enter):
 
 @pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
 def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, recipe, fleet):
-    server, made = make_qnx(recipe)
+    server, board = make_qnx(recipe)
     fleet.hosts(server.entry(name="board"))
     done = fleet("check")
-    assert made.files() == set()
+    assert board.files() == set()
     assert f"SFTP          {'yes' if recipe.sftp else 'no'}" in done.stdout, done.stdout + done.stderr
     for words in ("pidin info    CPU:X86_64 Release:8.0.0", "HOME, user", "refused /var/tmp: is not there"):
         assert words in done.stdout
@@ -214,17 +214,17 @@ def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, recipe, 
 
 @pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
 def test_what_lies_there_is_cleaned_away(make_qnx, recipe, fleet):
-    server, made = make_qnx(recipe)
+    server, board = make_qnx(recipe)
     host = server.entry(name="board")
     with connect(host) as connection:
         facts = gather(connection, host)
         path = deploy_program(connection, facts)
         connection.put(b"half", f"{path}.0123456789abcdef")
-    (made.shmem / "theirs").touch()
+    (board.shmem / "theirs").touch()
     fleet.hosts(host)
     done = fleet("clean")
     assert done.exit_code == 0, done.stdout + done.stderr
-    assert made.files() == {"shmem/theirs"}
+    assert board.files() == {"shmem/theirs"}
 
 
 def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, fleet, tmp_path):
@@ -251,9 +251,9 @@ def replace_program(place: Path, script: str) -> Iterator[None]:
 
 
 def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(enter):
-    made, connection = enter(NO_SFTP)
+    board, connection = enter(NO_SFTP)
     facts = gather(connection, HOST)
-    with replace_program(made.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
+    with replace_program(board.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
         deploy_program(connection, facts)
 
 
@@ -263,9 +263,9 @@ def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(enter):
     ids=["counted", "read back"],
 )
 def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(enter, without, words):
-    made, connection = enter(NO_SFTP if without is None else NO_SFTP.without(without))
+    board, connection = enter(NO_SFTP if without is None else NO_SFTP.without(without))
     facts = gather(connection, HOST)
-    with replace_program(made.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
+    with replace_program(board.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
         put = connection.put(PROGRAM, f"{facts.workdir}/fleet-agent-x", mode=0o700)
     assert (put.exit_code, words in put.stderr.decode()) == (1, True), put
-    assert list(made.shmem.iterdir()) == []
+    assert list(board.shmem.iterdir()) == []

@@ -47,7 +47,7 @@ def qnx(host: Host, platform: Path) -> str:
 
 def states(done: Done) -> dict[str, str]:
     assert done.stdout, done.stderr
-    return {each["host"]: f"{each['state']} {each['message']}".strip() for each in done.json}
+    return {row["host"]: f"{row['state']} {row['message']}".strip() for row in done.json}
 
 
 def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
@@ -58,7 +58,7 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
     linux = make_hosts(3)
     know(known_hosts, *(server for _, server, _ in stand_ins), *linux)
     lines = [qnx(server.entry(name=name), platform) for name, server, _ in stand_ins]
-    lines += [entry(server.entry(name=f"linux{at}")) for at, server in enumerate(linux)]
+    lines += [entry(server.entry(name=f"linux{number}")) for number, server in enumerate(linux)]
     fleet.inventory("hosts:\n" + "".join(lines))
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
@@ -66,31 +66,31 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
     runs = pd.read_parquet(fleet.results / "runs").set_index("host_id")
     assert set(runs.loc[[name for name, *_ in stand_ins], "os"]) == {"qnx-standin"}
     assert set(runs.loc[[name for name, *_ in stand_ins], "target"]) == {"qnx-standin-x86_64"}
-    assert set(runs.loc[[f"linux{at}" for at in range(3)], "os"]) == {"linux"}
+    assert set(runs.loc[[f"linux{number}" for number in range(3)], "os"]) == {"linux"}
     compiled = [call for call in (platform / "calls").read_text().splitlines() if " -o " in call]
     assert len(compiled) == 1, compiled
     for name, _, image in stand_ins:
         assert len([path for path in image.files() if "fleet-agent-" in path]) == 1, (name, image.files())
     for name in ("minimal", "linux0"):
-        shown = fleet("show", name)
-        assert shown.exit_code == 0, shown.stderr
-        assert "cas" in shown.stdout
-        assert ("not QNX" in shown.stdout) is (name == "minimal")
+        page = fleet("show", name)
+        assert page.exit_code == 0, page.stderr
+        assert "cas" in page.stdout
+        assert ("not QNX" in page.stdout) is (name == "minimal")
 
 
 def test_where_only_dev_shmem_can_be_written_the_run_says_once_that_no_lock_keeps_fleets_apart(
     fleet, make_qnx, platform
 ):
     """Its files cannot be locked, and there is no other place for a lock."""
-    server, made = make_qnx(NO_SFTP)
-    assert [path.name for path in made.writable.iterdir()] == ["shmem"]
+    server, board = make_qnx(NO_SFTP)
+    assert [path.name for path in board.writable.iterdir()] == ["shmem"]
     fleet.inventory("hosts:\n" + qnx(server.entry(name="board"), platform))
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout
     (host,) = done.json
-    said = [note for note in host["notes"] if "another fleet may measure here at the same time" in note]
-    assert len(said) == 1, host["notes"]
-    assert "The machine lock could not be taken" in said[0]
+    lock_notes = [note for note in host["notes"] if "another fleet may measure here at the same time" in note]
+    assert len(lock_notes) == 1, host["notes"]
+    assert "The machine lock could not be taken" in lock_notes[0]
 
 
 @pytest.fixture
@@ -128,11 +128,11 @@ def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet
     proxy.faults = Faults()
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
-    whole = {path for path in image.files() if "fleet-agent-" in path and "." not in path}
-    assert len(whole) == 1
+    agents = {path for path in image.files() if "fleet-agent-" in path and "." not in path}
+    assert len(agents) == 1
     wait_for(lambda: not image.running())
 
-    agent = image.writable / whole.pop()
+    agent = image.writable / agents.pop()
     before = agent.read_bytes()
     agent.write_bytes(before[:9000])  # as a board that lost its power may leave it
     done = fleet("run", *QUICK)
@@ -147,8 +147,8 @@ def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, pluggab
     proxy.cut(reset=True)
     output, errors = process.communicate()
     assert process.returncode == 0, output + errors
-    found = bursts(fleet)
-    assert len(found) == len(set(found)) == 2 * 30
+    keys = bursts(fleet)
+    assert len(keys) == len(set(keys)) == 2 * 30
     assert proxy.accepted > 1
     wait_for(lambda: not image.running())
 
@@ -164,8 +164,8 @@ def test_results_lost_on_their_way_are_measured_again(fleet, pluggable_host):
     proxy.thaw()
     output, errors = process.communicate()
     assert process.returncode == 0, output + errors
-    found = bursts(fleet)
-    assert len(found) == len(set(found)) == 2 * 30
+    keys = bursts(fleet)
+    assert len(keys) == len(set(keys)) == 2 * 30
     wait_for(lambda: not image.running())
 
 

@@ -22,14 +22,14 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
         assert done.exit_code == 0, done.stderr
         runs = Store(fleet.results).list_runs()
         logs = [log.read_text() for log in fleet.results.glob(".fleet/logs/*/session.log")]
-    sessions = {run.session_id: [one for one in runs if one.session_id == run.session_id] for run in runs}
-    assert [sorted(run.host_name for run in each) for each in sessions.values()] == [sorted(hosts)] * 3
-    spans = sorted((each[0].started_utc, each[-1].started_utc) for each in sessions.values())
+    sessions = {run.session_id: [row for row in runs if row.session_id == run.session_id] for run in runs}
+    assert [sorted(run.host_name for run in session) for session in sessions.values()] == [sorted(hosts)] * 3
+    spans = sorted((session[0].started_utc, session[-1].started_utc) for session in sessions.values())
     assert all(last <= first for (_, last), (first, _) in pairwise(spans)), "one session after the other"
-    shown = re.search(r"^6 of 6 runs stored, 6 bursts, (.+) s\.$", done.stdout, re.MULTILINE)
-    assert shown is not None
+    total = re.search(r"^6 of 6 runs stored, 6 bursts, (.+) s\.$", done.stdout, re.MULTILINE)
+    assert total is not None
     slowest = [max(map(float, re.findall(r" 1 bursts in (.+) s$", log, re.MULTILINE))) for log in logs]
-    assert float(shown[1]) > sum(slowest) - 0.2, "the time of three sessions, not of the slowest host"
+    assert float(total[1]) > sum(slowest) - 0.2, "the time of three sessions, not of the slowest host"
     assert re.search(r"^here .* 3$", done.stdout, re.MULTILINE), "the numbers are of all three runs"
 
 
@@ -47,7 +47,7 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
     order = [dict(run.labels)["mode"] for run in in_turn]
     assert order in (["a", "b", "b", "a"], ["b", "a", "a", "b"])
     assert len({run.session_id for run in in_turn}) == 4
-    assert (tmp_path / "log").read_text().splitlines() == [f"mode {order[at]}" for at in (0, 1, 3)]
+    assert (tmp_path / "log").read_text().splitlines() == [f"mode {order[place]}" for place in (0, 1, 3)]
 
 
 def test_no_order_keeps_in_step_with_what_comes_back_every_pass_or_two() -> None:
@@ -57,9 +57,9 @@ def test_no_order_keeps_in_step_with_what_comes_back_every_pass_or_two() -> None
     assert drawn == {"ababba", "abbaba", "baabab", "babaab"}
     three = Alternation("mode", ("a", "b", "c"))
     assert all(
-        sorted(three.draw_order(4, seed)[at : at + 3]) == ["a", "b", "c"]
+        sorted(three.draw_order(4, seed)[start : start + 3]) == ["a", "b", "c"]
         for seed in range(20)
-        for at in (0, 9)
+        for start in (0, 9)
     )
     assert sides.draw_order(7, seed=1) == sides.draw_order(7, seed=1)
     assert len(sides.draw_order(1)) == 2

@@ -36,15 +36,15 @@ def streams(fleet: Fleet) -> list[Path]:
 
 def read_journals(fleet: Fleet) -> Ticks:
     """Every burst in the journals, read without any code of ours: its key and its ticks."""
-    found: Ticks = {}
+    ticks_by_key: Ticks = {}
     for path in streams(fleet):
         for line in journal_lines(path):
             if line.startswith(b'{"record":"burst"'):
                 record = json.loads(line)
                 key = (path.parent.name, record["round"], record["ping"])
-                assert key not in found, "measured twice"
-                found[key] = record["ticks"]
-    return found
+                assert key not in ticks_by_key, "measured twice"
+                ticks_by_key[key] = record["ticks"]
+    return ticks_by_key
 
 
 def agents(fleet: Fleet) -> list[int]:
@@ -62,14 +62,14 @@ def read_stored(fleet: Fleet) -> Ticks:
     return dict(rows)
 
 
-def wait_for_bursts(fleet: Fleet, least: int = 1) -> None:
-    wait_for(lambda: sum(path.read_bytes().count(b'{"record":"burst"') for path in streams(fleet)) >= least)
+def wait_for_bursts(fleet: Fleet, count: int = 1) -> None:
+    wait_for(lambda: sum(path.read_bytes().count(b'{"record":"burst"') for path in streams(fleet)) >= count)
 
 
-def cut(fleet: Fleet, plan: tuple[str, ...] = PLAN, least: int = 1) -> None:
+def cut(fleet: Fleet, plan: tuple[str, ...] = PLAN, count: int = 1) -> None:
     """Start a run and kill its controller once so many bursts are in its journal."""
     process = fleet.start(*plan)
-    wait_for_bursts(fleet, least)
+    wait_for_bursts(fleet, count)
     process.kill()
     process.communicate()
 
@@ -133,7 +133,7 @@ def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
 
 
 def test_bursts_before_a_damaged_line_are_kept_and_the_rest_is_measured_again(fleet: Fleet) -> None:
-    cut(fleet, least=6)
+    cut(fleet, count=6)
     (stream,) = streams(fleet)
     lines = stream.read_bytes().splitlines(keepends=True)
     lines[4] = b"\0" * 20 + b"\n"  # a burst that is lost; the rest of the pair's rounds cannot follow it

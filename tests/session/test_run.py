@@ -103,10 +103,10 @@ def test_runs_lists_it_and_show_draws_it(measured_fleet: Fleet) -> None:
     (listed,) = measured_fleet("runs", "--json").json
     assert listed["state"] == "complete"
     assert "here" in measured_fleet("runs").stdout
-    shown = measured_fleet("show", "here")
-    assert shown.exit_code == 0, shown.stderr
-    assert "cas" in shown.stdout
-    assert "readwrite" in shown.stdout
+    page = measured_fleet("show", "here")
+    assert page.exit_code == 0, page.stderr
+    assert "cas" in page.stdout
+    assert "readwrite" in page.stdout
     assert measured_fleet("show", listed["run_id"][:14]).exit_code == 0
 
 
@@ -120,8 +120,8 @@ def test_a_plan_and_labels_are_stored_with_the_run(measured_fleet: Fleet) -> Non
 def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     """Pairs that never converge get rounds until the budget is spent; the run is complete all the same."""
     needs.cpus(2)
-    asked = "--precision 0.01% --time-budget 2 --spread 0.2 --rounds 2 --samples 2 -q"
-    done = fleet("run", "-b", "cas", "-c", two_cpus(), *asked.split())
+    options = "--precision 0.01% --time-budget 2 --spread 0.2 --rounds 2 --samples 2 -q"
+    done = fleet("run", "-b", "cas", "-c", two_cpus(), *options.split())
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     plan = json.loads(run["plan_json"])
@@ -154,9 +154,9 @@ def test_another_tools_scheme_and_estimator_are_followed_and_named(fleet: Fleet)
     assert done.exit_code == 0, done.stderr + done.stdout
     (burst,) = fleet.samples().to_dict("records")
     assert (burst["iterations"], len(burst["ticks"]), burst["warmup"]) == (100, 20, 0)
-    (shown,) = fleet("show", "--json").json
-    (pair,) = shown["pairs"]
-    assert (shown["run"]["preset"], shown["number"]) == ("c2clat", "min_ns")
+    (answer,) = fleet("show", "--json").json
+    (pair,) = answer["pairs"]
+    assert (answer["run"]["preset"], answer["number"]) == ("c2clat", "min_ns")
     assert pair["min_ns"] == pytest.approx(min(burst["ticks"]) * burst["ns_per_tick"] / 200)
     assert f"{pair['min_ns']:.1f}" in fleet("show").stdout
 
@@ -191,8 +191,8 @@ def test_the_second_run_finds_the_agent_already_there(fleet: Fleet) -> None:
         assert done.exit_code == 0
         assert [entry["state"] for entry in done.json] == ["complete"]
         assert len(fleet("runs", "--json").json) == runs
-        found = (agents_cache() / "fleet").glob("fleet-agent-*")
-        agents.append({path: path.stat().st_mtime_ns for path in found})
+        agent_files = (agents_cache() / "fleet").glob("fleet-agent-*")
+        agents.append({path: path.stat().st_mtime_ns for path in agent_files})
     assert agents[0]
     assert agents[0].items() <= agents[1].items()
 
@@ -296,10 +296,10 @@ def test_an_agent_killed_where_nothing_tells_in_which_visit_is_named_and_its_bur
 
 def test_one_cpu_is_too_few_for_a_pair_but_enough_for_the_clock(fleet: Fleet) -> None:
     taskset = needs.program("taskset", "util-linux")
-    one = (taskset, "-c", str(min(os.sched_getaffinity(0))))
+    on_one_cpu = (taskset, "-c", str(min(os.sched_getaffinity(0))))
 
     def run(*arguments: str) -> tuple[int, str]:
-        process = fleet.start("run", *arguments, *SHORT, prefix=one)
+        process = fleet.start("run", *arguments, *SHORT, prefix=on_one_cpu)
         out, err = process.communicate()
         return process.returncode, out + err
 

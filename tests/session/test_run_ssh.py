@@ -147,11 +147,11 @@ def test_the_good_host_is_stored_whatever_the_bad_ones_do(
         plan = "run -b clock --rounds 400 --samples 3 -q --json --connect-timeout 10"
         done = fleet(*plan.split())
     assert done.exit_code == 1
-    found = states(done)
-    assert found["here"] == found["good"] == found["cut"] == ("complete", "done"), done.stdout
-    assert found["refused"] == found["silent"] == ("failed", "connect")
-    assert found["stranger"] == found["changed"] == ("failed", "host-key")
-    assert found["wrongkey"] == ("failed", "auth")
+    by_host = states(done)
+    assert by_host["here"] == by_host["good"] == by_host["cut"] == ("complete", "done"), done.stdout
+    assert by_host["refused"] == by_host["silent"] == ("failed", "connect")
+    assert by_host["stranger"] == by_host["changed"] == ("failed", "host-key")
+    assert by_host["wrongkey"] == ("failed", "auth")
     samples = fleet.samples()
     assert set(samples["host_id"].astype(str)) == {"here", "good", "cut"}
     assert set(samples.groupby("host_id", observed=True).size()) == {400 * len(os.sched_getaffinity(0))}

@@ -93,14 +93,14 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
         )
         plan = ("-b", "cas,readwrite,clock", "--rounds", "80", "--samples", "4", "--reconnect", "0")
         done = fleet("run", *plan, "-q", "--json")
-    found = outcomes(done)
+    by_host = outcomes(done)
     lasted = {"here", "server0", "server1", "server2", "arm"}
     assert done.exit_code == 1
-    assert {name: found[name]["state"] for name in found} == dict.fromkeys(lasted, "complete") | {
+    assert {name: by_host[name]["state"] for name in by_host} == dict.fromkeys(lasted, "complete") | {
         "dead": "failed",
         "cut": "failed",
     }
-    assert (found["dead"]["stage"], found["cut"]["stage"]) == ("connect", "link")
+    assert (by_host["dead"]["stage"], by_host["cut"]["stage"]) == ("connect", "link")
     assert bursts_in_journals(fleet)
     samples = fleet.samples().astype({"host_id": str, "benchmark": str, "variant": str})
     assert set(samples["host_id"]) == lasted

@@ -73,9 +73,9 @@ def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path
     full, empty = ("1/2", "2/2") if parts([Host("only", "127.9.9.9")], 2)[0] else ("2/2", "1/2")
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {only: {address: 127.9.9.9, port: 1}}\n")
-        shown = fleet("run", "--shard", full, "--dry-run", "--json")
-        assert [plan["host"]["name"] for plan in shown.json] == ["only"]
-        assert shown.stderr == f"shard {full}: 1 of 1 hosts\n"
+        dry_run = fleet("run", "--shard", full, "--dry-run", "--json")
+        assert [plan["host"]["name"] for plan in dry_run.json] == ["only"]
+        assert dry_run.stderr == f"shard {full}: 1 of 1 hosts\n"
         done = fleet("run", "--shard", empty)
         assert (done.exit_code, done.stdout) == (0, "Nothing to measure in this shard.\n")
         assert not fleet.results.exists()

@@ -37,18 +37,18 @@ def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) 
 def test_a_second_signal_leaves_at_once_and_json_has_every_host(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    asked = tmp_path / "asked"
-    stuck = make_known(f"ForceCommand touch {asked}; sleep 600")
+    started = tmp_path / "asked"
+    stuck = make_known(f"ForceCommand touch {started}; sleep 600")
     fleet.inventory(f"hosts:\n  here: {{via: local}}\n{entry(stuck.entry(name='stuck'))}")
     process = fleet.start(*LONG)
-    wait_for(lambda: measuring(fleet) and asked.exists())
+    wait_for(lambda: measuring(fleet) and started.exists())
     process.send_signal(signal.SIGINT)
     while process.poll() is None:  # within a second of the first it is the same one
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
     out, _ = process.communicate()
-    here, there = json.loads(out)["rows"]
+    here, stuck_row = json.loads(out)["rows"]
     assert process.returncode == 130
     assert (here["host"], here["state"]) == ("here", "interrupted")
     assert here["bursts"] > 0
-    assert (there["host"], there["state"], there["stage"]) == ("stuck", "interrupted", "facts")
+    assert (stuck_row["host"], stuck_row["state"], stuck_row["stage"]) == ("stuck", "interrupted", "facts")

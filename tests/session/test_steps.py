@@ -90,8 +90,8 @@ def test_a_file_is_trusted_no_more_than_a_host(
     with Fleet(folder) as fleet:
         done = fleet("import", "--agent", "out")
         assert "Traceback" not in done.stderr
-        shown = done.stdout + fleet("show", "n1").stdout
-        assert words in " ".join(shown.split()), shown
+        output = done.stdout + fleet("show", "n1").stdout
+        assert words in " ".join(output.split()), output
         assert "fleet resume" not in done.stdout
         runs = fleet("runs", "--json").json
         assert [run["state"] for run in runs] == {0: ["complete"], 1: ["partial"]}.get(code, [])
@@ -113,10 +113,10 @@ def test_files_without_a_name_of_their_own_are_refused(folder: Path) -> None:
 @pytest.mark.slow
 def test_one_step_of_slurm_measures_all_nodes(folder: Path, slurm_job: dict[str, str]) -> None:
     (folder / "out/n1.jsonl").unlink()
-    each = (
+    script = (
         'exec sh step.sh "$@" >out/$SLURMD_NODENAME'  # --output=%N is the name of the machine: all are this
     )
-    words = [*("srun", "-N3", "--ntasks-per-node=1", "--mem=0"), *("sh", "-c", each, "sh", build(), *PLAN)]
+    words = [*("srun", "-N3", "--ntasks-per-node=1", "--mem=0"), *("sh", "-c", script, "sh", build(), *PLAN)]
     subprocess.run(words, check=True, cwd=folder, env=os.environ | slurm_job)
     with Fleet(folder) as fleet:
         done = fleet("import", "--agent", "out")  # three agents share this machine: bursts may fail
