@@ -126,12 +126,12 @@ def start_agent(*args: str, env: dict[str, str] | None = None) -> Iterator[subpr
 
 def threads(pid: int) -> dict[int, str]:
     """Thread id -> the CPUs it may run on, as the kernel lists them."""
-    found = {}
+    cpus_by_thread = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
             status = (task / "status").read_text()
-            found[int(task.name)] = status.split("Cpus_allowed_list:\t")[1].split("\n")[0]
-    return found
+            cpus_by_thread[int(task.name)] = status.split("Cpus_allowed_list:\t")[1].split("\n")[0]
+    return cpus_by_thread
 
 
 def wait_for_worker(pid: int, cpu: int) -> int:

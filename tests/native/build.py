@@ -99,13 +99,13 @@ def build(
 
 def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[Path]:
     """Compile what was not yet compiled by this command: builds that differ in a file share the others."""
-    made = folder / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
-    made.mkdir(exist_ok=True)
-    objects = {made / f"{path.stem}.o": path for path in files}
+    objects_folder = folder / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
+    objects_folder.mkdir(exist_ok=True)
+    objects = {objects_folder / f"{path.stem}.o": path for path in files}
     assert len(objects) == len(files)
-    with hold_lock(made / "lock"):
+    with hold_lock(objects_folder / "lock"):
         if missing := [str(path) for file, path in objects.items() if not file.exists()]:
-            _run([*command, "-c", *missing], made)
+            _run([*command, "-c", *missing], objects_folder)
     return list(objects)
 
 

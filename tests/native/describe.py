@@ -16,21 +16,21 @@ FILE = Path(__file__).parents[2] / "fleet" / "model" / "benchmarks.json"
 
 
 def description() -> str:
-    """What the file should hold."""
+    """Return the text that the file should hold."""
     printed = subprocess.run([build(), "--describe"], capture_output=True, check=True).stdout
-    told: list[dict[str, Any]] = json.loads(printed)["benchmarks"]
-    for one in told:
-        one["variants"] = variants(one["name"])
-    return json.dumps(told, indent=1) + "\n"
+    benchmarks: list[dict[str, Any]] = json.loads(printed)["benchmarks"]
+    for benchmark in benchmarks:
+        benchmark["variants"] = variants(benchmark["name"])
+    return json.dumps(benchmarks, indent=1) + "\n"
 
 
 def variants(benchmark: str) -> dict[str, list[str]]:
-    """The variants of each architecture, best first, and under "any" those that all have."""
+    """Return the variants of each architecture, best first, and under "any" those that all have."""
     own = f"bench/{benchmark}.c"
     tables = re.findall(r"\.(?:native|generic)_variants = (\w+)", (AGENT / own).read_text())
-    found = {arch: _named_in(list_native_files(arch), tables) for arch in ARCHES}
-    found["any"] = _named_in(["native/generic.c", own], tables)
-    return found if any(found.values()) else {}
+    names_by_arch = {arch: _named_in(list_native_files(arch), tables) for arch in ARCHES}
+    names_by_arch["any"] = _named_in(["native/generic.c", own], tables)
+    return names_by_arch if any(names_by_arch.values()) else {}
 
 
 def _named_in(sources: list[str], tables: list[str]) -> list[str]:
@@ -38,12 +38,12 @@ def _named_in(sources: list[str], tables: list[str]) -> list[str]:
     texts = [(AGENT / path).read_text() for path in sources]
     texts += [(AGENT / "native/x86.h").read_text() for text in texts if '"x86.h"' in text]
     rows = [
-        found[1]
+        match[1]
         for table in tables
         for text in texts
-        if (found := re.search(rf"VARIANTS\({table},(.*?)\);", text, re.DOTALL))
+        if (match := re.search(rf"VARIANTS\({table},(.*?)\);", text, re.DOTALL))
     ]
-    return list(dict.fromkeys(name for one in rows for name in re.findall(r'\.name = "([\w-]+)"', one)))
+    return list(dict.fromkeys(name for row in rows for name in re.findall(r'\.name = "([\w-]+)"', row)))
 
 
 if __name__ == "__main__":

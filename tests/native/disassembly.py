@@ -22,9 +22,9 @@ def instructions(target: Target, binary: Path, symbol: str) -> list[tuple[int, s
         text=True,
         check=True,
     ).stdout
-    found = [line for line in map(_LINE.match, _lines_of_function(listing, symbol)) if line]
-    start = int(found[0][1], 16)
-    return [(int(line[1], 16), _absolute(_text(line[2], line[3]), symbol, start)) for line in found]
+    lines = [line for line in map(_LINE.match, _lines_of_function(listing, symbol)) if line]
+    start = int(lines[0][1], 16)
+    return [(int(line[1], 16), _absolute(_text(line[2], line[3]), symbol, start)) for line in lines]
 
 
 def _lines_of_function(listing: str, symbol: str) -> list[str]:
@@ -44,28 +44,28 @@ def _absolute(text: str, symbol: str, start: int) -> str:
 def _text(raw: str, text: str) -> str:
     """One instruction with single spaces, without comment; named by its encoding if objdump is too old."""
     text = " ".join(re.split(r"\s*//|\s*#\s|\s+@ ", text)[0].split())
-    known = text and not text.startswith((".4byte", ".word", "0x", "<unknown>"))
-    return text if known else encodings.name_instruction(int("".join(reversed(raw.split())), 16))
+    is_named = text and not text.startswith((".4byte", ".word", "0x", "<unknown>"))
+    return text if is_named else encodings.name_instruction(int("".join(reversed(raw.split())), 16))
 
 
 def loop(code: list[tuple[int, str]]) -> list[str]:
     """Return a function's only loop; its first label is written LOOP, those behind it INNER and SECOND."""
     branches = [
-        (at, int(goal[1], 16)) for at, text in code if (goal := _BRANCH_TARGET.search(text)) is not None
+        (address, int(goal[1], 16)) for address, text in code if (goal := _BRANCH_TARGET.search(text))
     ]
-    backward = [(at, goal) for at, goal in branches if code[0][0] <= goal <= at]
+    backward = [(address, goal) for address, goal in branches if code[0][0] <= goal <= address]
     starts = sorted({goal for _, goal in backward})
     assert 1 <= len(starts) <= 3, f"backward branches to {len(starts)} places: {code}"
     names = {f"{start:x}": name for start, name in zip(starts, ("LOOP", "INNER", "SECOND"), strict=False)}
-    last = max(at for at, _ in backward)
+    last = max(address for address, _ in backward)
     return [
         _BRANCH_TARGET.sub(lambda goal: names.get(goal[1], goal[0]), text)
-        for at, text in code
-        if starts[0] <= at <= last
+        for address, text in code
+        if starts[0] <= address <= last
     ]
 
 
-def matches(found: list[str], intended: tuple[str, ...]) -> bool:
+def matches(actual: list[str], intended: tuple[str, ...]) -> bool:
     """Are these exactly the intended instructions, one register or variable for each name?"""
     names: list[str] = []
     pattern = ""
@@ -78,7 +78,7 @@ def matches(found: list[str], intended: tuple[str, ...]) -> bool:
             names.append(piece[1:-1])
             place = _FRAME if piece.startswith("<stack_") else r"[%$]?[a-z][a-z0-9]*"
             pattern += rf"(?P<{piece[1:-1]}>{place})"
-    match = re.fullmatch(pattern, "\n".join(_spelling(text) for text in found))
+    match = re.fullmatch(pattern, "\n".join(_spelling(text) for text in actual))
     return match is not None and len(set(match.groups())) == len(names)
 
 

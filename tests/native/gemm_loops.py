@@ -54,7 +54,7 @@ def _columns(move: str, register: str, width: int, rows: int, columns: int) -> _
 
 
 def _strips(steps: _Loop, zeroed: Iterable[str], register: str, *sizes: int) -> _Loop:
-    """Of each strip: all sums are 0 or what C holds; then the steps; then C is what they are."""
+    """Return the loop over strips: zero or load the sums, do the steps, store the sums to C."""
     return (
         *("mov (<left>),<a>", "lea (<a>,<row>,4),<a4>", "mov 0x20(<left>),<b>", "mov 0x40(<left>),<steps>"),
         *(*zeroed, "cmpq $0x0,0x48(<left>)", "je INNER"),

@@ -12,9 +12,9 @@ from tests.native.targets import Target
 def neighbour_twice(target: Target, binary: Path, symbol: str, start: str, to: Path) -> Path:
     """Copy `binary`, with the second of two equally long instructions of a loop in place of the first."""
     code = disassembly.instructions(target, binary, symbol)
-    ends = (at for at, _ in code[1:])
+    ends = (address for address, _ in code[1:])
     first, second = [
-        (at, end) for (at, text), end in zip(code, ends, strict=False) if text.startswith(start)
+        (address, end) for (address, text), end in zip(code, ends, strict=False) if text.startswith(start)
     ][:2]
     assert first[1] - first[0] == second[1] - second[0]
     shift = _offset(binary, first[0]) - first[0]

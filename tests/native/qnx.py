@@ -37,14 +37,14 @@ def qcc(release: int, *args: str, cwd: Path = AGENT, **env: str) -> subprocess.C
 
 
 def units(arch: str) -> list[str]:
-    """The files of the agent for QNX."""
+    """Return the files of the agent for QNX."""
     own = [arch] if arch.endswith(".c") else list_native_files(arch)
     return [*list_shared_files("c"), *list_native_files("qnx"), *own, "native/generic.c"]
 
 
 @functools.cache
 def agent(arch: str, release: int = 8, native: str = "") -> Path:
-    """The agent, built without a warning. native: a file in the place of native/<arch>.c."""
+    """Build the agent, without a warning. native: a file in the place of native/<arch>.c."""
     if arch == "aarch64":
         needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     binary = Path(_folder.name) / f"agent-{arch}-{release}{Path(native).stem}"
@@ -64,7 +64,7 @@ def agent(arch: str, release: int = 8, native: str = "") -> Path:
 
 
 def loader(arch: str) -> tuple[str, ...]:
-    """What a program of the stand-in is started with here: its own interpreter is QNX's."""
+    """Return what starts a program of the stand-in here: its own interpreter is QNX's."""
     if arch == "x86_64":
         return ("/lib64/ld-linux-x86-64.so.2",)
     emulator = needs.program("qemu-aarch64-static", "qemu-user-static")

@@ -100,11 +100,11 @@ def _place(base: str, offset: int) -> str:
 
 def _pairs(instruction: str, base: str) -> _Loop:
     pairs = zip(_NEON[::2], _NEON[1::2], range(0, 256, 32), strict=True)
-    return tuple(f"{instruction} q{a},q{b},{_place(base, at)}" for a, b, at in pairs)
+    return tuple(f"{instruction} q{a},q{b},{_place(base, offset)}" for a, b, offset in pairs)
 
 
 def _same(instruction: str) -> _Loop:
-    return ("dup v0.2d,<at>", *(f"{instruction} q0,q0,{_place('at', at)}" for at in range(0, 256, 32)))
+    return ("dup v0.2d,<at>", *(f"{instruction} q0,q0,{_place('at', i)}" for i in range(0, 256, 32)))
 
 
 def _turn(*body: str, step: str = "add <{0}>,<{0}>,#0x100", copies: bool = False) -> _Loop:
@@ -114,7 +114,7 @@ def _turn(*body: str, step: str = "add <{0}>,<{0}>,#0x100", copies: bool = False
 
 def _scalable(instruction: str, base: str, *, same: bool = False) -> _Loop:
     places = ("", *(f",#{i},mul vl" for i in range(1, 8)))
-    return tuple(f"{instruction} z{0 if same else i},[<{base}>{at}]" for i, at in enumerate(places))
+    return tuple(f"{instruction} z{0 if same else i},[<{base}>{place}]" for i, place in enumerate(places))
 
 
 _ADDVL = "addvl <{0}>,<{0}>,#8"

@@ -356,7 +356,7 @@ LOONGARCH64 = Target(
 )
 
 
-def troubled(name: str) -> Target:
+def make_troubled(name: str) -> Target:
     """Return x86_64 with the loops of a file in trouble/."""
     return replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
 

@@ -112,7 +112,7 @@ def test_a_peak_that_is_not_what_it_claims_is_found(
 ) -> None:
     binary = build_changed(tmp_path, simulator, good, bad)
     done = [run_simulator(binary, "peak", kind) for kind in ("bf16", "int8")]
-    assert any(each.returncode or each.stdout != "4\n" for each in done)
+    assert any(process.returncode or process.stdout != "4\n" for process in done)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,13 @@ def test_reads_by_tiles_take_the_rows_asked_for_or_refuse_them() -> None:
         assert (done.returncode, bool(re.search(words, done.stderr))) == (2, True)
     assert run(*plan, "--sizes", "16K", "--stride", "1088").returncode == 0
     records = measure(*plan, "-v", "all", "--sizes", "16K,20K,28K", "--stride", "576")
-    found = {
+    loops = {
         (burst["variant"], burst["point"].split(".")[2], burst["parameters"]["stride_bytes"])
         for burst in records
         if burst["record"] == "burst" and burst["variant"].startswith("tile")
     }
     blocks = {("tileblock", size, 64) for size in ("16K", "20K", "28K")}
-    assert found == {("tile", "9K", 576), ("tile", "18K", 576), ("tile", "27K", 576)} | blocks
+    assert loops == {("tile", "9K", 576), ("tile", "18K", 576), ("tile", "27K", 576)} | blocks
 
 
 @pytest.mark.slow

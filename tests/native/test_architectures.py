@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
-each = pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+each_target = pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
 
 
 def static(target: Target, flags: str = "-O2") -> Path:
@@ -27,8 +27,8 @@ def static(target: Target, flags: str = "-O2") -> Path:
 
 def check_loops(target: Target, binary: Path) -> None:
     for symbol, intended in target.loops.items():
-        found = disassembly.loop(disassembly.instructions(target, binary, symbol))
-        assert disassembly.matches(found, intended), f"{symbol}: {found}"
+        loop = disassembly.loop(disassembly.instructions(target, binary, symbol))
+        assert disassembly.matches(loop, intended), f"{symbol}: {loop}"
 
 
 def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
@@ -38,7 +38,7 @@ def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
     )
 
 
-@each
+@each_target
 def test_it_needs_nothing_but_itself(target: Target, tmp_path: Path) -> None:
     """As in an empty image: without /proc, /sys, /dev, a place for the lock, a library."""
     needs.root()
@@ -46,10 +46,10 @@ def test_it_needs_nothing_but_itself(target: Target, tmp_path: Path) -> None:
     shutil.copy(program, tmp_path / "emulator")
     shutil.copy(static(target), tmp_path / "agent")
     emptied = (needs.program("chroot", "coreutils"), str(tmp_path), "/emulator", *options)
-    found = measure("-b", "clock", *QUICK, "--lock", "run me", prefix=emptied, binary=Path("/agent"))
-    assert found[0]["arch"] == target.name.partition("-")[2]
-    assert any(note.startswith("The machine lock could not be taken (No such file") for note in notes(found))
-    assert len(bursts(found)) + len(failures(found)) == len(found[0]["cpus"]) * 2
+    lines = measure("-b", "clock", *QUICK, "--lock", "run me", prefix=emptied, binary=Path("/agent"))
+    assert lines[0]["arch"] == target.name.partition("-")[2]
+    assert any(note.startswith("The machine lock could not be taken (No such file") for note in notes(lines))
+    assert len(bursts(lines)) + len(failures(lines)) == len(lines[0]["cpus"]) * 2
 
 
 def names(target: Target) -> dict[str, set[str]]:
@@ -73,7 +73,7 @@ def group_by_variant(records: list[Record], benchmark: str) -> dict[str, set[str
 
 
 @pytest.mark.parametrize("flags", LEVELS)
-@each
+@each_target
 def test_its_loops_are_the_intended_ones_at_every_level_and_hand_over(target: Target, flags: str) -> None:
     check_loops(target, static(target, flags))
     needs.cpus(2)
@@ -82,13 +82,13 @@ def test_its_loops_are_the_intended_ones_at_every_level_and_hand_over(target: Ta
         prefix=emulator(target),
         binary=static(target, flags),
     )
-    assert {(one["benchmark"], one["variant"]) for one in bursts(records) + failures(records)} == {
+    assert {(visit["benchmark"], visit["variant"]) for visit in bursts(records) + failures(records)} == {
         (benchmark, variant) for benchmark, variants in names(target).items() for variant in variants
     }
     assert not wrong(records)
 
 
-@each
+@each_target
 def test_it_counts_right_in_every_benchmark_and_variant(target: Target) -> None:
     records = everything(target)
     hello, end = records[0], records[-1]
@@ -96,17 +96,17 @@ def test_it_counts_right_in_every_benchmark_and_variant(target: Target) -> None:
     assert hello["clock"] in target.clocks
     assert (hello["clock_note"] is None) == (hello["clock"] != "monotonic_raw")
     taken = bursts(records)
-    wanted = {(b, v) for b, variants in names(target).items() for v in variants} | {
+    expected = {(b, v) for b, variants in names(target).items() for v in variants} | {
         ("clock", clock) for clock in (hello["clock"], "monotonic_raw")
     }
-    assert {(burst["benchmark"], burst["variant"]) for burst in taken} == wanted
+    assert {(burst["benchmark"], burst["variant"]) for burst in taken} == expected
     assert {burst["iterations"] for burst in taken} == {200}
     assert {len(burst["ticks"]) for burst in taken} == {4}  # three samples and a warm-up
     assert all(min(burst["ticks"]) > 0 for burst in taken)
     assert (end["record"], end["bursts"], end["failed"]) == ("end", len(taken), 0)
 
 
-@each
+@each_target
 def test_left_to_itself_it_takes_its_own_asm(target: Target) -> None:
     needs.cpus(2)
     records = measure("-b", "cas,readwrite", *QUICK, prefix=emulator(target), binary=static(target))
@@ -126,7 +126,7 @@ def test_instructions_its_cpu_lacks_are_refused_and_not_tried(target: Target, va
     assert f"{variant} (not on this CPU)" in done.stderr
 
 
-@each
+@each_target
 def test_each_loop_through_memory_ends_where_it_is_told_to(target: Target) -> None:
     plan = ("-b", "chase,bandwidth", "--variant", "all", "--op", "read,write,zero,modify,copy")
     records = measure(

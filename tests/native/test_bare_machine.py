@@ -6,14 +6,14 @@ from tests import needs
 from tests.native.agent import QUICK, SMALL_ONES, bursts, measure, notes, wrong
 from tests.native.build import build
 from tests.native.preload import preload
-from tests.native.targets import troubled
+from tests.native.targets import make_troubled
 
 
 @pytest.fixture(scope="module")
 def bare():
     """The agent built with a file of the test's own in the architecture's place."""
     needs.cpus(2)
-    return build(troubled("bare"), "-O2")
+    return build(make_troubled("bare"), "-O2")
 
 
 def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
@@ -40,13 +40,13 @@ def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
 @pytest.mark.slow
 @pytest.mark.parametrize(("stated", "error_ppm"), [(1_000_000_000, 0), (900_000_000, 111_111)])
 def test_a_stated_rate_is_held_against_the_systems_clock(stated, error_ppm):
-    binary = build(troubled("counter"), native_flags=f"-DSTATED={stated}")
+    binary = build(make_troubled("counter"), native_flags=f"-DSTATED={stated}")
     records = measure("-b", "clock", *QUICK, binary=binary)
     assert records[0]["ticks_per_second"] == stated
     assert abs(records[0]["rate_error_ppm"] - error_ppm) < 1000
-    said = [text for text in notes(records) if "million times a second" in text]
-    assert len(said) == (1 if error_ppm else 0)
-    assert all("11.11 % faster" in text for text in said)
+    warnings = [text for text in notes(records) if "million times a second" in text]
+    assert len(warnings) == (1 if error_ppm else 0)
+    assert all("11.11 % faster" in text for text in warnings)
 
 
 def test_a_rate_that_nobody_states_is_measured_and_cannot_be_wrong(bare):

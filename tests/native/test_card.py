@@ -28,40 +28,40 @@ LEVELS = ("package", "node", "die", "llc", "cluster", "core", "capacity")
 
 @pytest.fixture(scope="module")
 def binary() -> Path:
-    made = run_folder() / "card"
+    program = run_folder() / "card"
     options = ["-std=gnu11", "-O1", "-Wall", "-Werror", f"-I{AGENT}"]
     files = [Path(__file__).with_suffix(".c").with_name("card.c"), *(AGENT / name for name in PARTS)]
-    subprocess.run([needs.program("gcc", "gcc"), *options, "-o", made, *files], check=True)
-    return made
+    subprocess.run([needs.program("gcc", "gcc"), *options, "-o", program, *files], check=True)
+    return program
 
 
 def boards() -> dict[str, tuple[Cpu, ...]]:
     """Every machine of the lab of one kind of core or of those that capacities tell, and others."""
-    found = {one.labels["kind"]: one.cpus for one in MACHINES if not any(cpu.kind for cpu in one.cpus)}
-    found["two"] = tuple(Cpu(n, core=n, package=0) for n in range(2))
-    found["big.LITTLE"] = tuple(
+    by_name = {host.labels["kind"]: host.cpus for host in MACHINES if not any(cpu.kind for cpu in host.cpus)}
+    by_name["two"] = tuple(Cpu(n, core=n, package=0) for n in range(2))
+    by_name["big.LITTLE"] = tuple(
         Cpu(n, core=n, cluster=n // 4 * 4, package=0, capacity=(400, 1024)[n // 4]) for n in range(8)
     )
     for count, cache in ((32, 8), (128, 8)):
         cores = [(n, n % (count // 2)) for n in range(count)]
-        found[f"{count}"] = tuple(
+        by_name[f"{count}"] = tuple(
             Cpu(n, core=c, llc=c // cache * cache, die=c // (count // 4), node=c // (count // 4),
                 package=c // (count // 4) * (count // 4))
             for n, c in cores
         )  # fmt: skip
-    found["unknown"] = tuple(Cpu(n) for n in range(4))
-    return found
+    by_name["unknown"] = tuple(Cpu(n) for n in range(4))
+    return by_name
 
 
 def numbers(cpus: tuple[Cpu, ...]) -> pd.DataFrame:
     topology = Topology(cpus, name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     chance = np.random.default_rng(len(cpus))
     a, b = np.triu_indices(len(cpus), 1)
-    names = [topology.name_relation(one, other) for one, other in zip(a.tolist(), b.tolist(), strict=True)]
-    places = {name: 7.0 * 3**at for at, name in enumerate(sorted({*names}, key=len))}
+    names = [topology.name_relation(cpu, other) for cpu, other in zip(a.tolist(), b.tolist(), strict=True)]
+    places = {name: 7.0 * 3**power for power, name in enumerate(sorted({*names}, key=len))}
     ns = [places[name] for name in names] * chance.normal(1, 0.03, len(a))
     spread = chance.uniform(0.001, 0.05, len(a))
-    return pd.DataFrame(None, range(len(a)), [one.name for one in schema.TABLES["pairs"]]).assign(
+    return pd.DataFrame(None, range(len(a)), [column.name for column in schema.TABLES["pairs"]]).assign(
         benchmark="cas", variant="cmpxchg", ping_cpu=a, pong_cpu=b, relation=names, flags="", median_ns=ns,
         spread=spread, p99_ns=ns, bursts=10, flagged_bursts=0, threads=2, unit="handoff",
     )  # fmt: skip
@@ -70,7 +70,7 @@ def numbers(cpus: tuple[Cpu, ...]) -> pd.DataFrame:
 def pictures(svg: str) -> list[Any]:
     encoded = re.findall(r"base64,([^\"]*)", svg)
     assert len(encoded) == 2
-    return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGBA")) for one in encoded]
+    return [np.asarray(Image.open(BytesIO(b64decode(picture))).convert("RGBA")) for picture in encoded]
 
 
 @pytest.mark.parametrize("name", boards())
@@ -80,12 +80,12 @@ def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binar
     run_row: dict[str, Any] = dict.fromkeys(("kernel", "governor", "hypervisor", "preset", "estimator"))
     run_row |= {"run_id": "r-12345678", "hello": {}, "benchmarks": ["cas/cmpxchg"], "cpu_model": model}
     run_row |= {"started_utc": pd.Timestamp("2026-01-02")}
-    table = pd.DataFrame([{"run_id": "", "cpu": one.cpu, "kind": None} | {
-        level: getattr(one, level) for level in LEVELS} for one in cpus])  # fmt: skip
+    table = pd.DataFrame([{"run_id": "", "cpu": cpu.cpu, "kind": None} | {
+        level: getattr(cpu, level) for level in LEVELS} for cpu in cpus])  # fmt: skip
     ours = report.FORMATS[".svg"](lay_out_card(run_row, table, rows))
     groups = "\n".join(
-        " ".join(str(-1 if getattr(one, level) is None else getattr(one, level)) for level in LEVELS)
-        for one in cpus
+        " ".join(str(-1 if getattr(cpu, level) is None else getattr(cpu, level)) for level in LEVELS)
+        for cpu in cpus
     )
     pairs = rows[["ping_cpu", "pong_cpu", "median_ns", "spread"]].to_csv(
         None, sep=" ", header=False, index=False

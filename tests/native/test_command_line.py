@@ -80,11 +80,11 @@ def test_a_variant_can_be_chosen_for_one_benchmark():
 def test_help_names_every_word_that_a_benchmark_takes():
     text = " ".join(run("--help").stdout.split())
     described = json.loads(run("--describe").stdout)["benchmarks"]
-    for one in described:
-        for parameter in one["parameters"]:
+    for benchmark in described:
+        for parameter in benchmark["parameters"]:
             words = parameter.get("words", {}) if parameter["option"] in ("op", "state", "share") else {}
             listed = ", ".join(w if w == says else f"{w} ({says})" for w, says in words.items())
-            assert not words or f"{one['name']}: {listed}." in text
+            assert not words or f"{benchmark['name']}: {listed}." in text
 
 
 def test_help_names_every_option_and_exit_status():
@@ -152,8 +152,8 @@ def test_the_usual_priority_is_for_short_bursts_and_can_be_declined():
         decode(run(*clock, *more, *few).stdout) for more in ((), ("--priority", "0"), ("-i", "100"))
     )
     groups = decode(run("-b", "bandwidth", "-f", "jsonl", "--sizes", "32K", "--threads", "1", *few).stdout)
-    found = [records[0]["priority"] for records in (usual, declined, chosen, groups)]
-    assert found == [1, None, None, None]
+    priorities = [records[0]["priority"] for records in (usual, declined, chosen, groups)]
+    assert priorities == [1, None, None, None]
 
 
 def test_a_granted_realtime_priority_is_recorded():
@@ -169,5 +169,5 @@ def test_too_little_address_space_for_a_thread_is_named():
 
 def test_the_operating_systems_clock_is_a_variant_beside_the_one_in_use() -> None:
     plan = decode(run("-b", "clock", "-v", "clock=all", "-r1", "-fjsonl").stdout)[0]
-    variants = [one["variant"] for one in plan["plan"]["benchmarks"]]
+    variants = [choice["variant"] for choice in plan["plan"]["benchmarks"]]
     assert variants == list(dict.fromkeys([plan["clock"], "monotonic_raw"]))

@@ -7,7 +7,7 @@ import pytest
 from tests.native import contend_loops, disassembly
 from tests.native.agent import Record, bursts, failures, measure, points, two_cpus, wrong
 from tests.native.build import build
-from tests.native.targets import AARCH64, CROSS, X86_64, Target, troubled
+from tests.native.targets import AARCH64, CROSS, X86_64, Target, make_troubled
 
 SHORT = ("-b", "contend", "--rounds", "2", "--samples", "2", "--seed", "7")
 EVERYWHERE = ("faa", "swap", "cas", "store")
@@ -29,7 +29,7 @@ def test_each_operation_is_done_at_each_place_where_its_sum_can_be_checked(recor
 
 
 def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: list[Record]) -> None:
-    assert [one["reason"] for one in wrong(records)] == []
+    assert [failure["reason"] for failure in wrong(records)] == []
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
     idle = 0
     for burst in bursts(records):
@@ -54,8 +54,8 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: 
 @pytest.mark.long
 def test_every_variant_counts_what_its_loops_did() -> None:
     records = measure(*SHORT, "-v", "all", "--rounds", "1", *two_cpus())
-    found = {one["variant"]: {*one["points"]} for one in records[0]["plan"]["benchmarks"]}
-    assert found["c11"] == {f"{name}.x2" for name in POINTS}
+    names = {choice["variant"]: {*choice["points"]} for choice in records[0]["plan"]["benchmarks"]}
+    assert names["c11"] == {f"{name}.x2" for name in POINTS}
     assert not wrong(records)
 
 
@@ -63,23 +63,23 @@ def test_every_variant_counts_what_its_loops_did() -> None:
 def test_a_thread_that_counts_one_too_many_yields_a_reason_and_no_number() -> None:
     binary = build(X86_64, "-O2 -DCONTEND_MISCOUNTS")
     records = measure(*SHORT, "-v", "all", *two_cpus(), binary=binary)
-    kept = {burst["point"] for burst in bursts(records)}
-    assert kept <= {"store.one.x2"}  # it holds what the other stored last
-    assert {one["reason"] for one in wrong(records) if one["point"] != "store.one.x2"} == WRONG_SUM
+    stored = {burst["point"] for burst in bursts(records)}
+    assert stored <= {"store.one.x2"}  # it holds what the other stored last
+    assert {visit["reason"] for visit in wrong(records) if visit["point"] != "store.one.x2"} == WRONG_SUM
 
 
 def test_a_loop_that_leaves_an_addition_out_yields_a_reason_and_no_number() -> None:
-    records = measure(*SHORT, "-v", "short", *two_cpus(), binary=build(troubled("short")))
+    records = measure(*SHORT, "-v", "short", *two_cpus(), binary=build(make_troubled("short")))
     assert not bursts(records)
-    assert {one["reason"] for one in wrong(records)} == WRONG_SUM
+    assert {visit["reason"] for visit in wrong(records)} == WRONG_SUM
 
 
 def check_locks(target: Target) -> None:
     binary = build(target, "-O2 -static")
-    for symbol, wanted in contend_loops.LOCKS[target.name].items():
+    for symbol, instructions in contend_loops.LOCKS[target.name].items():
         code = [text for _, text in disassembly.instructions(target, binary, symbol)]
-        found = {word for text in code for word in wanted if re.match(word, text)}
-        assert found == {*wanted}, f"{symbol}: {code}"
+        used = {word for text in code for word in instructions if re.match(word, text)}
+        assert used == {*instructions}, f"{symbol}: {code}"
         assert not [text for text in code if re.match(r"(call|bl|blx|bctrl|brasl|jal|jalr)\b", text)], symbol
 
 

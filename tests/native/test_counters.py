@@ -45,10 +45,10 @@ def test_nothing_is_said_or_called_without_the_option() -> None:
 )
 def test_what_is_refused_is_one_note_and_the_same_run(error: str, words: str) -> None:
     records = measure("-b", "clock", "-r", "2", "--counters", SOFTWARE, prefix=refusing(error))
-    told = [note for note in notes(records) if note.startswith("Not counted: ")]
-    assert len(told) == 1
-    assert "task-clock, page-faults (" in told[0]
-    assert words in told[0]
+    refusals = [note for note in notes(records) if note.startswith("Not counted: ")]
+    assert len(refusals) == 1
+    assert "task-clock, page-faults (" in refusals[0]
+    assert words in refusals[0]
     assert all(words in counter["refused"] for counter in records[0]["counters"])
     assert not wrong(records)
     assert not any("counters" in burst for burst in bursts(records))

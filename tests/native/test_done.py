@@ -21,10 +21,10 @@ def key(record: Record) -> tuple[Any, ...]:
     return tuple(record.get(name) for name in ("benchmark", "variant", "point", "round", "ping", "pong"))
 
 
-def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
-    """What the controller would hand over after these records."""
+def done_file(path: Path, visits: list[Record], *, ordered: bool = False) -> Path:
+    """Write what the controller would hand over after these records."""
     done = Done(ordered)
-    for record in said:
+    for record in visits:
         visit = records.decode_record(json.dumps(record).encode())
         assert isinstance(visit, Burst | Failed)
         done.add(visit, BENCHMARKS[visit.benchmark].shape)
@@ -45,13 +45,13 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
 )
 def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, plan: tuple[str, ...]) -> None:
     needs.cpus(2)
-    whole = bursts(run_simulated(*plan))
-    for cut in random.Random(3).sample(range(1, len(whole)), 3):
-        file = done_file(tmp_path / "done", whole[:cut], ordered="ordered" in plan)
+    all_bursts = bursts(run_simulated(*plan))
+    for cut in random.Random(3).sample(range(1, len(all_bursts)), 3):
+        file = done_file(tmp_path / "done", all_bursts[:cut], ordered="ordered" in plan)
         hello, *rest = run_simulated(*plan, "--done", str(file))
-        assert [key(record) for record in bursts(rest)] == [key(record) for record in whole[cut:]]
-        assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(whole) - cut] * 2)
-        assert rest[-1]["bursts"] == len(whole) - cut
+        assert [key(record) for record in bursts(rest)] == [key(record) for record in all_bursts[cut:]]
+        assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(all_bursts) - cut] * 2)
+        assert rest[-1]["bursts"] == len(all_bursts) - cut
 
 
 def test_nothing_is_left_to_do_when_all_is_done(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_is_not_of_this_plan_is_refused(tmp_path: Path, text: str, words: s
 
 
 @pytest.mark.parametrize(
-    ("what", "lost", "left"),
+    ("given_up", "lost", "left"),
     [
         ("memory", "random.64K.base", {"random.16K.base", "rising.16K.base", "window.16K.base", None}),
         ("variant", "random.64K.base", {None}),
@@ -144,20 +144,20 @@ def test_what_is_not_of_this_plan_is_refused(tmp_path: Path, text: str, words: s
     ],
 )
 def test_what_killed_an_agent_is_given_up_with_what_is_like_it(
-    tmp_path: Path, what: str, lost: str, left: set[str | None]
+    tmp_path: Path, given_up: str, lost: str, left: set[str | None]
 ) -> None:
     if "64K" in left:
         left = left - {"64K"} | {f"{order}.64K.base" for order in ("random", "rising", "window")}
     chase = ("-b", "chase,clock", "--sizes", "16K,64K", "--pages", "base", "-c", "0", "-v", "chase=c11")
     plan = (*chase, *PLAN[2:])
     file = tmp_path / "done"
-    file.write_text(f"chase c11 {lost} 0 0 0 -{what}\nend\n")
+    file.write_text(f"chase c11 {lost} 0 0 0 -{given_up}\nend\n")
     hello, *rest = run_simulated(*plan, "--done", str(file))
     assert {record.get("point") for record in bursts(rest)} == left
-    here = what == "" and 1  # it goes on from the second round
+    here = given_up == "" and 1  # it goes on from the second round
     assert hello["bursts"] == len(bursts(rest)) == 4 * len(left) - here
     assert rest[-1]["reason"] == "done"
-    assert any("Given up after an agent was killed" in note for note in notes(rest)) == (what != "")
+    assert any("Given up after an agent was killed" in note for note in notes(rest)) == (given_up != "")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -16,17 +16,17 @@ from tests.native.agent import (
 )
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
-from tests.native.targets import AARCH64, CROSS, Target, troubled
+from tests.native.targets import AARCH64, CROSS, Target, make_troubled
 
 LONG = {
     "chase": "--sizes 16M --samples 1000 --iterations 1000000000",
     "bandwidth": "--threads all --sizes 16M --samples 1000 --iterations 1000000000",
-    **{f"contend --op {one}": "--iterations 100000000" for one in ("faa", "turn", "ticket", "mcs")},
+    **{f"contend --op {op}": "--iterations 100000000" for op in ("faa", "turn", "ticket", "mcs")},
     "fetch": "--samples 39999",
     "interleave": "--iterations 1000000",
     "loaded": "--sizes 1M --iterations 100000000",
     "message": "--samples 39999 --lines-per-message 64",
-    **{f"sharing --op {one}": "--iterations 100000000" for one in ("watch", "watch-all")},
+    **{f"sharing --op {op}": "--iterations 100000000" for op in ("watch", "watch-all")},
 }
 SHORT = {
     "contend": "",
@@ -52,7 +52,7 @@ def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target
     plan = ("--rounds", "2", "--samples", "2", "--seed", "7", "--variant", "all", *two_cpus())
     records = measure_emulated(target, "-b", name, *plan, *SHORT[name].split())
     assert len(records[0]["plan"]["benchmarks"]) >= 2
-    assert {one["reason"] for one in wrong(records)} <= ({APART} if name == "message" else set())
+    assert {visit["reason"] for visit in wrong(records)} <= ({APART} if name == "message" else set())
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
 
 
@@ -60,10 +60,10 @@ def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target
 def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number(plan: str) -> None:
     needs.cpus(2)
     how = ("-v", "short", "--rounds", "2", "--samples", "2", "--iterations", "3")
-    records = measure("-b", *plan.split(), *how, binary=build(troubled("short")))
+    records = measure("-b", *plan.split(), *how, binary=build(make_troubled("short")))
     assert points(records)
     assert not bursts(records)
-    assert {one["reason"] for one in failures(records)} == {
+    assert {visit["reason"] for visit in failures(records)} == {
         "a loop did not go through the memory it was given"
     }
 

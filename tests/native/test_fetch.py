@@ -8,7 +8,7 @@ from tests import needs
 from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, run_simulated, wrong
 from tests.native.build import build
 from tests.native.preload import preload
-from tests.native.targets import troubled
+from tests.native.targets import make_troubled
 
 SHORT = ("-b", "fetch", "--rounds", "2", "--samples", "3", "--seed", "7")
 PAGES = 32
@@ -37,7 +37,7 @@ def test_by_default_six_states_are_read_both_ways_and_one_is_taken(records: list
 
 
 def test_a_sample_is_whole_passes_over_the_lines(records: list[Record]) -> None:
-    """Of 32 with each preparation, where reading leaves the lines as they are."""
+    """Each preparation serves 32 passes, where reading leaves the lines as they are."""
     assert not wrong(records)
     for burst in bursts(records):
         state, _, _ = burst["point"].split(".")
@@ -73,8 +73,8 @@ def test_the_first_line_of_a_page_is_never_measured(stride: int) -> None:
 @pytest.mark.long
 def test_operations_and_states_can_be_chosen() -> None:
     needs.cpus(2)
-    found = points(measure(*SHORT, "--state", "written,own", "--op", "read,write,swap"))
-    assert found == [
+    names = points(measure(*SHORT, "--state", "written,own", "--op", "read,write,swap"))
+    assert names == [
         f"{state}.{access}.128K"
         for state in ("own", "written")
         for access in ("chase", "stream", "write", "swap")
@@ -95,9 +95,9 @@ def test_few_pairs_are_for_benchmarks_with_many_points_only() -> None:
     done = run(*plan, "-s", "1", "-w", "0", "-i", "100", "-f", "jsonl", env=env)
     records = decode(done.stdout)
     taken = bursts(records) + failures(records)
-    assert len([one for one in taken if one["benchmark"] == "cas"]) == 15
-    assert {(one["ping"], one["pong"]) for one in taken if one["benchmark"] == "fetch"} == {(0, 3), (1, 2)}
-    for burst in (one for one in bursts(records) if one["benchmark"] == "fetch"):
+    assert len([b for b in taken if b["benchmark"] == "cas"]) == 15
+    assert {(b["ping"], b["pong"]) for b in taken if b["benchmark"] == "fetch"} == {(0, 3), (1, 2)}
+    for burst in (b for b in bursts(records) if b["benchmark"] == "fetch"):
         reader, third, owner = burst["cpus"]
         assert (reader, owner) == (burst["ping"], burst["pong"])
         assert third not in (reader, owner)
@@ -144,7 +144,7 @@ def test_a_state_that_is_not_prepared_reads_as_the_readers_own(state: str) -> No
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)
-    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(troubled("short")))
+    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(make_troubled("short")))
     assert not wrong(records)
     assert {name.split(".")[0] for name in points(records)} == {"clean-walked", "both-walked"}
     assert not [text for text in notes(records) if "huge pages" in text]

@@ -37,11 +37,11 @@ def forecast(*args, env=None):
 )
 def test_bytes_are_those_that_are_mapped(args, tmp_path):
     needs.cpus(2)
-    told = tmp_path / "mapped"
-    env = preload("mapped.c") | {"MAPPED_FILE": str(told)}
+    mapped_file = tmp_path / "mapped"
+    env = preload("mapped.c") | {"MAPPED_FILE": str(mapped_file)}
     args = (*args, *SHORT, "--rounds", "2")  # those of a round stay mapped, so that the next has others
     measure(*args, env=env)
-    assert forecast(*args)["bytes"] == int(told.read_text())
+    assert forecast(*args)["bytes"] == int(mapped_file.read_text())
 
 
 @pytest.mark.parametrize("cpus", [2, 8, 64])
@@ -102,9 +102,9 @@ def machine(tmp_path):
     ],
 )
 def test_seconds_follow_rounds_and_budget(machine, args, seconds):
-    found = forecast("-b", "cas", *args, *machine(4))
-    assert (found["ms"] / 1000, found["ms_max"] / 1000) == pytest.approx(seconds, rel=0.2, abs=0.06)
-    assert found["deadline_s"] == int(600 + 5 * found["ms_max"] / 1000)
+    expected = forecast("-b", "cas", *args, *machine(4))
+    assert (expected["ms"] / 1000, expected["ms_max"] / 1000) == pytest.approx(seconds, rel=0.2, abs=0.06)
+    assert expected["deadline_s"] == int(600 + 5 * expected["ms_max"] / 1000)
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_seconds_follow_rounds_and_budget(machine, args, seconds):
     ],
 )
 def test_a_run_that_is_not_precise_ends_after_twice_the_least_rounds(machine, cpus, args, rounds, times):
-    found = forecast("-b", "cas,readwrite", *args, *machine(cpus))
-    assert found["rounds"] == rounds
-    assert times is None or found["ms_max"] == pytest.approx(times * found["ms"], rel=0.02)
+    expected = forecast("-b", "cas,readwrite", *args, *machine(cpus))
+    assert expected["rounds"] == rounds
+    assert times is None or expected["ms_max"] == pytest.approx(times * expected["ms"], rel=0.02)
 
 
 @pytest.mark.parametrize("mib", [160, 96, 24])
 def test_the_usual_sizes_are_those_that_half_of_the_memory_holds(machine, mib):
-    wanted = ("-b", "chase,bandwidth,cas")
+    plan = ("-b", "chase,bandwidth,cas")
     here = machine(2, mib << 20)
-    found = forecast(*wanted, *here)
-    assert found["bytes"] <= mib << 19
-    assert found["points"] < forecast(*wanted, *machine(2))["points"]
-    assert f"half of the {mib} MiB available" in " ".join(found["notes"])
-    done = run("--forecast", *wanted, "--sizes", "64M", *machine(2, mib << 20))
+    expected = forecast(*plan, *here)
+    assert expected["bytes"] <= mib << 19
+    assert expected["points"] < forecast(*plan, *machine(2))["points"]
+    assert f"half of the {mib} MiB available" in " ".join(expected["notes"])
+    done = run("--forecast", *plan, "--sizes", "64M", *machine(2, mib << 20))
     assert (done.returncode, "may be taken: --sizes" in done.stderr) == (2, True)
 
 
 def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_one(machine):
-    found = forecast("-b", "cas,loaded", *machine(2, 48 << 20))
-    assert {one["benchmark"] for one in found["benchmarks"]} == {"cas"}
-    assert any(note.endswith("the largest sizes, all of some benchmarks.") for note in found["notes"])
+    expected = forecast("-b", "cas,loaded", *machine(2, 48 << 20))
+    assert {row["benchmark"] for row in expected["benchmarks"]} == {"cas"}
+    assert any(note.endswith("the largest sizes, all of some benchmarks.") for note in expected["notes"])
     done = run("--forecast", "-b", "loaded", *machine(2, 48 << 20))
     assert (done.returncode, "may be taken" in done.stderr) == (2, True)
 
@@ -155,11 +155,11 @@ def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_o
     ],
 )
 def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, points, left_out):
-    found = forecast("-b", benchmark, "--time-budget", budget, *machine(64 if benchmark == "cas" else 2))
-    assert found["points"] == points
-    said = found["left_out"]
-    assert said == left_out or (said and left_out and said.endswith(left_out))
-    assert found["bursts"] == found["rounds"] * found["visits"]
+    expected = forecast("-b", benchmark, "--time-budget", budget, *machine(64 if benchmark == "cas" else 2))
+    assert expected["points"] == points
+    note = expected["left_out"]
+    assert note == left_out or (note and left_out and note.endswith(left_out))
+    assert expected["bursts"] == expected["rounds"] * expected["visits"]
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
 
 
 def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
-    found = forecast("-b", "all", *machine(1))
-    assert [one["benchmark"] for one in found["benchmarks"]] == [
+    expected = forecast("-b", "all", *machine(1))
+    assert [row["benchmark"] for row in expected["benchmarks"]] == [
         "clock",
         "chase",
         "walk",
@@ -216,20 +216,20 @@ def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
         "gemm",
     ]
     left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"
-    assert f"Left out: {left_out}, and the affinity mask or --cpus has only CPU 0." in found["notes"]
+    assert f"Left out: {left_out}, and the affinity mask or --cpus has only CPU 0." in expected["notes"]
 
 
 def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):
     """So 256 CPUs have their first whole matrices within two minutes."""
-    one, ten = (forecast("-b", "cas,readwrite", "--rounds", rounds, *machine(256)) for rounds in ("1", "10"))
-    assert ten["ms_first"] == one["ms_first"] == one["ms"] < 120_000
-    given = forecast("-b", "cas,readwrite", "--rounds", "10", "-i", "100", *machine(256))
-    assert given["ms"] == pytest.approx(10 * given["ms_first"], rel=1e-4), "without trials"
+    short, long = (forecast("-b", "cas,readwrite", "--rounds", count, *machine(256)) for count in ("1", "10"))
+    assert long["ms_first"] == short["ms_first"] == short["ms"] < 120_000
+    untried = forecast("-b", "cas,readwrite", "--rounds", "10", "-i", "100", *machine(256))
+    assert untried["ms"] == pytest.approx(10 * untried["ms_first"], rel=1e-4), "without trials"
 
 
 def test_a_plan_is_as_large_as_its_machine(machine):
-    alike = "cas,readwrite,clock,message,fetch,contend,chase,bandwidth,interleave,gemm"
-    two, many = (forecast("-b", alike, "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
+    names = "cas,readwrite,clock,message,fetch,contend,chase,bandwidth,interleave,gemm"
+    two, many = (forecast("-b", names, "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
     assert (two["pairs"], many["pairs"]) == (1, 32640)
     assert many["bytes"] / two["bytes"] == pytest.approx(128, rel=0.01)
     assert many["ms"] > 30 * two["ms"]
@@ -240,8 +240,8 @@ def test_a_plan_is_as_large_as_its_machine(machine):
 def test_another_architecture_is_planned_with_what_there_is(tmp_path):
     facts = tmp_path / "facts"
     facts.write_text("arch z80\ncpu 0 - - - - - -\ncpu 1 - - - - - -\nend\n")
-    found = forecast("-b", "cas", "-v", "swapped", "--rounds", "1", "--facts", str(facts))
-    assert (found["arch"], found["bursts"]) == ("z80", 1)
+    expected = forecast("-b", "cas", "-v", "swapped", "--rounds", "1", "--facts", str(facts))
+    assert (expected["arch"], expected["bursts"]) == ("z80", 1)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_pa
     with connect(here) as connection:
         facts.write_text(render_machine(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
     for args in (("-b", "all"), ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60")):
-        own, told = forecast(*args), forecast(*args, "--facts", str(facts))
-        assert {key: told[key] for key in told if key != "notes"} == {
+        own, from_facts = forecast(*args), forecast(*args, "--facts", str(facts))
+        assert {key: from_facts[key] for key in from_facts if key != "notes"} == {
             key: own[key] for key in own if key != "notes"
         }

@@ -10,7 +10,7 @@ from tests.native.agent import Record, bursts, decode, failures, measure, notes,
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
 from tests.native.planted import neighbour_twice
-from tests.native.targets import AARCH64, CROSS, Target, troubled
+from tests.native.targets import AARCH64, CROSS, Target, make_troubled
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
@@ -29,20 +29,20 @@ def kind(burst: Record) -> str:
 
 
 def shape(point: str) -> tuple[int, ...]:
-    (found,) = re.findall(r"\.(\d+)x(\d+)x(\d+)\.", point)
-    return tuple(map(int, found))
+    (sizes,) = re.findall(r"\.(\d+)x(\d+)x(\d+)\.", point)
+    return tuple(map(int, sizes))
 
 
 @pytest.mark.long
 def test_every_variant_multiplies_at_every_point_and_exactly(gemm: list[Record]) -> None:
     assert not wrong(gemm)
-    found = {(b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)}
+    products = {(b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)}
     variants = {choice["variant"] for choice in gemm[0]["plan"]["benchmarks"]}
     assert "c11" in variants
     starved = {failed["variant"] for failed in failures(gemm)}  # by other work on this machine
-    whole = {(v, k) for v in variants - starved for k in KINDS}
-    assert whole <= {(v, k) for v, k, _ in found} <= {(v, k) for v in variants for k in KINDS}
-    assert len({threads for *_, threads in found}) == 2
+    expected = {(v, k) for v in variants - starved for k in KINDS}
+    assert expected <= {(v, k) for v, k, _ in products} <= {(v, k) for v in variants for k in KINDS}
+    assert len({threads for *_, threads in products}) == 2
     assert all(burst.get("checked") is (None if kind(burst) == "peak" else True) for burst in bursts(gemm))
 
 
@@ -62,11 +62,11 @@ def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(gemm: list[R
 
 
 def test_the_core_s_frequency_is_measured_behind_the_samples(gemm: list[Record]) -> None:
-    found = [burst["sample_mhz"] for burst in bursts(gemm)]
+    frequencies = [burst["sample_mhz"] for burst in bursts(gemm)]
     if gemm[0]["ticks_per_second"] / gemm[0]["clock_quantum_ticks"] < 9e7:  # too few steps for a short run
-        assert all(mhz is None or 100 < mhz < 10_000 for mhz in found)
+        assert all(mhz is None or 100 < mhz < 10_000 for mhz in frequencies)
     else:
-        assert all(100 < mhz < 10_000 for mhz in found)
+        assert all(100 < mhz < 10_000 for mhz in frequencies)
 
 
 def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]) -> None:
@@ -77,27 +77,27 @@ def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]
 
 
 def test_the_page_for_people_has_rates() -> None:
-    """Of units of 0.005 ns, more or less."""
+    """Units take 0.005 ns, more or less."""
     rates = {}
     for scatter in ("0", "0.5"):
         settings = {"UNIT_US": "0.000005", "SCATTER": scatter}
         plan = ("-b", "gemm", "-v", "c11", "-c", "0", "--threads", "1", "-r", "1", "--iterations", "9999")
         page = run(*plan, "--sizes", "1M", binary=build(simulated=True), env=settings).stdout
         assert page.startswith("gemm, variant c11: Gop/s\n")
-        found = re.findall(r"^ *(\S+)\.x1 from CPU 0 +([0-9.]+)$", page, re.M)
-        assert found[0][0] == "peak"
-        assert len(found) == len(KINDS)
-        rates[scatter] = {float(rate) for _, rate in found}
+        lines = re.findall(r"^ *(\S+)\.x1 from CPU 0 +([0-9.]+)$", page, re.M)
+        assert lines[0][0] == "peak"
+        assert len(lines) == len(KINDS)
+        rates[scatter] = {float(rate) for _, rate in lines}
     assert rates["0"] <= {200.0, 200.01, 200.02}  # of whole ticks
     assert len(rates["0.5"]) > 2
 
 
-@pytest.mark.parametrize("asked", ["4x8x1", "12x16x7", "4x8x300", "20x8x1", "64x96x128"])
-def test_odd_shapes_are_exact_too(asked: str) -> None:
-    records = measure(*SMALL, "-v", "c11", "--threads", "1", "--shape", asked)
+@pytest.mark.parametrize("sizes", ["4x8x1", "12x16x7", "4x8x300", "20x8x1", "64x96x128"])
+def test_odd_shapes_are_exact_too(sizes: str) -> None:
+    records = measure(*SMALL, "-v", "c11", "--threads", "1", "--shape", sizes)
     assert not wrong(records)
     assert {shape(b["point"]) for b in bursts(records) if kind(b) != "peak"} == {
-        tuple(map(int, asked.split("x")))
+        tuple(map(int, sizes.split("x")))
     }
 
 
@@ -109,13 +109,13 @@ def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others
     largest = re.findall(r"variants is (\S+)", run(*plan, "4096x4096x4095", "--forecast").stderr)
     assert run(*plan, *largest, "--forecast").returncode == 0
     beside = run(*plan, "65x65x65", "-b", "gemm,clock", "--forecast")
-    (told,) = decode(beside.stdout)
-    assert "clock" in {one["benchmark"] for one in told["benchmarks"]}
-    assert sum(note.startswith("gemm/") and fitting in note for note in told["notes"]) >= 1
-    (told,) = decode(
+    (expected,) = decode(beside.stdout)
+    assert "clock" in {row["benchmark"] for row in expected["benchmarks"]}
+    assert sum(note.startswith("gemm/") and fitting in note for note in expected["notes"]) >= 1
+    (expected,) = decode(
         run("-b", "gemm,clock", "-v", "gemm=c11", "--shape", "5x5x5", "-c", "0", "--forecast").stdout
     )
-    assert [one["benchmark"] for one in told["benchmarks"]] == ["clock"]
+    assert [row["benchmark"] for row in expected["benchmarks"]] == ["clock"]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others
 )
 def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "8x8x5")
-    records = measure(*plan, binary=build(troubled("faulty")))
+    records = measure(*plan, binary=build(make_troubled("faulty")))
     assert {kind(burst) for burst in bursts(records)} == {"peak"}
-    found = {
+    wrong_by_kind = {
         record["point"].split(".8x8")[0]: re.fullmatch(reason, record["reason"])
         for record in failures(records)
     }
-    assert set(found) == set(KINDS) - {"peak"}
-    assert all(found[kind] for kind in KINDS if kind.startswith(("hot", "stream"))), failures(records)
-    if variant == "more" and (first := found["hot.odd"]):
+    assert set(wrong_by_kind) == set(KINDS) - {"peak"}
+    assert all(wrong_by_kind[kind] for kind in KINDS if kind.startswith(("hot", "stream"))), failures(records)
+    if variant == "more" and (first := wrong_by_kind["hot.odd"]):
         assert int(first[1]) == int(first[2]) + 1
 
 
@@ -146,9 +146,9 @@ def test_no_variant_of_this_machine_is_left_out(gemm: list[Record]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", AARCH64.emulators)
-@pytest.mark.parametrize("asked", ["64x96x64", "8x24x16", "24x48x48"])
-def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
-    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", asked)
+@pytest.mark.parametrize("sizes", ["64x96x64", "8x24x16", "24x48x48"])
+def test_every_loop_of_aarch64_is_exact(cpu: str, sizes: str) -> None:
+    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", sizes)
     records = measure_emulated(AARCH64, *plan, cpu=cpu)
     assert not wrong(records)
     variants = {choice["variant"] for choice in records[0]["plan"]["benchmarks"]}

@@ -7,7 +7,7 @@ from tests.native.agent import Record, bursts, measure, points, wrong
 
 SHORT = ("-b", "interleave", "--rounds", "2", "--samples", "2", "--iterations", "3", "--seed", "7")
 LINES = (256 << 10) // 64
-BLOCKS = [str(64 << at) if at < 4 else f"{1 << at - 4}K" for at in range(11)]
+BLOCKS = [str(64 << power) if power < 4 else f"{1 << power - 4}K" for power in range(11)]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def test_every_variant_writes_what_it_is_given() -> None:
     needs.cpus(2)
     records = measure(*SHORT, "-v", "all", "--blocks", "64,1K..4K", "--op", "write,nt")
     assert not wrong(records)
-    found = {one["variant"]: one["points"] for one in records[0]["plan"]["benchmarks"]}
-    assert all(len(names) in (8, 16) for names in found.values())
-    assert found["c11"] == [
+    names_by_variant = {choice["variant"]: choice["points"] for choice in records[0]["plan"]["benchmarks"]}
+    assert all(len(names) in (8, 16) for names in names_by_variant.values())
+    assert names_by_variant["c11"] == [
         f"{way}.write.{block}" for way in ("own", "shared") for block in ("64", "1K", "2K", "4K")
     ]

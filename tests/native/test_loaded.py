@@ -29,12 +29,12 @@ def plain(burst: dict[str, Any]) -> str:
 
 def test_each_operation_is_done_at_each_rate_and_no_load_is_one_point(records: list[Record]) -> None:
     names = {name.rpartition(".x2.")[0] for name in points(records)}
-    assert names == {"idle"} | {f"{what}.{rate}" for what in ("read", "mix", "write") for rate in RATES}
+    assert names == {"idle"} | {f"{kind}.{rate}" for kind in ("read", "mix", "write") for rate in RATES}
     assert len(points(records)) == len(names)
 
 
 def test_every_burst_counts_the_bytes_of_the_others_in_each_sample_of_ping(records: list[Record]) -> None:
-    assert [one["reason"] for one in wrong(records)] == []
+    assert [visit["reason"] for visit in wrong(records)] == []
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
     for burst in bursts(records):
         operation, _, rate = plain(burst).partition(".")
@@ -52,10 +52,10 @@ def test_a_thread_never_moves_more_than_it_was_asked_for(records: list[Record]) 
     """By more than what it may be late: less is a machine that others use."""
     of_a_second = records[0]["ticks_per_second"]
     for burst in bursts(records):
-        asked = burst["parameters"].get("load_mbps")
+        mbps = burst["parameters"].get("load_mbps")
         late = 65 * 65536
         for ticks, count in zip(burst["ticks"], burst["other_units"][0], strict=True):
-            assert asked is None or count <= asked * 1e6 * ticks / of_a_second + late
+            assert mbps is None or count <= mbps * 1e6 * ticks / of_a_second + late
 
 
 @pytest.mark.long
@@ -63,7 +63,7 @@ def test_each_share_of_reads_is_a_curve_of_its_own() -> None:
     plan = ("--reads", "100,75,50", "--op", "mix,nt", "--load", "0,full")
     records = measure(*SMALL, *plan, *two_cpus())
     assert not wrong(records)
-    loads = {f"{what}-{share}" for what in ("mix", "nt") for share in (100, 75, 50)}
+    loads = {f"{kind}-{share}" for kind in ("mix", "nt") for share in (100, 75, 50)}
     assert {name.partition(".")[0] for name in points(records)} == loads | {"idle"}
     for burst in bursts(records):
         assert burst["parameters"]["operation"] == burst["point"].partition(".")[0]
@@ -87,7 +87,7 @@ def shares() -> Path:
     [
         ("mix", 0, 2 / 3),
         ("nt", 0, 0.0),
-        *((what, n, n / 100) for what in ("mix", "nt") for n in (1, 67, 100)),
+        *((kind, n, n / 100) for kind in ("mix", "nt") for n in (1, 67, 100)),
     ],
 )
 def test_a_load_reads_the_share_that_was_asked_for(

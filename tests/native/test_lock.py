@@ -22,8 +22,8 @@ def test_a_second_agent_is_refused_with_the_first_ones_name(tmp_path: Path) -> N
         refused = run(*QUICK, "--lock", "r2 bob@lab", env=lock_variables(tmp_path))
         assert refused.returncode == 7
         assert refused.stdout == ""
-        said = "fleet-agent: this machine is being measured for alice@desk, since noon (run r1, process"
-        assert refused.stderr.startswith(f"{said} {first.pid})")
+        refusal = "fleet-agent: this machine is being measured for alice@desk, since noon (run r1, process"
+        assert refused.stderr.startswith(f"{refusal} {first.pid})")
         assert run(*QUICK, env=lock_variables(tmp_path)).returncode == 0, "who does not ask is not refused"
         assert first.poll() is None
 

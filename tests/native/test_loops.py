@@ -13,8 +13,8 @@ OTHER_FLAGS = ("-Os", "-O3 -march=native", "-O2 -fPIE", "-O2 -fno-inline -fno-om
 def check_loops(target: Target, flags: str, *, clang: bool) -> None:
     binary = build(target, flags, clang=clang)
     for symbol, intended in target.loops.items():
-        found = disassembly.loop(disassembly.instructions(target, binary, symbol))
-        assert disassembly.matches(found, intended), f"{symbol}: {found}"
+        loop = disassembly.loop(disassembly.instructions(target, binary, symbol))
+        assert disassembly.matches(loop, intended), f"{symbol}: {loop}"
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from tests.native.agent import LONG, Record, bursts, decode, failures, measure, 
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
 from tests.native.preload import preload
-from tests.native.targets import AARCH64, troubled
+from tests.native.targets import AARCH64, make_troubled
 
 SHORT = ("--rounds", "2", "--samples", "2", "--iterations", "3")
 SMALL = ("--sizes", "16K,64K", *SHORT)
@@ -38,8 +38,8 @@ def points(records: list[Record]) -> dict[str, list[str]]:
 
 def test_a_chase_goes_through_each_size_in_each_order(chase: list[Record]) -> None:
     pages = bursts(chase)[0]["parameters"]["pages"]
-    wanted = [f"{o}.{s}.{pages}" for o in ("random", "window", "rising") for s in ("16K", "64K")]
-    assert set(map(tuple, points(chase).values())) == {tuple(wanted)}
+    names = [f"{o}.{s}.{pages}" for o in ("random", "window", "rising") for s in ("16K", "64K")]
+    assert set(map(tuple, points(chase).values())) == {tuple(names)}
     assert not wrong(chase)
     for burst in bursts(chase):
         parameters = burst["parameters"]
@@ -54,13 +54,13 @@ def test_each_point_is_visited_once_a_round_on_each_set_of_cpus(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     records = request.getfixturevalue(name)
-    found = [
+    visits = [
         (b["variant"], b["point"], b["round"], b["ping"], b["pong"])
         for b in bursts(records) + failures(records)
     ]
-    assert len(found) == len(set(found)) == records[0]["bursts"]
+    assert len(visits) == len(set(visits)) == records[0]["bursts"]
     assert records[-1]["bursts"] == len(bursts(records))
-    assert {(variant, point) for variant, point, *_ in found} == {
+    assert {(variant, point) for variant, point, *_ in visits} == {
         (variant, point) for variant, names in points(records).items() for point in names
     }
 
@@ -84,9 +84,9 @@ def test_each_thread_has_its_own_times(bandwidth: list[Record]) -> None:
 
 
 def test_one_buffer_is_only_read_and_only_by_several(bandwidth: list[Record]) -> None:
-    one = {b["point"] for b in bursts(bandwidth) if b["parameters"]["sharing"] == "one"}
-    assert one
-    assert all(point.startswith("read.one.") and not point.endswith(".x1") for point in one)
+    shared = {b["point"] for b in bursts(bandwidth) if b["parameters"]["sharing"] == "one"}
+    assert shared
+    assert all(point.startswith("read.one.") and not point.endswith(".x1") for point in shared)
 
 
 def test_a_variant_has_only_the_operations_it_has_loops_for(bandwidth: list[Record]) -> None:
@@ -99,9 +99,9 @@ def test_a_variant_has_only_the_operations_it_has_loops_for(bandwidth: list[Reco
 
 def test_left_to_itself_each_operation_takes_the_best_variant_that_has_it() -> None:
     records = measure("-b", "bandwidth", *SMALL, "--threads", "1", "--op", ",".join(OPERATIONS))
-    found = [name.split(".")[0] for names in points(records).values() for name in names]
-    assert len(found) == 2 * len(set(found))
-    assert {"read", "write", "copy"} <= set(found)
+    operations = [name.split(".")[0] for names in points(records).values() for name in names]
+    assert len(operations) == 2 * len(set(operations))
+    assert {"read", "write", "copy"} <= set(operations)
 
 
 def test_the_frequency_of_the_core_is_told_where_an_addition_takes_a_cycle(chase: list[Record]) -> None:
@@ -153,10 +153,10 @@ def test_huge_pages_that_are_too_large_are_not_used(tmp_path: Path, size: int, b
     (kernel / "hugepages/hugepages-1024kB").mkdir(parents=True)  # a size that no pool here has
     (kernel / "hugepages/hugepages-1024kB/free_hugepages").write_text("8\n")
     tree = preload("groups.c") | {"TREE": str(tmp_path)}
-    (told,) = decode(run("-b", "chase", "--sizes", "64K", "-c", "0", "--forecast", env=tree).stdout)
+    (plan,) = decode(run("-b", "chase", "--sizes", "64K", "-c", "0", "--forecast", env=tree).stdout)
     note = "No huge pages of up to 32 MiB are to be had here: memory lies in base pages."
-    assert (note in told["notes"]) == base
-    assert told["bytes"] == 2 * (64 << 10 if base else 2 << 20)
+    assert (note in plan["notes"]) == base
+    assert plan["bytes"] == 2 * (64 << 10 if base else 2 << 20)
 
 
 def test_the_stride_asked_for_is_in_the_name() -> None:
@@ -197,7 +197,7 @@ def test_a_thread_of_a_group_that_never_arrives_costs_its_burst_and_not_the_run(
 
 def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -> None:
     plan = ("-b", "chase,bandwidth", "--op", "copy", "-v", "short", *SMALL)
-    records = measure(*plan, binary=build(troubled("short")))
+    records = measure(*plan, binary=build(make_troubled("short")))
     assert not bursts(records)
     reasons = {
         (record["benchmark"], record["reason"].rstrip("0123456789 loads")) for record in failures(records)
@@ -209,7 +209,7 @@ def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -
 
 
 def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
-    binary = build(troubled("deadly"))
+    binary = build(make_troubled("deadly"))
     records = measure("-b", "bandwidth", "--op", "read", *SMALL, binary=binary)
     assert list(points(records)) == ["c11"]
     assert "bandwidth/deadly is left out: it died when it was tried." in notes(records)

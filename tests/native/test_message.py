@@ -8,7 +8,7 @@ from tests import needs
 from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, run_simulated, wrong
 from tests.native.build import build
 from tests.native.preload import preload
-from tests.native.targets import troubled
+from tests.native.targets import make_troubled
 
 MESSAGES = 100
 SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
@@ -34,8 +34,8 @@ def test_each_burst_has_sums_of_both_directions(records: list[Record]) -> None:
 def test_the_points_are_the_lines_of_a_message(records: list[Record]) -> None:
     (points,) = {tuple(choice["points"]) for choice in records[0]["plan"]["benchmarks"]}
     assert points == ("x1", "x2", "x16")
-    found = [(b["variant"], b["point"], b["round"], b["ping"], b["pong"]) for b in bursts(records)]
-    assert len(found) == len(set(found)) == records[0]["bursts"] - len(failures(records))
+    visits = [(b["variant"], b["point"], b["round"], b["ping"], b["pong"]) for b in bursts(records)]
+    assert len(visits) == len(set(visits)) == records[0]["bursts"] - len(failures(records))
 
 
 def test_the_side_that_sends_first_alternates_from_round_to_round() -> None:
@@ -45,7 +45,7 @@ def test_the_side_that_sends_first_alternates_from_round_to_round() -> None:
 
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
     plan = decode(run("-b", "cas,message,chase", "--deadline", "0.2", "-f", "jsonl").stdout)[0]["plan"]
-    assert {one["benchmark"]: one["samples"] for one in plan["benchmarks"]} == {
+    assert {row["benchmark"]: row["samples"] for row in plan["benchmarks"]} == {
         "cas": 5,
         "message": 5,
         "chase": 5,
@@ -61,7 +61,7 @@ def test_the_matrix_is_the_mean_of_both_directions() -> None:
 @pytest.mark.parametrize(("apart_ns", "clock"), [(0, "counter"), (10_000_000_000, "monotonic_raw")])
 def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, clock: str) -> None:
     needs.cpus(2)
-    target = troubled("counter")
+    target = make_troubled("counter")
     binary = build(target, native_flags=f"-DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
     records = measure(*SHORT, binary=binary)
     assert records[0]["clock"] == clock
@@ -76,8 +76,8 @@ def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, cl
 def test_messages_to_a_thread_that_was_not_waiting_are_no_number() -> None:
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
-    one = ("-b", "message", "--rounds", "1", "--samples", "1", "-f", "jsonl")
-    done = run(*one, env=preload("late.c") | {"LATE_CPU": str(cpu)})
+    single_sample = ("-b", "message", "--rounds", "1", "--samples", "1", "-f", "jsonl")
+    done = run(*single_sample, env=preload("late.c") | {"LATE_CPU": str(cpu)})
     failed = failures(decode(done.stdout))
     assert cpu in {record["pong"] for record in failed}
     assert cpu not in {record["pong"] for record in bursts(decode(done.stdout))}

@@ -45,8 +45,8 @@ def on_nodes(record: Record) -> set[int]:
 def cells(records: list[Record]) -> set[tuple[str, int, int]]:
     """Benchmark, first CPU and the memory's node of every visit."""
     return {
-        (one["benchmark"], one["ping"], one["parameters"]["memory_node"])
-        for one in bursts(records) + failures(records)
+        (visit["benchmark"], visit["ping"], visit["parameters"]["memory_node"])
+        for visit in bursts(records) + failures(records)
     }
 
 
@@ -62,7 +62,7 @@ def test_each_node_with_cpus_meets_each_with_memory(tmp_path: Path) -> None:
     assert set(points(records)) == {
         f"{name}.n{node}" for name in ("window.8M.huge", "read.own.8M.huge.x1") for node in (0, 2)
     }
-    assert all(one["point"].endswith(f".n{one['line_node']}") for one in bursts(records))
+    assert all(burst["point"].endswith(f".n{burst['line_node']}") for burst in bursts(records))
 
 
 def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_of_one_node_all_is_a_matrix_of_one_column(tmp_path: Path) -> None:
         machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node"
     )
     assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(records)
-    visits = [one for one in records if one.get("benchmark") == "bandwidth"]
-    assert {(one["ping"], one["pong"]) for one in visits} == {(0, 1)}
+    visits = [record for record in records if record.get("benchmark") == "bandwidth"]
+    assert {(visit["ping"], visit["pong"]) for visit in visits} == {(0, 1)}
 
 
 @pytest.mark.parametrize(("look", "failed"), [(1, True), (2, True), (3, False)])
@@ -131,11 +131,11 @@ def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
 ) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": f"1:3:{look}"}
     records = run_on_two_cpus(env, "-b", "chase", "-c", "0", "--nodes", "all")
-    reasons = [one["reason"] for one in failures(records) if one["parameters"]["memory_node"] == 1]
+    reasons = [visit["reason"] for visit in failures(records) if visit["parameters"]["memory_node"] == 1]
     if failed:
         assert reasons == ["3 of 4 pages on node 2"]
-    assert [one for one in wrong(records) if one["reason"] not in reasons] == []
-    assert not failed or {one["parameters"]["memory_node"] for one in bursts(records)} <= {0}
+    assert [visit for visit in wrong(records) if visit["reason"] not in reasons] == []
+    assert not failed or {visit["parameters"]["memory_node"] for visit in bursts(records)} <= {0}
 
 
 def test_a_node_has_a_cpu_of_a_kind_and_one_of_another_cache(tmp_path: Path) -> None:
@@ -157,15 +157,15 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
     records = run_on_two_cpus(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
     streams = {f"read.full.x2.8M.huge.n{n}-n{m}" for n in (0, 1) for m in (0, 1)}
     assert set(points(records)) == streams | {f"idle.x2.8M.huge.n{n}" for n in (0, 1)}
-    for one in bursts(records) + failures(records):
-        nodes = one["point"].rpartition(".n")[2].replace("-n", " ").split()
-        parameters = one["parameters"]
+    for visit in bursts(records) + failures(records):
+        nodes = visit["point"].rpartition(".n")[2].replace("-n", " ").split()
+        parameters = visit["parameters"]
         assert [str(parameters[name]) for name in ("memory_node", "load_node") if name in parameters] == nodes
-    astray = [one for one in failures(records) if 1 in on_nodes(one)]
-    assert {one["reason"] for one in astray} <= {
+    astray = [visit for visit in failures(records) if 1 in on_nodes(visit)]
+    assert {visit["reason"] for visit in astray} <= {
         *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2")
-    } | {one["reason"] for one in failures(records) if "other work" in one["reason"]}
-    assert not [one for one in bursts(records) if 1 in on_nodes(one)]
+    } | {visit["reason"] for visit in failures(records) if "other work" in visit["reason"]}
+    assert not [visit for visit in bursts(records) if 1 in on_nodes(visit)]
 
 
 def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
@@ -178,8 +178,8 @@ def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
     (folder / "facts").write_text("\n".join([*lines, "end\n"]))
     done = run("--forecast", "--facts", str(folder / "facts"), "--nodes", "all", *plan)
     assert done.returncode == 0, done.stderr
-    found: Record = json.loads(done.stdout)
-    return found
+    expected: Record = json.loads(done.stdout)
+    return expected
 
 
 def test_a_node_with_only_second_cpus_of_cores_works_on_all_of_them(tmp_path: Path) -> None:
@@ -191,17 +191,17 @@ def test_a_node_with_only_second_cpus_of_cores_works_on_all_of_them(tmp_path: Pa
 
 @pytest.mark.parametrize(("nodes", "mib"), [(2, 128 + 7 * 64), (8, 8 * 128)])
 def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, nodes: int, mib: int) -> None:
-    found = forecast(tmp_path, nodes, "-b", "chase,bandwidth", "--op", "read", "-r", "3")
-    chase, bandwidth = found["benchmarks"]
+    expected = forecast(tmp_path, nodes, "-b", "chase,bandwidth", "--op", "read", "-r", "3")
+    chase, bandwidth = expected["benchmarks"]
     cells = nodes * (nodes + 1)
     assert (chase["visits"], bandwidth["visits"]) == (cells, 2 * cells)  # by one CPU, and by eight
-    assert found["bytes"] == sum(one["bytes"] for one in found["nodes"])
-    assert {one["bytes"] for one in found["nodes"]} == {mib << 20}  # all rows work on the same
-    assert [one["node"] for one in found["nodes"]] == [*range(nodes + 1)]
+    assert expected["bytes"] == sum(node["bytes"] for node in expected["nodes"])
+    assert {node["bytes"] for node in expected["nodes"]} == {mib << 20}  # all rows work on the same
+    assert [node["node"] for node in expected["nodes"]] == [*range(nodes + 1)]
     assert (
         f"({mib} MiB on node 0, {mib} MiB on node 1"
         in read_forecast(
-            json.dumps(found, separators=(",", ":")).encode(), ("chase", "bandwidth")
+            json.dumps(expected, separators=(",", ":")).encode(), ("chase", "bandwidth")
         ).memory_text
     )
 

@@ -105,8 +105,8 @@ def test_lines_can_lie_in_a_huge_page_or_it_is_refused():
 
 def test_the_physical_page_is_recorded_where_we_may_know_it():
     needs.root()
-    told = bursts(measure("-b", "cas", *QUICK))
-    assert all(burst["line_physical"] > 0 for burst in told)
+    with_address = bursts(measure("-b", "cas", *QUICK))
+    assert all(burst["line_physical"] > 0 for burst in with_address)
     setpriv = needs.program("setpriv", "util-linux")
     drop = (setpriv, "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
     untold = bursts(measure("-b", "cas", *QUICK, prefix=drop))
@@ -127,8 +127,8 @@ def run_with_steal(ran_percent: int, **env: str) -> list[Record]:
         records = decode(done.stdout)
         assert done.returncode == 0, done.stderr
         assert not wrong(records)
-        if found := bursts(records):
-            return found
+        if with_steal := bursts(records):
+            return with_steal
 
 
 @pytest.mark.long
@@ -140,13 +140,13 @@ def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervis
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lacking", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
-def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking):
-    assert {burst["steal_ppm"] for burst in run_with_steal(50, **lacking)} == {None}
+@pytest.mark.parametrize("env", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
+def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(env):
+    assert {burst["steal_ppm"] for burst in run_with_steal(50, **env)} == {None}
 
 
 def run_starved(*plan: str, percent: int = 0) -> list[Record]:
-    """What the agent prints if threads are said to have had so much of their CPU time."""
+    """Return the agent's records where threads are said to have had so much of their CPU time."""
     env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": str(percent)}
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
 
@@ -162,10 +162,10 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
 
 def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> None:
     plan = ("-b", "clock", "-s", "100", "-i", "2000")
-    starved, whole = (failures(run_starved(*plan, percent=share)) for share in (15, 50))
+    starved, unstarved = (failures(run_starved(*plan, percent=share)) for share in (15, 50))
     assert starved
     assert all("other work held it" in record["reason"] for record in starved)
-    assert not whole
+    assert not unstarved
 
 
 def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> None:

@@ -9,7 +9,7 @@ from fleet.analysis.exchange import TOOLS, Grid
 from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build
-from tests.native.targets import troubled
+from tests.native.targets import make_troubled
 
 SCHEMES = {
     "core_latency": ("ordered", 500, 4000, 0, "median"),
@@ -22,7 +22,7 @@ SCHEMES = {
 def scripted():
     """An agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
     needs.cpus(2)
-    target = troubled("counter")
+    target = make_troubled("counter")
     return build(target, native_flags="-DSCRIPTED -DSTATED=1000000000")
 
 
@@ -40,8 +40,8 @@ def test_a_preset_is_the_scheme_of_the_program_it_is_named_for(preset):
     needs.cpus(2)
     plan = decode(run("--preset", preset, "-b", "cas", "-f", "jsonl", "--deadline", "0.1").stdout)[0]["plan"]
     assert plan["preset"] == preset
-    found = (plan["pairs"], plan["samples"], plan["iterations"], plan["warmup"], plan["estimator"])
-    assert found == SCHEMES[preset]
+    scheme = (plan["pairs"], plan["samples"], plan["iterations"], plan["warmup"], plan["estimator"])
+    assert scheme == SCHEMES[preset]
     assert (plan["rounds"], plan["order"], plan["line"]) == (1, "sequential", "fixed")
     assert plan["precision_ppm"] is None
 

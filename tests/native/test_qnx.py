@@ -18,7 +18,7 @@ from tests.native.build import AGENT
 from tests.native.preload import TROUBLE
 
 slow = pytest.mark.slow
-each = pytest.mark.parametrize(("arch", "release"), list(itertools.product(qnx.VARIANTS, (7, 8))))
+each_build = pytest.mark.parametrize(("arch", "release"), list(itertools.product(qnx.VARIANTS, (7, 8))))
 LINUX_ONLY = (
     *("cpu_set_t", "sched_getcpu", "setaffinity_np", "gettid", "usleep", "endian.h", "MAP_HUGETLB"),
     *("CLOCK_MONOTONIC_RAW", "RUSAGE_THREAD", "MAP_ANONYMOUS", "_GNU_SOURCE", "_SC_LEVEL1_DCACHE_LINESIZE"),
@@ -27,7 +27,7 @@ LINUX_ONLY = (
 
 
 def records(arch: str, *args: str, release: int = 8, native: str = "", **env: str) -> list[Record]:
-    """What the stand-in's agent says of a run that must go well."""
+    """Return the records of the stand-in's agent in a run that must go well."""
     return measure(*args, prefix=qnx.loader(arch), binary=qnx.agent(arch, release, native), env=env)
 
 
@@ -46,18 +46,18 @@ def test_no_file_for_qnx_nor_one_shared_with_it_uses_what_only_linux_has() -> No
 
 
 @slow
-@each
+@each_build
 def test_it_hands_over_and_counts_right_on_both_versions_and_architectures(arch: str, release: int) -> None:
     needs.cpus(2)
-    found = records(arch, "-b", SMALL_ONES, "--variant", "all", *QUICK, release=release)
-    assert {burst["benchmark"] for burst in bursts(found)} == {"cas", "readwrite", "clock"}
-    assert all(burst["iterations"] == 200 and min(burst["ticks"]) > 0 for burst in bursts(found))
-    assert not failures(found)
-    assert found[-1]["reason"] == "done"
+    lines = records(arch, "-b", SMALL_ONES, "--variant", "all", *QUICK, release=release)
+    assert {burst["benchmark"] for burst in bursts(lines)} == {"cas", "readwrite", "clock"}
+    assert all(burst["iterations"] == 200 and min(burst["ticks"]) > 0 for burst in bursts(lines))
+    assert not failures(lines)
+    assert lines[-1]["reason"] == "done"
 
 
 @slow
-@each
+@each_build
 def test_what_the_stand_in_measures_never_passes_for_qnx(arch: str, release: int) -> None:
     done = run("--version", prefix=qnx.loader(arch), binary=qnx.agent(arch, release))
     assert f"qnx-standin-{arch}" in done.stdout
@@ -73,26 +73,26 @@ def test_what_the_stand_in_measures_never_passes_for_qnx(arch: str, release: int
 def test_more_cpus_than_one_mask_holds_are_all_reached_by_their_numbers(cpus: int, release: int) -> None:
     needs.cpus(2)
     last = cpus - 1
-    found = records(
+    lines = records(
         "x86_64", "-b", "cas", "-c", f"0,31,{last}", "--rounds", "1", "-s", "1", "-i", "1",
         release=release, QNX_STANDIN_CPUS=str(cpus),
     )  # fmt: skip
-    assert {burst["ping"] for burst in bursts(found)} | {burst["pong"] for burst in bursts(found)} == {
+    assert {burst["ping"] for burst in bursts(lines)} | {burst["pong"] for burst in bursts(lines)} == {
         0,
         31,
         last,
     }
-    assert not failures(found)
+    assert not failures(lines)
 
 
 @slow
 def test_seventy_cpus_are_reached_where_the_exact_size_is_the_rule() -> None:
     needs.cpus(2)
-    found = records(
+    lines = records(
         "x86_64", "-b", "cas", "-c", "1,68", "--rounds", "1", "-s", "1", "-i", "1",
         release=7, QNX_STANDIN_CPUS="70",
     )  # fmt: skip
-    assert [(burst["ping"], burst["pong"]) for burst in bursts(found)] == [(1, 68)]
+    assert [(burst["ping"], burst["pong"]) for burst in bursts(lines)] == [(1, 68)]
 
 
 @slow
@@ -108,24 +108,24 @@ def test_a_cpu_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize("cpus", ["2", "40"])
 def test_a_thread_that_did_not_arrive_where_it_was_sent_gives_no_number(cpus: str) -> None:
     needs.cpus(2)
-    found = records(
+    lines = records(
         "x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_CPUS=cpus, QNX_STANDIN_STUCK="1"
     )  # fmt: skip
-    assert bursts(found) == []
+    assert bursts(lines) == []
     mask = "00000000 00000002" if cpus == "40" else "00000002"
-    there = "0" if cpus == "2" else "2"
-    assert {failure["reason"] for failure in failures(found)} == {
-        f"pin ping to 1: found on CPU {there}, its runmask {mask}",
-        f"pin pong to 1: found on CPU {there}, its runmask {mask}",
+    actual_cpu = "0" if cpus == "2" else "2"
+    assert {failure["reason"] for failure in failures(lines)} == {
+        f"pin ping to 1: found on CPU {actual_cpu}, its runmask {mask}",
+        f"pin pong to 1: found on CPU {actual_cpu}, its runmask {mask}",
     }
 
 
 @slow
 def test_a_thread_that_arrives_a_little_late_is_waited_for() -> None:
     needs.cpus(2)
-    found = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_LATE_MS="10")
-    assert len(bursts(found)) == 2
-    assert not failures(found)
+    lines = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_LATE_MS="10")
+    assert len(bursts(lines)) == 2
+    assert not failures(lines)
     never = {"QNX_STANDIN_LATE_MS": "500"}
     lost = run(*QUICK, prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"), env=never)
     assert lost.returncode == 1
@@ -137,8 +137,8 @@ def test_a_thread_that_arrives_a_little_late_is_waited_for() -> None:
 def test_where_masks_are_not_told_every_cpu_is_used_and_the_thread_must_say_where_it_is(cpus: str) -> None:
     needs.cpus(2)
     untold = {"QNX_STANDIN_CPUS": cpus, "QNX_STANDIN_UNTOLD": "1"}
-    found = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, **untold)
-    assert len(bursts(found)) == 2
+    lines = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, **untold)
+    assert len(bursts(lines)) == 2
     lost = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, **untold, QNX_STANDIN_STUCK="1")
     assert len(failures(lost)) == 2
 
@@ -156,23 +156,23 @@ def test_a_process_that_on_has_confined_uses_only_its_cpus() -> None:
 @slow
 def test_a_counter_of_54_mhz_makes_samples_of_many_round_trips() -> None:
     needs.cpus(2)
-    found = records(
+    lines = records(
         "x86_64", "-b", "cas", "--rounds", "1", "-s", "3",
         native=str(TROUBLE / "bare.c"), QNX_STANDIN_HZ="54000000",
     )  # fmt: skip
-    hello = found[0]
+    hello = lines[0]
     assert (hello["clock"], hello["ticks_per_second"]) == ("clockcycles", 54_000_000)
-    for burst in bursts(found):
+    for burst in bursts(lines):
         assert burst["iterations"] >= 100
         assert min(burst["ticks"]) >= 1000 * hello["clock_quantum_ticks"] / 2
-    assert bursts(found)
+    assert bursts(lines)
 
 
 @slow
 def test_what_qnx_does_not_tell_is_null_and_what_it_cannot_do_is_refused() -> None:
     needs.cpus(2)
-    found = records("x86_64", "-b", "cas", *QUICK)
-    for burst in bursts(found):
+    lines = records("x86_64", "-b", "cas", *QUICK)
+    for burst in bursts(lines):
         assert (burst["switches"], burst["ran_ppm"]) == (None, None)
         assert (burst["line_node"], burst["line_physical"]) == (None, None)
     for refused in (["--pages", "huge"], ["--node", "0"], ["--governor", "performance"]):
@@ -184,9 +184,9 @@ def test_what_qnx_does_not_tell_is_null_and_what_it_cannot_do_is_refused() -> No
 @slow
 def test_a_priority_is_reached_or_said_to_be_refused_never_cut_in_silence() -> None:
     needs.cpus(2)
-    asked = ("-b", "cas", *QUICK, "--priority", "12")
-    assert records("x86_64", *asked)[0]["priority"] == 12
-    saturated = records("x86_64", *asked, QNX_STANDIN_PRIORITY="11")
+    plan = ("-b", "cas", *QUICK, "--priority", "12")
+    assert records("x86_64", *plan)[0]["priority"] == 12
+    saturated = records("x86_64", *plan, QNX_STANDIN_PRIORITY="11")
     assert saturated[0]["priority"] is None
     assert any("Realtime priority 12 was refused" in text for text in notes(saturated))
 
@@ -255,10 +255,10 @@ def test_the_system_page_of_a_real_board_is_read_as_it_is() -> None:
             (1, "Data", 64 << 10, 64),
             (1, "Instruction", 64 << 10, 64),
         ]
-    found = read_machine(done.stdout.encode()).cpus
-    assert [cpu.cluster for cpu in found] == [0, 0, 0, 0, 4, 4]
-    assert [cpu.core for cpu in found] == [0, 1, 2, 3, 4, 5]
-    assert {cpu.llc for cpu in found} == {None}
+    page_cpus = read_machine(done.stdout.encode()).cpus
+    assert [cpu.cluster for cpu in page_cpus] == [0, 0, 0, 0, 4, 4]
+    assert [cpu.core for cpu in page_cpus] == [0, 1, 2, 3, 4, 5]
+    assert {cpu.llc for cpu in page_cpus} == {None}
 
 
 # As the Rust libc crate has them: src/unix/nto/neutrino.rs and, for 8.0, the same structures; the size of an
@@ -307,8 +307,8 @@ def test_on_x86_the_cpu_itself_tells_its_caches_and_who_shares_them() -> None:
     assert len({cpu["hardware_id"] for cpu in cpus}) == os.cpu_count()
     for cpu in cpus:
         here = Path(f"/sys/devices/system/cpu/cpu{cpu['cpu']}/cache")
-        told = {(int(read(index, "level")), read(index, "type")) for index in here.glob("index*")}
-        assert told <= {(cache["level"], cache["kind"]) for cache in cpu["caches"]}
+        listed = {(int(read(index, "level")), read(index, "type")) for index in here.glob("index*")}
+        assert listed <= {(cache["level"], cache["kind"]) for cache in cpu["caches"]}
 
 
 def read(folder: Path, name: str) -> str:

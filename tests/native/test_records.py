@@ -67,8 +67,8 @@ def test_every_pair_is_visited_once_a_round_for_each_benchmark_and_variant(all_o
         for pair in ([(cpu, cpu) for cpu in cpus] if choice["benchmark"] == "clock" else pairs)
     ]
     visited = bursts(all_of_it) + failures(all_of_it)
-    found = [(b["benchmark"], b["variant"], b["round"], *sorted((b["ping"], b["pong"]))) for b in visited]
-    assert sorted(found) == sorted(expected)
+    keys = [(b["benchmark"], b["variant"], b["round"], *sorted((b["ping"], b["pong"]))) for b in visited]
+    assert sorted(keys) == sorted(expected)
 
 
 def test_the_timing_side_alternates_from_round_to_round(all_of_it):
@@ -97,7 +97,7 @@ def test_both_threads_were_where_they_were_asked_to_be(all_of_it):
 def test_two_bursts_in_a_row_never_share_a_page(all_of_it):
     pages = [burst["line_page"] for burst in bursts(all_of_it) if burst["benchmark"] != "clock"]
     assert all(page for page in pages)
-    assert all(one != other for one, other in pairwise(pages))
+    assert all(page != other for page, other in pairwise(pages))
 
 
 def test_lines_lie_where_the_spacing_allows_and_not_always_at_one_place(all_of_it):
@@ -126,13 +126,13 @@ def visits(records):
 def test_the_same_seed_gives_the_same_order_and_places_and_another_does_not():
     needs.cpus(2)
     plan = ("-b", SMALL_ONES, "--rounds", "6", "--samples", "1", "--seed")
-    once, again = visits(measure(*plan, "11")), visits(measure(*plan, "11", "--iterations", "100"))
+    first, again = visits(measure(*plan, "11")), visits(measure(*plan, "11", "--iterations", "100"))
     other = visits(measure(*plan, "12"))
-    assert list(once) == list(again) != list(other)
+    assert list(first) == list(again) != list(other)
     assert not [
-        visit for visit in once if None not in (once[visit], again[visit]) and once[visit] != again[visit]
+        visit for visit in first if None not in (first[visit], again[visit]) and first[visit] != again[visit]
     ]
-    assert set(once.values()) - {None}
+    assert set(first.values()) - {None}
 
 
 def test_ordered_pairs_are_measured_both_ways_in_every_round():
@@ -142,7 +142,7 @@ def test_ordered_pairs_are_measured_both_ways_in_every_round():
     both_ways = sorted((a, b) for a in cpus for b in cpus if a != b)
     assert records[0]["pairs"] == len(both_ways)
     for round_ in (0, 1):
-        assert both_ways == sorted((ping, pong) for _, at, ping, pong in visits(records) if at == round_)
+        assert both_ways == sorted((ping, pong) for _, r, ping, pong in visits(records) if r == round_)
 
 
 def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():

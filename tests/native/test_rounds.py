@@ -21,13 +21,13 @@ CLOCK = ("-b", "clock", "-c", CPU, *BURST)  # a visit; trying it takes 500 units
 
 
 def begins(records: list[Record]) -> list[float]:
-    """When each burst began, in seconds after the first."""
+    """Return when each burst began, in seconds after the first."""
     starts = [burst["start_ns"] / 1e9 for burst in bursts(records)]
     return [start - starts[0] for start in starts]
 
 
 def read_expectation(records: list[Record]) -> str:
-    """What was said to be expected before the first burst."""
+    """Return the expectation noted before the first burst."""
     note: str = notes(records)[0]
     return note.removeprefix("Expected: ")
 
@@ -147,29 +147,29 @@ def test_a_burst_that_outlasts_the_time_budget_is_broken_off() -> None:
 def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out() -> None:
     """By the options and the machine alone: the same with every seed and load."""
     plan = ("-b", "chase", "-c", CPU, "-i", "1000", "--deadline", "0.001")
-    every, *kept = (
+    every, *shorter = (
         run_simulated(*plan, "--time-budget", f"{64 / 1.9**times:f}", ends="deadline") for times in range(14)
     )
-    points = [records[0]["plan"]["benchmarks"][0]["points"] for records in (every, *kept)]
+    points = [records[0]["plan"]["benchmarks"][0]["points"] for records in (every, *shorter)]
     assert all(set(less) <= set(more) for more, less in itertools.pairwise(points))
-    few = next((at for at, names in enumerate(points) if len(names) < len(points[0])), None)
+    few = next((place for place, names in enumerate(points) if len(names) < len(points[0])), None)
     if few is None:
         pytest.skip("the caches of this machine are not known")
     assert points[0][-1] in points[few]
     assert points[0][-1] not in points[-1], "the largest, outside all caches, comes after them"
     left_out = len(points[0]) - len(points[few])
-    assert f"budget {left_out} points of chase and bandwidth are left out" in notes(kept[few - 1])[0]
+    assert f"budget {left_out} points of chase and bandwidth are left out" in notes(shorter[few - 1])[0]
 
 
 def test_a_matrix_lists_what_share_of_bursts_is_at_another_level() -> None:
     """After the trial: 3 fast bursts, 4 slow ones, 4 fast ones and a slow one."""
     settings = {"UNIT_US": "1000", "SCATTER": "0.01", "TWO_LEVELS": "10"}
-    shown = run(*CLOCK, "--rounds", "12", binary=build(simulated=True), env=settings).stdout
-    assert "1 with bursts at another level" in shown
+    page = run(*CLOCK, "--rounds", "12", binary=build(simulated=True), env=settings).stdout
+    assert "1 with bursts at another level" in page
     fast, slow = r"(\d+\.\d) \+-\d\.\d%", r"42% of bursts at (\d+\.\d)"
-    found = re.search(rf"\n {{8}}{CPU}: {fast}, and {slow}\n", shown)
-    assert found, shown
-    assert float(found[2]) == pytest.approx(10 * float(found[1]), rel=0.02)
+    levels = re.search(rf"\n {{8}}{CPU}: {fast}, and {slow}\n", page)
+    assert levels, page
+    assert float(levels[2]) == pytest.approx(10 * float(levels[1]), rel=0.02)
 
 
 @pytest.mark.parametrize(

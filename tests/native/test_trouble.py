@@ -71,9 +71,9 @@ def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(trouble, re
     cpu = max(os.sched_getaffinity(0))
     records = run_in_trouble(trouble, cpu, "-b", SMALL_ONES, *QUICK)
     failed = failures(records)
-    there = [record for record in failed if cpu in (record["ping"], record["pong"])]
-    assert there
-    for record in there:
+    failed_there = [record for record in failed if cpu in (record["ping"], record["pong"])]
+    assert failed_there
+    for record in failed_there:
         side = "ping" if record["ping"] == cpu else "pong"
         assert record["reason"].startswith(f"pin {side} to {cpu}: {reason}")
     assert all(cpu not in (burst["ping"], burst["pong"]) for burst in bursts(records))
@@ -215,8 +215,8 @@ def test_a_busy_loop_on_a_cpu_shows_in_the_share_that_the_thread_ran(rounds, how
     with subprocess.Popen(loop) as hogging:
         records = decode(run(*plan).stdout)
         hogging.kill()
-    least = [min(record["ran_ppm"]) for record in bursts(records)]
-    assert sum(share < 900_000 for share in least) + len(failures(records)) >= 0.8 * rounds
+    smallest_shares = [min(record["ran_ppm"]) for record in bursts(records)]
+    assert sum(share < 900_000 for share in smallest_shares) + len(failures(records)) >= 0.8 * rounds
 
 
 @pytest.mark.slow
