@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--priority", help="of the agent; default: what it takes")
     parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
     options = parser.parse_args()
-    conditions = [one for one in options.only.split(",") if one != "cpulimit" or shutil.which(one)]
+    conditions = [name for name in options.only.split(",") if name != "cpulimit" or shutil.which(name)]
     tallies = defaultdict[str, list[Counter[str]]](list)
     chance = random.Random(1)
     with build_or_take_agent(options) as agent:
@@ -140,12 +140,12 @@ def main() -> None:
                 lines = run_agent(agent, options, condition, chance)
                 tallies[condition].append(tally(lines, condition))
     print("".join(f"{title:>10}" for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")))
-    for condition, runs in sorted(tallies.items(), key=lambda one: CONDITIONS.index(one[0])):
+    for condition, runs in sorted(tallies.items(), key=lambda item: CONDITIONS.index(item[0])):
         total = sum(runs, Counter[str]())
-        affected = [one for one in runs if one["disturbed"] or condition == "quiet"]
+        affected = [run for run in runs if run["disturbed"] or condition == "quiet"]
         row = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
         row.append(total["both"] / max(total["disturbed"], 1))
-        row.append(sum(bool(one["flagged"]) for one in affected) / max(len(affected), 1))
+        row.append(sum(bool(run["flagged"]) for run in affected) / max(len(affected), 1))
         print(f"{condition:>10}{total['bursts']:>10}", "".join(f"{share:>10.1%}" for share in row), sep="")
 
 

@@ -39,12 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per machine, then the totals."""
     total, right, exact, machines = 0, 0, 0, 0
     for name, rows in read_tables(sys.argv[1:] if arguments is None else arguments):
-        known = rows["relation"].astype(str)
-        sockets = 2 if (known == "system").any() else 1
+        relations = rows["relation"].astype(str)
+        sockets = 2 if (relations == "system").any() else 1
         grid = make_grid(rows)
         guess = make_rows(name, "core_latency", grid, {}, guess_topology(grid, sockets))
         names = [row["relation"] for row in guess]
-        pairs = Counter(zip(known, names, strict=True))
+        pairs = Counter(zip(relations, names, strict=True))
         hits = sum(count for (own, other), count in pairs.items() if own == other)
         total, right, machines, exact = (
             total + len(rows),

@@ -190,7 +190,7 @@ def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, f
     memory = ("--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge", "--cpus", pair(tools))
     how = ("--samples", "20", "--rounds", "5")
     bursts = [*tools.bursts(*plan, *memory, *how)]
-    columns = [[float(str(one[name])) for one in bursts] for name in ("ns", "others_a_ns")]
+    columns = [[float(str(burst[name])) for burst in bursts] for name in ("ns", "others_a_ns")]
     return statistics.median(columns[0]), statistics.median(columns[1])
 
 
@@ -428,7 +428,7 @@ def main() -> None:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
         tools = Tools(agent, options.peers.absolute(), (first, second), options)
-        chosen = [one for one in contests(tools) if any(w in one.name for w in options.only.split(","))]
+        chosen = [c for c in contests(tools) if any(w in c.name for w in options.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
         rounds = measure(chosen, options.rounds, options.seconds)
         took = f"{time.time() - began:.0f} s, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"

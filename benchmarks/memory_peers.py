@@ -164,13 +164,13 @@ def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[fl
 def show(name: str, loops: dict[str, list[float]]) -> None:
     print(f"\n{name:34} {'p10':>8} {'median':>8} {'p90':>8}")
     medians = {label: statistics.median(values) for label, values in loops.items()}
-    for label in sorted(medians, key=lambda one: medians[one], reverse=True):
+    for label in sorted(medians, key=lambda label: medians[label], reverse=True):
         deciles = statistics.quantiles(loops[label], n=10, method="inclusive")
         print(f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}")
     ours = max((label for label in loops if label.startswith("fleet")), key=lambda label: medians[label])
     if theirs := [label for label in loops if not label.startswith("fleet")]:
         best = max(theirs, key=lambda label: medians[label])
-        ratios = [one / other for one, other in zip(loops[ours], loops[best], strict=True)]
+        ratios = [own / other for own, other in zip(loops[ours], loops[best], strict=True)]
         low, high = interval(ratios)
         print(
             f"  fleet / best peer: {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], n {len(ratios)}"

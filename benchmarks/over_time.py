@@ -39,7 +39,7 @@ def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
     """Series without any change, hosts one after the other."""
     shape = (HOSTS, RELATIONS, nights)
 
-    def drawn(size: Sequence[int]) -> Floats:
+    def draw(size: Sequence[int]) -> Floats:
         if noise == "heavy":
             return chance.standard_t(3, size) / 3**0.5
         values = chance.standard_normal(size)
@@ -48,7 +48,7 @@ def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
                 values[..., night] = 0.5 * values[..., night - 1] + 0.75**0.5 * values[..., night]
         return values
 
-    both = 0.5**0.5 * (drawn((HOSTS, 1, nights)) + drawn(shape))
+    both = 0.5**0.5 * (draw((HOSTS, 1, nights)) + draw(shape))
     logs = (np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))[..., None] * both).reshape(
         -1, nights
     )
@@ -69,7 +69,7 @@ def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
 
 
 def find_session_changes(logs: Floats, noise: str) -> list[Change]:
-    """What is found in one session."""
+    """Find the changes of one session."""
     hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
     switches = np.full(len(logs), noise in ("levels", "sticky"))
     clean = clean_series(logs, switches).logs
@@ -77,7 +77,7 @@ def find_session_changes(logs: Floats, noise: str) -> list[Change]:
 
 
 def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:
-    """Of one session the columns of the second table."""
+    """Return one session's columns of the second table."""
     logs = make_series(chance, nights, "normal")
     rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
     dates = chance.integers(round(0.15 * nights), round(0.85 * nights) + 1, len(rows)).clip(3, nights - 3)
@@ -86,23 +86,23 @@ def measure_power(chance: np.random.Generator, nights: int, change: float) -> Fl
     all_found = find_session_changes(logs, "normal")
     near = max(3, nights / 20)
     hits, false = {}, 0
-    for one in all_found:
-        at = np.flatnonzero(rows == one.row)
-        if len(at) and abs(one.night - dates[at[0]]) <= near:
-            hits[one.row] = (
-                one.dated,
-                abs(one.night - dates[at[0]]) <= 1,
-                one.low <= np.log1p(change) <= one.high,
+    for step in all_found:
+        planted = np.flatnonzero(rows == step.row)
+        if len(planted) and abs(step.night - dates[planted[0]]) <= near:
+            hits[step.row] = (
+                step.dated,
+                abs(step.night - dates[planted[0]]) <= 1,
+                step.low <= np.log1p(change) <= step.high,
             )
-        elif one.row < len(logs) and one.dated:
+        elif step.row < len(logs) and step.dated:
             false += 1
     shares = np.array(list(hits.values())).mean(axis=0) if hits else np.full(3, np.nan)
-    whole = make_series(chance, nights, "normal")
-    whole[:, nights // 2 :] += np.log1p(0.02)
+    fleet_logs = make_series(chance, nights, "normal")
+    fleet_logs[:, nights // 2 :] += np.log1p(0.02)
     of_all = [
-        one
-        for one in find_session_changes(whole, "normal")
-        if one.row >= len(whole) and abs(one.night - nights // 2) <= 1 and one.dated
+        step
+        for step in find_session_changes(fleet_logs, "normal")
+        if step.row >= len(fleet_logs) and abs(step.night - nights // 2) <= 1 and step.dated
     ]
     return np.array(
         [len(hits) / len(rows), len(hits) / len(rows) * shares[0], *shares[1:], false, bool(of_all)]
@@ -158,8 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ]
             spent = (time.process_time() - begun) / options.sessions * 1000
             shares = [
-                np.mean([bool(one) for one in every]),
-                np.mean([any(each.dated for each in one) for one in every]),
+                np.mean([bool(steps) for steps in every]),
+                np.mean([any(step.dated for step in steps) for steps in every]),
             ]
             print(
                 f"{nights:>6}  {noise:<8}{options.sessions:>8}"
@@ -172,11 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for change in (0.05, 0.03, 0.02):
             chance, times = np.random.default_rng(options.seed), max(options.sessions // 4, 3)
             rows = np.array([measure_power(chance, nights, change) for _ in range(times)])
-            *shares, false, whole = np.nanmean(rows, axis=0)
+            *shares, false, fleet_share = np.nanmean(rows, axis=0)
             print(
                 f"{nights:>6}{change:>8.0%}{times:>10}"
                 + "".join(f"{share:>7.0%}" for share in shares)
-                + f"{false:>7.2f}{whole:>8.0%}",
+                + f"{false:>7.2f}{fleet_share:>8.0%}",
                 flush=True,
             )
 

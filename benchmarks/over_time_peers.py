@@ -39,9 +39,9 @@ def asv(logs: Floats, _: str) -> Dated:
 def ours(logs: Floats, noise: str) -> Dated:
     """Return the dated changes in rows of one series."""
     return [
-        (one.row, one.night)
-        for one in over_time.find_session_changes(logs, noise)
-        if one.dated and one.row < len(logs)
+        (step.row, step.night)
+        for step in over_time.find_session_changes(logs, noise)
+        if step.dated and step.row < len(logs)
     ]
 
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     if changed
                     else " " * 7
                 )
-                false, any_ = np.mean([len(one) for one in every]), np.mean([bool(one) for one in every])
+                false, any_ = np.mean([len(run) for run in every]), np.mean([bool(run) for run in every])
                 print(
                     f"{nights:>6}  {noise:<8}{name:>9}{options.sessions:>10}{any_:>7.0%}"
                     f"{shares}{false:>7.1f}{spent:>9.0f}",
@@ -88,7 +88,7 @@ def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> tuple
         slower[row, date:] += np.log(1.05)
     near, dated = max(3, nights / 20), list(program(slower, "normal"))
     hits = [
-        any(one == row and abs(at - date) <= near for one, at in dated)
+        any(other == row and abs(night - date) <= near for other, night in dated)
         for row, date in zip(rows, dates, strict=True)
     ]
     return (float(np.mean(hits)),)

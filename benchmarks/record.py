@@ -33,7 +33,7 @@ def windows(run_records: list[dict], benchmark: str, seconds: float) -> list[Flo
         [np.median(b["ticks"][b["warmup"] :]) * ns_per_tick / b["iterations"] / 2 for b in bursts]
     )
     number = np.array([b["start_ns"] for b in bursts]) // int(seconds * 1e9)
-    return [medians[number == each] for each in range(int(number.max()))]
+    return [medians[number == window] for window in range(int(number.max()))]
 
 
 def level(medians: Floats) -> float:

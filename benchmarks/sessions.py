@@ -156,7 +156,7 @@ def rates(
         table, fleet = judge_logs(null, logs, of_b)
         both = pd.concat([table, fleet])
         is_changed = both["verdict"] == Verdict.CHANGED
-        out = [float(((each["low"] > 1) | (each["high"] < 1)).mean()) for each in (table, fleet)]
+        out = [float(((frame["low"] > 1) | (frame["high"] < 1)).mean()) for frame in (table, fleet)]
         either = both["q"] < ALPHA
         errors.append([float(either.any()), float(is_changed.any()), *out, float(table["p"].isna().mean())])
         if session % power_of == 0:
@@ -165,7 +165,7 @@ def rates(
                 slower = logs + (moved[..., None] & of_b) * np.log1p(change)
                 verdicts = judge_logs(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
                 shares += [
-                    float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
+                    float(np.mean(verdicts == kind)) for kind in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
                 ]
             power.append(shares)
     return np.array(errors), np.array(power)

@@ -61,25 +61,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    one, every_relation = np.eye(RELATIONS)[0], np.ones(RELATIONS)
+    first_relation, every_relation = np.eye(RELATIONS)[0], np.ones(RELATIONS)
     print("kind    machines  runs  sessions   any   none    5%   10%  all 5%")
     for count, runs, kind in CELLS:
         chance, times = np.random.default_rng(options.seed), min(options.sessions, max(_MOST, 10000 // count))
         rows = []
         for _ in range(times):
-            null = session(chance, count, runs, kind, 0 * one)
-            made = [
-                session(chance, count, runs, kind, np.log1p(by) * at)
-                for by, at in ((0.05, one), (0.1, one), (0.05, every_relation))
+            null = session(chance, count, runs, kind, 0 * first_relation)
+            outcomes = [
+                session(chance, count, runs, kind, np.log1p(by) * relations)
+                for by, relations in ((0.05, first_relation), (0.1, first_relation), (0.05, every_relation))
             ]
-            found = [each.are_odd(THRESHOLD) for each in made]
+            odd = [outcome.are_odd(THRESHOLD) for outcome in outcomes]
             rows.append(
                 (
                     null.are_odd(THRESHOLD).any(),
                     np.isnan(null.p).mean(),
-                    found[0][0, 0],
-                    found[1][0, 0],
-                    found[2][:, 0].any(),
+                    odd[0][0, 0],
+                    odd[1][0, 0],
+                    odd[2][:, 0].any(),
                 )
             )
         shares = np.mean(rows, axis=0)
@@ -90,13 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("CPUs: machines  sessions   any    3%    5%")
     for count in (8, 30):
         chance = np.random.default_rng(options.seed)
-        null, *made = (
+        null, *outcomes = (
             [simulate_cpus(chance, count, np.log1p(by)).are_odd(THRESHOLD) for _ in range(options.sessions)]
             for by in (0, 0.03, 0.05)
         )
         shares = [
-            np.mean([each.any() for each in null]),
-            *(np.mean([each[3, 0] for each in one]) for one in made),
+            np.mean([odd.any() for odd in null]),
+            *(np.mean([odd[3, 0] for odd in odd_by_session]) for odd_by_session in outcomes),
         ]
         print(
             f"{count:>14}{options.sessions:>10}" + "".join(f"{share:>6.0%}" for share in shares), flush=True
