@@ -308,11 +308,11 @@ exec {" ".join(STAND_IN)} $habits "$@"
     with Fleet(tmp_path, {"PATH": f"{program.parent}:{os.environ['PATH']}"}) as fleet:
         assert fleet("init", "--from-kubectl").exit_code == 0
         assert "fleet-c: it is Pending" in (tmp_path / "inventory.yaml").read_text()
-        ended = {one["host"]: (one["state"], one["stage"]) for one in fleet("run", *CLOCK).json}
+        ended = {row["host"]: (row["state"], row["stage"]) for row in fleet("run", *CLOCK).json}
         assert ended == {"n1": ("complete", "done"), "n2": ("failed", "link")}
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert asked[0] == "get pods -o json"
-    assert f"exec -i --quiet --namespace={meta['namespace']} fleet-a -- /bin/sh -c" in "\n".join(asked)
+    requests = (tmp_path / "asked").read_text().splitlines()
+    assert requests[0] == "get pods -o json"
+    assert f"exec -i --quiet --namespace={meta['namespace']} fleet-a -- /bin/sh -c" in "\n".join(requests)
 
 
 @pytest.mark.slow
@@ -341,7 +341,7 @@ def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -
         with slurm.restart_daemon(job, "n5"):
             wait_for(lambda: fleet("check", "n5", "-q").exit_code == 0)
             resumed = fleet("resume", "--json", "-q").json
-        assert {one["host"]: one["state"] for one in resumed} == {"n5": "complete"}
+        assert {row["host"]: row["state"] for row in resumed} == {"n5": "complete"}
         refused = fleet("run", "n4", "-b", "chase", "--sizes", "256M", "-q", "--json").json[0]
         assert refused["stage"] == "usage"
         assert "control group /slurm_n4/uid_0/job_" in refused["message"]

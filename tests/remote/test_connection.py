@@ -212,25 +212,25 @@ def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("is_stderr", "came", "missing"),
+    ("is_stderr", "data", "missing"),
     [
         (False, b"\nmark :\nhere\n\nmark 0\n", "stderr"),
         (True, b"\nmark :\necho: I/O error\n\nmark\n", "stdout"),
     ],
 )
-def test_an_answer_of_which_one_output_is_closed_is_named_as_that(is_stderr, came, missing):
-    def received() -> Iterator[tuple[bool, bytes]]:
-        yield is_stderr, came
+def test_an_answer_of_which_one_output_is_closed_is_named_as_that(is_stderr, data, missing):
+    def receive() -> Iterator[tuple[bool, bytes]]:
+        yield is_stderr, data
         raise TimeoutError
 
     out, err = output.Answer("board", "mark"), output.Answer("board", "mark")
     with pytest.raises(LinkError, match=f"board: a command ended, but nothing came on its {missing}"):
-        output.collect_answer(received(), out, err)
+        output.collect_answer(receive(), out, err)
 
 
 @pytest.mark.parametrize("behind", ["sleep 300", "while :; do echo later; sleep 0.01; done"])
 def test_a_command_ends_with_its_own_process_whatever_it_leaves_behind(connection, tmp_path, behind):
-    """What is left behind holds both outputs open, and is silent or goes on printing."""
+    """The process left behind holds both outputs open, and is silent or goes on printing."""
     command = f"({behind}) & echo $! >>{tmp_path}/pids; echo done; exit 3"
     try:
         done = connection.run(command)

@@ -139,8 +139,8 @@ def test_a_refused_key_and_a_closed_port_are_told_apart(
 
 
 @pytest.fixture
-def certified(make_known: MakeKnown, tmp_path: Path) -> tuple[SshHost, Path]:
-    """A host that lets in certificates only, and a key with its certificate beside it."""
+def certified_host(make_known: MakeKnown, tmp_path: Path) -> tuple[SshHost, Path]:
+    """Make a host that lets in certificates only, and a key with its certificate beside it."""
     authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "id")
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     sign = [needs.program("ssh-keygen", "openssh-client"), "-q", "-s", authority, "-I", "us", "-n", user]
@@ -150,9 +150,9 @@ def certified(make_known: MakeKnown, tmp_path: Path) -> tuple[SshHost, Path]:
 
 
 def test_a_user_certificate_of_the_configuration_is_used(
-    certified: tuple[SshHost, Path], tmp_path: Path
+    certified_host: tuple[SshHost, Path], tmp_path: Path
 ) -> None:
-    host, key = certified
+    host, key = certified_host
     certificate = (tmp_path / "id-cert.pub").rename(tmp_path / "elsewhere.pub")
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  IdentityFile {key}\n  CertificateFile {certificate}\n")
@@ -160,8 +160,8 @@ def test_a_user_certificate_of_the_configuration_is_used(
 
 
 @pytest.mark.parametrize("via", [Via.OPENSSH, Via.SSH])
-def test_a_user_certificate_beside_its_key_is_used(certified: tuple[SshHost, Path], via: Via) -> None:
-    host, key = certified
+def test_a_user_certificate_beside_its_key_is_used(certified_host: tuple[SshHost, Path], via: Via) -> None:
+    host, key = certified_host
     assert says_here(host.entry(name="board", via=via, identity_files=(str(key),)))
 
 

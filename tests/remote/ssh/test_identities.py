@@ -261,8 +261,8 @@ def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host,
 
 
 @pytest.fixture
-def opened(home):
-    """The files that were opened below the home."""
+def opened_files(home):
+    """Yield the paths opened below the home so far."""
     seen: list[str] = []
     _hear_of_files()
     _listeners.append(lambda path: seen.append(path) if path.startswith(f"{home}/") else None)
@@ -298,9 +298,9 @@ def debugging_hosts(make_hosts, known_hosts):
 
 
 def read_attempts(host) -> list[str]:
-    """The methods and keys a host was asked to let us in by, in order."""
-    said = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
-    return [found[1] or found[2] for found in said.finditer(host.log.read_text())]
+    """Return the methods and keys that a host was asked to let us in by, in order."""
+    attempt = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
+    return [match[1] or match[2] for match in attempt.finditer(host.log.read_text())]
 
 
 def public_name(key: Path) -> str:
@@ -318,7 +318,7 @@ def nobody_called(listening: socket.socket) -> bool:
 
 @pytest.mark.parametrize("named", ["in the inventory", "in ssh_config"])
 def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
-    debugging_hosts, client_key, config, opened, deaf_agent, named
+    debugging_hosts, client_key, config, opened_files, deaf_agent, named
 ):
     (host,) = debugging_hosts(1)
     if named == "in ssh_config":
@@ -326,21 +326,21 @@ def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
     assert connects(host.entry(identity_files=(str(client_key),) if named == "in the inventory" else ()))
     assert read_attempts(host) == ["publickey", public_name(client_key)]
     assert nobody_called(deaf_agent)
-    assert opened == []
+    assert opened_files == []
 
 
 def test_a_key_of_the_inventory_opens_the_jump_host_before_anything_is_looked_for(
-    debugging_hosts, client_key, opened, deaf_agent
+    debugging_hosts, client_key, opened_files, deaf_agent
 ):
     host, bastion = debugging_hosts(2)
     assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
     assert read_attempts(bastion) == read_attempts(host) == ["publickey", public_name(client_key)]
     assert nobody_called(deaf_agent)
-    assert opened == []
+    assert opened_files == []
 
 
 def test_a_jump_host_that_refuses_the_inventorys_key_is_offered_what_ssh_would(
-    make_hosts, known_hosts, agent, tmp_path, opened
+    make_hosts, known_hosts, agent, tmp_path, opened_files
 ):
     (host,) = make_hosts(1)
     (bastion,) = make_hosts(1, [f"AuthorizedKeysFile {tmp_path / 'other'}.pub"])
@@ -349,14 +349,14 @@ def test_a_jump_host_that_refuses_the_inventorys_key_is_offered_what_ssh_would(
     assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
 
 
-def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, opened, deaf_agent):
+def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, opened_files, deaf_agent):
     (host,) = debugging_hosts(1)
     wrong = keygen(tmp_path / "wrong")
     with pytest.raises(AuthError):
         connect(host.entry(identity_files=(str(wrong), str(wrong))))
     assert read_attempts(host) == ["publickey", public_name(wrong), "none"]
     assert nobody_called(deaf_agent)
-    assert opened == []
+    assert opened_files == []
 
 
 def test_a_host_that_allows_one_key_says_so(make_known, client_key, tmp_path):

@@ -22,10 +22,10 @@ CLIENT = paramiko.SSHClient()
 
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> list[paramiko.PKey]:
-    """An RSA, an ECDSA and two Ed25519 keys."""
+    """Make an RSA, an ECDSA and two Ed25519 keys."""
     folder = tmp_path_factory.mktemp("host-keys")
-    made = [keygen(folder / f"{at}", kind) for at, kind in enumerate(("rsa", "ecdsa", "ed25519", "ed25519"))]
-    return [paramiko.PKey.from_path(path) for path in made]
+    paths = [keygen(folder / f"{n}", kind) for n, kind in enumerate(("rsa", "ecdsa", "ed25519", "ed25519"))]
+    return [paramiko.PKey.from_path(path) for path in paths]
 
 
 def line(name: str, key: paramiko.PKey) -> str:
@@ -95,11 +95,11 @@ def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, endpoint, k
     assert check(end, keys[2]) == [], "known from now on"
 
 
-@pytest.mark.parametrize(("at", "kind"), [(0, "rsa"), (1, "ecdsa"), (2, "ed25519")])
+@pytest.mark.parametrize(("number", "kind"), [(0, "rsa"), (1, "ecdsa"), (2, "ed25519")])
 def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_key(
-    tmp_path, endpoint, keys, at, kind
+    tmp_path, endpoint, keys, number, kind
 ):
-    text = refusal_message(endpoint(""), keys[at])
+    text = refusal_message(endpoint(""), keys[number])
     assert f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`" in text
     assert (
         f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known hosts, {tmp_path}/global)"
@@ -137,7 +137,7 @@ def test_the_global_file_is_read_too(tmp_path, endpoint, keys):
 
 
 @pytest.mark.parametrize(
-    ("known", "options", "words"),
+    ("entries", "options", "words"),
     [
         ([("192.0.2.7", 2)], {}, "no known_hosts file lists"),  # a bare name is believed, and no change
         ([("192.0.2.7", 2)], {"port": 22}, "but the known one is"),
@@ -145,24 +145,24 @@ def test_the_global_file_is_read_too(tmp_path, endpoint, keys):
     ],
     ids=["bare name", "standard port", "alias"],
 )
-def test_the_key_of_the_name_looked_up_is_believed_and_no_other(endpoint, keys, known, options, words):
-    end = endpoint("".join(line(name, keys[number]) for name, number in known), **options)
+def test_the_key_of_the_name_looked_up_is_believed_and_no_other(endpoint, keys, entries, options, words):
+    end = endpoint("".join(line(name, keys[number]) for name, number in entries), **options)
     assert check(end, keys[2]) == []
     assert words in refusal_message(end, keys[3])
 
 
 @pytest.mark.parametrize("name", ["192.0.2.7", "[192.0.2.7]:2222", "*"])
 def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, endpoint, keys, name):
-    known = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
-    end = endpoint(f"{known}@revoked {line(name, keys[2])}")
+    entries = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
+    end = endpoint(f"{entries}@revoked {line(name, keys[2])}")
     assert f"which {tmp_path}/known hosts:3 marks as revoked" in refusal_message(end, keys[2])
-    other = endpoint(f"{known}@revoked {line(name, keys[3])}")
+    other = endpoint(f"{entries}@revoked {line(name, keys[3])}")
     assert check(other, keys[2]) == []
 
 
 def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, endpoint, keys):
-    known = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
-    text = refusal_message(endpoint(known), keys[3])
+    entries = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
+    text = refusal_message(endpoint(entries), keys[3])
     assert (
         f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())} ({tmp_path}/known hosts:2), "
         f"ssh-rsa {fingerprint(keys[0].asbytes())} ({tmp_path}/known hosts:3)." in text
@@ -174,7 +174,7 @@ OURS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
 
 
 @pytest.mark.parametrize(
-    ("known", "order"),
+    ("entries", "order"),
     [
         ([], OURS),
         ([("[192.0.2.7]:2222", 0)], (*OURS[2:], *OURS[:2])),
@@ -186,9 +186,9 @@ OURS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     ],
 )
 def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
-    endpoint, keys, known: Sequence[tuple[str, int]], order
+    endpoint, keys, entries: Sequence[tuple[str, int]], order
 ):
-    end = endpoint("".join(line(name, keys[at]) for name, at in known))
+    end = endpoint("".join(line(name, keys[number]) for name, number in entries))
     assert tuple(HostKeyCheck("board", end).order_algorithms(OURS)) == order
 
 
@@ -279,10 +279,10 @@ def test_marked_lines_keep_their_mark(tmp_path):
 def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
     for key in keys:
         (tmp_path / "pub").write_text(f"{key.get_name()} {key.get_base64()}\n")
-        shown = subprocess.run(
+        done = subprocess.run(
             ["ssh-keygen", "-lf", tmp_path / "pub"], capture_output=True, text=True, check=True
         )
-        assert fingerprint(base64.b64decode(key.get_base64())) == shown.stdout.split()[1]
+        assert fingerprint(base64.b64decode(key.get_base64())) == done.stdout.split()[1]
 
 
 @pytest.mark.parametrize("before", ["", "a ssh-rsa AAAA\n", "a ssh-rsa AAAA"])
@@ -292,8 +292,8 @@ def test_an_added_line_stands_alone(tmp_path, before):
         file.parent.mkdir()
         file.write_text(before)
     known_hosts.append_key(str(file), "b", "ssh-ed25519", b"AAA")
-    whole = before if before.endswith("\n") or not before else before + "\n"
-    assert file.read_text() == f"{whole}b ssh-ed25519 QUFB\n"
+    complete = before if before.endswith("\n") or not before else before + "\n"
+    assert file.read_text() == f"{complete}b ssh-ed25519 QUFB\n"
     if not before:
         assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
