@@ -37,13 +37,13 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
 
 
 def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
-    usual, whole = print_help("run"), print_help("run", "--help-all")
+    usual, complete = print_help("run"), print_help("run", "--help-all")
     assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 25
     assert "--stride" not in usual
     assert "--help-all" in usual
-    assert set(usual.split()) < set(whole.split())
+    assert set(usual.split()) < set(complete.split())
     rest = {f"--{word}" for word in ("stride", "deadline", "preset", "shard", "dask")}
-    assert rest <= set(whole.split()) - set(usual.split())
+    assert rest <= set(complete.split()) - set(usual.split())
 
 
 @pytest.mark.parametrize("command", ["run", "show", "resume"])
@@ -259,10 +259,10 @@ def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> N
 
 def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
-        shown = [fleet("runs", *words, "--json").json for words in (["nodes"], ["kind=node"], ["!nodes"])]
-    assert shown[0] == shown[1]
-    assert len(shown[0]) == 36
-    assert not any(run["host_name"].startswith("node") for run in shown[2])
+        selected = [fleet("runs", *words, "--json").json for words in (["nodes"], ["kind=node"], ["!nodes"])]
+    assert selected[0] == selected[1]
+    assert len(selected[0]) == 36
+    assert not any(run["host_name"].startswith("node") for run in selected[2])
 
 
 def test_groups_may_stand_first_in_the_inventory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -72,5 +72,5 @@ def test_every_selected_run_is_written_or_the_answer_says_which(
     count = len([run for run in listed if run["host_name"] == "siena"])
     assert (f"1 of {count} runs" in matrix.stderr) == (count > 1)
     for form in ("--json", "--csv"):
-        shown = fleet_here("show", "siena", form, *root).stdout
-        assert all(run["run_id"] in shown for run in listed if run["host_name"] == "siena")
+        output = fleet_here("show", "siena", form, *root).stdout
+        assert all(run["run_id"] in output for run in listed if run["host_name"] == "siena")

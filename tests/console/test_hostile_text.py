@@ -34,9 +34,7 @@ OF_CARDS = {"svg", "title", "desc", "style", "rect", "image", "path", "text"}
 
 def hostile(noun: Any, *names: str) -> Any:
     """The noun with this text in each of its fields that is one; `names`: fields that stay."""
-    texts = [
-        one.name for one in fields(noun) if isinstance(getattr(noun, one.name), str) and one.name not in names
-    ]
+    texts = [f.name for f in fields(noun) if isinstance(getattr(noun, f.name), str) and f.name not in names]
     return replace(noun, **dict.fromkeys(texts, HOSTILE))
 
 
@@ -165,7 +163,7 @@ def test_a_card_and_a_site_hold_no_markup_of_a_host(fleet: Fleet, tmp_path: Path
     drawn = [card, *site.rglob("*.svg")]
     assert len(drawn) > 1
     for path in drawn:
-        assert {one.tag.partition("}")[2] for one in ElementTree.parse(path).iter()} <= OF_CARDS
+        assert {element.tag.partition("}")[2] for element in ElementTree.parse(path).iter()} <= OF_CARDS
     for path in [*drawn, *site.rglob("*.html"), *site.rglob("*.json")]:
         assert raw(path.read_text()) == []
     for path in site.rglob("*.html"):

@@ -30,21 +30,21 @@ def half_measured(cpus: int) -> LiveMedians:
     """The pairs of an even CPU are measured; siblings are the fastest, then those that share a cache."""
     topology = tuple(Cpu(cpu, core=cpu // 2, llc=cpu // 8, package=0) for cpu in range(cpus))
     facts = Facts(os="linux", arch="x86_64", cpus=topology)
-    so_far, hello = LiveMedians(facts, facts.usable_cpus), a_run().hello
+    live, hello = LiveMedians(facts, facts.usable_cpus), a_run().hello
     assert hello is not None
     for ping in range(0, cpus, 2):
         for pong in range(ping + 1, cpus):
             ticks = 1_000 if ping // 2 == pong // 2 else 2_000 if ping // 8 == pong // 8 else 4_000
             burst = a_burst(ticks=(ticks,) * 3, warmup=0)
-            so_far.add(replace(burst, benchmark="cas", ping_cpu=ping, pong_cpu=pong), hello)
-    return so_far
+            live.add(replace(burst, benchmark="cas", ping_cpu=ping, pong_cpu=pong), hello)
+    return live
 
 
-def draw(so_far: LiveMedians, width: int, height: int) -> list[str]:
+def draw(live: LiveMedians, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system="truecolor", _environ={})
     table = LiveTable([HOST], console, as_map=True)
     table(StageEntered(HOST, "measure"))
-    table(BurstsReceived(HOST, 3, 12, so_far.compute_medians(), so_far))
+    table(BurstsReceived(HOST, 3, 12, live.compute_medians(), live))
     with console.capture() as capture:
         console.print(table.render())
     return capture.get().splitlines()
@@ -66,15 +66,15 @@ def test_pairs_without_a_burst_yet_stay_dark_and_the_rest_has_its_colour() -> No
     assert all(line.count("▀") == 64 for line in rows)
     # Rich keeps the codes of a style as it first wrote them: for another test maybe those of 256 colours.
     colours = [set(re.findall(r"38;(2;\d+;\d+;\d+|5;\d+)", line)) for line in rows]
-    assert all(len(found) >= 2 for found in colours)  # of what shares a cache, and of what does not
+    assert all(len(colour_set) >= 2 for colour_set in colours)  # of what shares a cache, and of what does not
     assert all("\x1b[30" in line for line in rows)  # the diagonal, and two odd CPUs
 
 
 def test_a_host_that_has_ended_gives_its_place_to_nobody() -> None:
     console = Console(width=80, height=40, force_terminal=True, color_system="truecolor")
     table = LiveTable([HOST], console, as_map=True)
-    so_far = half_measured(8)
-    table(BurstsReceived(HOST, 3, 12, (), so_far))
+    live = half_measured(8)
+    table(BurstsReceived(HOST, 3, 12, (), live))
     table(HostFinished(Outcome(HOST, State.COMPLETE, stage="done")))
     with console.capture() as capture:
         console.print(table.render())

@@ -22,10 +22,10 @@ def test_the_page_has_every_command_and_option(manual_page: str) -> None:
     for name, command in typer.main.get_command(app).commands.items():
         section = re.search(rf"^\.SS fleet {name} .*?(?=^\.S[SH])", manual_page, re.MULTILINE | re.DOTALL)
         assert (section is None) == command.hidden, name
-        shown = [one for one in command.params if not getattr(one, "hidden", False)]
+        parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
         if name != "run":  # which lists the options of a plan for all that take them
-            shown = [one for one in shown if one.name not in BY_NAME]
-        options = {option for parameter in shown for option in parameter.opts if option[0] == "-"}
+            parameters = [parameter for parameter in parameters if parameter.name not in BY_NAME]
+        options = {option for parameter in parameters for option in parameter.opts if option[0] == "-"}
         assert section is None or all(option.replace("-", r"\-") in section[0] for option in options), name
 
 

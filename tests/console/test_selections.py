@@ -30,9 +30,9 @@ def selections(command: Any) -> Iterator[tuple[str, object]]:
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 TAKING = {name: dict(selections(command)) for name, command in COMMANDS.items()}
-OF_STORED = [name for name, found in TAKING.items() if any(one in STORED for one in found.values())]
-OF_INVENTORY = [name for name, found in TAKING.items() if completion.complete_hosts in found.values()]
-OF_BENCHMARK = [name for name in OF_STORED if any(one.name == "benchmark" for one in COMMANDS[name].params)]
+OF_STORED = [name for name, params in TAKING.items() if any(way in STORED for way in params.values())]
+OF_INVENTORY = [name for name, params in TAKING.items() if completion.complete_hosts in params.values()]
+OF_BENCHMARK = [name for name in OF_STORED if any(p.name == "benchmark" for p in COMMANDS[name].params)]
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +42,18 @@ def lab(made_lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(lab: Path, name: str, *hosts: str, options: str = "") -> Done:
-    """The command with these hosts where it takes several, else with the first; nothing is measured."""
+    """Call a command with these hosts where it takes several, else with the first; measure nothing."""
     command = COMMANDS[name]
     words = [name]
-    for one in command.params:
-        if one.param_type_name == "argument":
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
             own = (
-                list(hosts[:1] if one.nargs == 1 else hosts)
-                if one.name in TAKING[name]
-                else [NEEDED[str(one.name)]]
+                list(hosts[:1] if parameter.nargs == 1 else hosts)
+                if parameter.name in TAKING[name]
+                else [NEEDED[str(parameter.name)]]
             )
             words += own
-    flags = {flag for one in command.params for flag in one.opts}
+    flags = {flag for parameter in command.params for flag in parameter.opts}
     words += ["--dry-run"] if "--dry-run" in flags else []
     words += ["--connect-timeout", "1"] if "--connect-timeout" in flags else []
     words += ["-o", "-"] if "--output" in flags else []
@@ -76,7 +76,7 @@ def test_no_line_is_wider_than_80_columns(name: str, lab: Path) -> None:
     done = call(lab, name, "pisa", "verona", options="-b cas" * (name in OF_BENCHMARK))
     assert done.exit_code in (0, 3) or "cannot tell" in done.stdout, done.stderr
     assert done.stdout or done.stderr
-    is_file = any("--output" in one.opts for one in COMMANDS[name].params)
+    is_file = any("--output" in parameter.opts for parameter in COMMANDS[name].params)
     if not is_file and name != "accept":  # whose lines are for logs and `scontrol`, one a host
         assert not too_wide(done)
     if name == "withdraw":
@@ -85,9 +85,9 @@ def test_no_line_is_wider_than_80_columns(name: str, lab: Path) -> None:
 
 @pytest.mark.parametrize("name", [*OF_STORED, *OF_INVENTORY])
 def test_a_shell_completes_its_selection(name: str, lab: Path) -> None:
-    found = complete_in_shell(Fleet(lab), "bash", f"fleet {name} pi")
-    assert "pisa" in found
-    assert all(word.startswith("pi") for word in found)
+    names = complete_in_shell(Fleet(lab), "bash", f"fleet {name} pi")
+    assert "pisa" in names
+    assert all(word.startswith("pi") for word in names)
 
 
 @pytest.mark.parametrize("name", OF_BENCHMARK)

@@ -107,21 +107,21 @@ def on_a_terminal(folder: Path, *command: str, **terminal: str) -> tuple[int, st
         stderr=theirs,
     )
     os.close(theirs)
-    shown = b""
+    output = b""
     try:
         while part := os.read(ours, 65536):
-            shown += part
+            output += part
     except OSError:  # the other end is closed
         pass
-    return process.wait(), shown.decode()
+    return process.wait(), output.decode()
 
 
 def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> None:
-    code, shown = on_a_terminal(made_lab, "show", PAGER="sed s/^/paged:/")
-    lines = shown.splitlines()
+    code, output = on_a_terminal(made_lab, "show", PAGER="sed s/^/paged:/")
+    lines = output.splitlines()
     assert (code, len(lines) > 5) == (0, True)
     assert all(line.startswith("paged:") for line in lines)
-    assert "\x1b[" in shown, "with colours"
+    assert "\x1b[" in output, "with colours"
 
 
 @pytest.mark.parametrize(
@@ -129,5 +129,5 @@ def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> Non
     [("false", "ended with exit code 1"), ("/nowhere/less", "cannot be started (No such file")],
 )
 def test_a_pager_that_fails_is_named_and_the_text_printed(made_lab: Path, pager: str, words: str) -> None:
-    code, shown = on_a_terminal(made_lab, "show", PAGER=pager)
-    assert (code, f"$PAGER, {pager}, {words}" in shown, "Details: fleet show" in shown) == (0, True, True)
+    code, output = on_a_terminal(made_lab, "show", PAGER=pager)
+    assert (code, f"$PAGER, {pager}, {words}" in output, "Details: fleet show" in output) == (0, True, True)
