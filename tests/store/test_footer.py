@@ -33,15 +33,15 @@ def test_the_parser_reads_what_pyarrow_reads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "is damaged"),
-        (b"\x15\x02", "is damaged"),
-        (b"\x15" + b"\xff" * 11, "a number is too long"),
-        (b"\x29\xfc\xff\xff\x7f", "a list is too long"),
+        (b"", "too early"),
+        (b"\x15" + b"\xff" * 11, "a number in its footer is too long"),
+        (b"\x29\xfc\xff\xff\x7f", "a list in its footer is too long"),
         (b"\x9c" + b"\x1c" * 5000, "nested too deeply"),
-        (b"\x29\x1c" + NAME + b"\x16\x02\x06\x06\x02\x00", "twice"),
+        (b"\x29\x1c" + NAME + b"\x16\x02\x06\x06\x02\x00", "out of order"),
         (b"\x29\x1c" + NAME + b"\x16\x02\x00", "do not have its rows"),
-        (b"\x29\x1c\x48\x01x\x15\xfe\xff\x7f\x00\x16\x00\x00", "is damaged"),
-        (b"\x28\x01x\x00", "is damaged"),
+        (b"\x29\x1c\x48\x01x\x15\xfe\xff\x7f\x00\x16\x00\x00", "no name"),
+        (b"\x29\x1c" + NAME + b"\x16\x02\x19\x1c\x19\x1c\x00\x26\x02\x00\x00", "not have its columns"),
+        (b"\x2b", "no type"),
     ],
 )
 def test_a_wrong_footer_is_refused(data: bytes, words: str) -> None:
