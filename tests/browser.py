@@ -46,17 +46,17 @@ class Browser:
         Chromium is never as narrow as a telephone.
         """
         tell = f"<script>addEventListener('load', () => parent.postMessage({script}, '*'))</script></body>"
-        asked, frame = self.folder / "asked.html", self.folder / "frame.html"
-        asked.write_text(_POLICY.sub("", page.read_text()).replace("</body>", tell))
+        probe, frame = self.folder / "asked.html", self.folder / "frame.html"
+        probe.write_text(_POLICY.sub("", page.read_text()).replace("</body>", tell))
         frame.write_text(
             "<!DOCTYPE html><body><script>"
             "onmessage = told => document.body.dataset.told = btoa(JSON.stringify(told.data))</script>"
             f'<iframe src="asked.html" width="{size[0]}" height="{size[1]}" style="border: 0"></iframe>'
         )
         dom = self._run(frame, DESK, "--dump-dom", "--virtual-time-budget=10000").stdout
-        found = re.search(r'<body data-told="([^"]*)"', dom)
-        assert found, dom[:500]
-        return json.loads(base64.b64decode(found[1]))
+        match = re.search(r'<body data-told="([^"]*)"', dom)
+        assert match, dom[:500]
+        return json.loads(base64.b64decode(match[1]))
 
     def _run(self, page: Path, size: tuple[int, int], *options: str) -> subprocess.CompletedProcess[str]:
         command = [

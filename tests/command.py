@@ -121,21 +121,21 @@ def _content(file: IO[str]) -> str:
 
 
 def entry(host: Host) -> str:
-    """A host as its inventory entry (JSON is YAML)."""
-    said: dict[str, Any] = {"address": host.address, "via": str(host.via)}
+    """Render a host as its inventory entry (JSON is YAML)."""
+    settings: dict[str, Any] = {"address": host.address, "via": str(host.via)}
     if host.via is not Via.LOCAL:
-        said |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
+        settings |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
         if host.host_key is not HostKeyPolicy.STRICT:
-            said["host_key"] = str(host.host_key)
+            settings["host_key"] = str(host.host_key)
     for name in ("workdir", "labels", "env", "jump", "cpus", "before", "after"):
         value = getattr(host, name)
         if value:
-            said[name] = dict(value) if name in ("labels", "env") else value
+            settings[name] = dict(value) if name in ("labels", "env") else value
     if str(host.build) != "auto":
-        said["build"] = str(host.build)
+        settings["build"] = str(host.build)
     if toolchain := {name: value for name, value in asdict(host.toolchain).items() if value}:
-        said["toolchain"] = toolchain
-    return f"  {host.name}: {json.dumps(said)}\n"
+        settings["toolchain"] = toolchain
+    return f"  {host.name}: {json.dumps(settings)}\n"
 
 
 def journal_lines(path: Path) -> list[bytes]:

@@ -60,16 +60,16 @@ def wire(data: bytes, _: Path) -> None:
 
 def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
-    with Journal(folder) as kept:
-        so_far = conversation.read_run(kept.parts())
-        kept.refuse_after(so_far.lines)
-        assert len(list(conversation.decode_bursts(kept.parts()))) == so_far.bursts
+    with Journal(folder) as opened:
+        partial_run = conversation.read_run(opened.parts())
+        opened.refuse_after(partial_run.lines)
+        assert len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
 
 
 def record(data: bytes, _: Path) -> None:
-    found = gate.parse_record(unpack_record(pack_record(data) if data.startswith(b'{"run"') else data))
-    pa.Table.from_pylist([found.row], schema.arrow_schema("runs"))
-    pa.Table.from_pylist(list(found.cpus or ()), schema.arrow_schema("cpus"))
+    parsed = gate.parse_record(unpack_record(pack_record(data) if data.startswith(b'{"run"') else data))
+    pa.Table.from_pylist([parsed.row], schema.arrow_schema("runs"))
+    pa.Table.from_pylist(list(parsed.cpus or ()), schema.arrow_schema("cpus"))
 
 
 def rows(name: str) -> Callable[[bytes, Path], None]:
@@ -86,11 +86,11 @@ def rows(name: str) -> Callable[[bytes, Path], None]:
 
 def write_resealed(path: Path, data: bytes) -> None:
     """Write a changed Parquet file with checksums that fit; what is none, or without their mark, as it is."""
-    at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    if at < 20 or data[-4:] != b"PAR1" or data[at - 16 : at - 8] != b"fleetcrc":
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    if footer < 20 or data[-4:] != b"PAR1" or data[footer - 16 : footer - 8] != b"fleetcrc":
         path.write_bytes(data)
         return
-    path.write_bytes(data[: at - 16] + data[at:])
+    path.write_bytes(data[: footer - 16] + data[footer:])
     seal_file(path)
 
 
@@ -122,9 +122,9 @@ def matrix(data: bytes, folder: Path) -> None:
         read_matrices(text, "x")
     for tool in TOOLS:
         with suppress(UsageError):
-            for at, grid in enumerate(read_matrices(text, "x", tool)[1]):
-                found = make_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
-                write_summary(folder, f"{tool}-{at}", found)
+            for number, grid in enumerate(read_matrices(text, "x", tool)[1]):
+                summary_rows = make_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
+                write_summary(folder, f"{tool}-{number}", summary_rows)
 
 
 def answer(data: bytes, _: Path) -> None:
@@ -174,6 +174,6 @@ def one(data: bytes) -> None:
 def begin(folder: Path) -> None:
     """Make and fill the folder that a fuzzer begins with."""
     folder.mkdir()
-    for at, name in enumerate(DECODERS):
+    for position, name in enumerate(DECODERS):
         for number, data in enumerate(corpus(name)):
-            (folder / f"{name}-{number}").write_bytes(bytes([at]) + data)
+            (folder / f"{name}-{number}").write_bytes(bytes([position]) + data)

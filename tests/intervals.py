@@ -18,8 +18,8 @@ def half_width(values: list[float]) -> float:
 
     pairs = [correlation(lag) + correlation(lag + 1) for lag in range(0, n - 1, 2)] if squares else [0.0]
     beside = sum(itertools.takewhile(lambda pair: pair > 0, pairs)) - 1
-    shown = beside / (1 + max(beside, 0))
-    r = min(max(shown + 1.3 / n**0.5, 0), 0.8)
+    estimate = beside / (1 + max(beside, 0))
+    r = min(max(estimate + 1.3 / n**0.5, 0), 0.8)
     worth = n * (1 - r) / (1 + r)
     freedom = max(math.floor(worth), min(n, 3)) - 1
     return student_t(freedom) * (squares / (n - 1) / worth) ** 0.5 / mean

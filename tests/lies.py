@@ -34,45 +34,45 @@ VALUES: tuple[Any, ...] = (
 DROPPED = object()
 Said = list[dict[str, Any]]
 WHOLE: dict[str, Callable[[Said], None]] = {
-    "no burst": lambda said: _only(said, ()),
-    "numbers of 0": lambda said: _set_in_each_burst(said, ticks=[0, 0, 0, 1]),
-    "the first sample all of it": lambda said: _set_in_each_burst(said, ticks=[2**53, 0, 0, 0]),
-    "a clock of one tick a second": lambda said: said[0].update(ticks_per_second=1),
-    "a ladder as one number": lambda said: describe_benchmark(said, "chase").update(view="cpus", shape="cpu"),
-    "a matrix as a ladder": lambda said: describe_benchmark(said, "cas").update(view="ladder", shape="group"),
-    "threads nobody has": lambda said: said[0].update(counters=[], cpus=[1, 0, 65535], pairs=2**63 - 1),
-    "a word of no format": lambda said: said[0].update(compiler="{0}%s$x$<b>|\u2028"),
+    "no burst": lambda records: _only(records, ()),
+    "numbers of 0": lambda records: _set_in_each_burst(records, ticks=[0, 0, 0, 1]),
+    "the first sample all of it": lambda records: _set_in_each_burst(records, ticks=[2**53, 0, 0, 0]),
+    "a clock of one tick a second": lambda records: records[0].update(ticks_per_second=1),
+    "a ladder as one number": lambda records: description(records, "chase").update(view="cpus", shape="cpu"),
+    "a matrix as a ladder": lambda records: description(records, "cas").update(view="ladder", shape="group"),
+    "threads nobody has": lambda records: records[0].update(counters=[], cpus=[1, 0, 65535], pairs=2**63 - 1),
+    "a word of no format": lambda records: records[0].update(compiler="{0}%s$x$<b>|\u2028"),
 }
 """Lies that are more than one value in one place, all of which can be stored."""
 
 
-def whole() -> Iterator[tuple[str, list[bytes]]]:
-    """Each of WHOLE, and all that it says."""
-    for what, change in WHOLE.items():
-        said = copy.deepcopy(SAID)
-        change(said)
-        yield what, list(map(line, said))
+def whole_lies() -> Iterator[tuple[str, list[bytes]]]:
+    """Yield each of WHOLE, and all that it says."""
+    for name, change in WHOLE.items():
+        records = copy.deepcopy(SAID)
+        change(records)
+        yield name, list(map(line, records))
 
 
-def bursts(said: Said, benchmark: str) -> Said:
-    """The bursts of a benchmark."""
-    return [record for record in said if record["record"] == "burst" and record["benchmark"] == benchmark]
+def bursts(records: Said, benchmark: str) -> Said:
+    """Return the bursts of a benchmark."""
+    return [record for record in records if record["record"] == "burst" and record["benchmark"] == benchmark]
 
 
-def describe_benchmark(said: Said, benchmark: str) -> dict[str, Any]:
+def description(records: Said, benchmark: str) -> dict[str, Any]:
     """Return the hello's description of a benchmark."""
-    found: dict[str, Any] = next(one for one in said[0]["benchmarks"] if one["name"] == benchmark)
-    return found
+    keys: dict[str, Any] = next(own for own in records[0]["benchmarks"] if own["name"] == benchmark)
+    return keys
 
 
-def _only(said: Said, kept: Sequence[dict[str, Any]]) -> None:
-    said[1:-1] = kept
-    said[0].update(bursts=len(kept), bursts_max=len(kept))
-    said[-1].update(bursts=len(kept))
+def _only(records: Said, between: Sequence[dict[str, Any]]) -> None:
+    records[1:-1] = between
+    records[0].update(bursts=len(between), bursts_max=len(between))
+    records[-1].update(bursts=len(between))
 
 
-def _set_in_each_burst(said: Said, **values: object) -> None:
-    for burst in said[1:-1]:
+def _set_in_each_burst(records: Said, **values: object) -> None:
+    for burst in records[1:-1]:
         if not burst.get("other_ticks"):
             burst.update(values)
 
@@ -81,26 +81,26 @@ def conversations(seed: int) -> Iterator[tuple[str, list[bytes]]]:
     """Lying agents without end: what each changed, and all it says."""
     chance = random.Random(seed)
     while True:
-        said = copy.deepcopy(SAID)
-        benchmark = chance.choice(sorted({record["benchmark"] for record in said[1:-1]}))
-        of_benchmark = [record for record in said[1:-1] if record["benchmark"] == benchmark]
-        liars = chance.choice([said[:1], of_benchmark, of_benchmark, of_benchmark[:1], said[-1:]])
+        records = copy.deepcopy(SAID)
+        benchmark = chance.choice(sorted({record["benchmark"] for record in records[1:-1]}))
+        of_benchmark = [record for record in records[1:-1] if record["benchmark"] == benchmark]
+        liars = chance.choice([records[:1], of_benchmark, of_benchmark, of_benchmark[:1], records[-1:]])
         places = [place for place in _places(liars[0]) if place != ("record",)]
         place, value = chance.choice(places), chance.choice((*VALUES, *[DROPPED] * 8))
         for record in liars:
             _put(record, place, value)
-        yield f"{benchmark} {len(liars)} {place} {value!r:.40}", list(map(line, said))
+        yield f"{benchmark} {len(liars)} {place} {value!r:.40}", list(map(line, records))
 
 
 def publish(root: Path, lines: list[bytes], number: int) -> str | None:
     """Store what an agent said as run `number`, as a session does; why not, where it was refused."""
     bursts: list[Any] = []
-    so_far = conversation.read_run([lines], bursts.append)
-    if so_far.damage or so_far.missing:
-        return so_far.damage or so_far.missing
+    parsed = conversation.read_run([lines], bursts.append)
+    if parsed.damage or parsed.missing:
+        return parsed.damage or parsed.missing
     run = builders.a_run(MACHINE, f"r20260102T030405Z-{number:08x}", Host(f"h{number}", "192.0.2.7"))
-    state = RunState.PARTIAL if so_far.failed else RunState.COMPLETE
-    ended = {"hello": so_far.hello, "end": so_far.end, "failed": so_far.failed, "notes": tuple(so_far.notes)}
+    state = RunState.PARTIAL if parsed.failed else RunState.COMPLETE
+    ended = {"hello": parsed.hello, "end": parsed.end, "failed": parsed.failed, "notes": tuple(parsed.notes)}
     Store(root).publish(replace(run, state=state, **ended), bursts)  # type: ignore[arg-type]  # by name
     return None
 
@@ -113,53 +113,53 @@ def craft(file: Path, seed: int) -> str:
     table, value = opened.read(), chance.choice((*VALUES, *[DROPPED] * 4))
     match chance.choice(("row", "row", "cpus", "json", "json", "column", "chunks")):
         case "column":
-            what = chance.choice(table.column_names)
-            table = _without(table, what, chance)
+            target = chance.choice(table.column_names)
+            table = _without(table, target, chance)
         case "chunks":
-            what, metadata[b"fleet.chunks"] = "chunks", chance.choice([b"a,b", b"0", b"1,1", b"9" * 5000])
+            target, metadata[b"fleet.chunks"] = "chunks", chance.choice([b"a,b", b"0", b"1,1", b"9" * 5000])
         case kind:
             record = parse_record(unpack_record(metadata[RECORD]))
             read = json.loads(rows.to_json({"run": record.row, "cpus": record.cpus}))
             row = read["cpus"][0] if kind == "cpus" else read["run"]
-            what = chance.choice([name for name in row if name.endswith("_json") or kind != "json"])
+            target = chance.choice([name for name in row if name.endswith("_json") or kind != "json"])
             if kind == "json":
-                held = {"": json.loads(row[what])}
+                held = {"": json.loads(row[target])}
                 _put(held, chance.choice(_places(held)), value)
-                row[what] = json.dumps(held.get(""))
+                row[target] = json.dumps(held.get(""))
             else:
-                _put(row, (what,), value)
+                _put(row, (target,), value)
             metadata[b"fleet.run"] = pack_record(json.dumps(read).encode())
-            what = f"{kind} {what} {value!r:.40}"
+            target = f"{kind} {target} {value!r:.40}"
     builders.put_table(table.replace_schema_metadata(metadata), file)
-    return what
+    return target
 
 
 def pack_record(record: bytes) -> bytes:
-    """A record as it stands in a file, whatever it holds."""
+    """Pack a record as it stands in a file, whatever it holds."""
     return base64.b64encode(pa.compress(record, "zstd", asbytes=True))
 
 
 def _without(table: Any, name: str, chance: random.Random) -> Any:
-    at, count = table.column_names.index(name), len(table)
-    field = table.schema.field(at)
-    made = chance.choice(
+    index, count = table.column_names.index(name), len(table)
+    field = table.schema.field(index)
+    column = chance.choice(
         [
             pa.nulls(count, field.type),
-            *(pa.array([one] * count) for one in (0, -5, 2**62, float("nan"), "<b>")),
+            *(pa.array([value] * count) for value in (0, -5, 2**62, float("nan"), "<b>")),
         ]
     )
     if chance.random() < 0.2:
         return table.drop_columns([name])
-    return table.set_column(at, pa.field(name, made.type), made)
+    return table.set_column(index, pa.field(name, column.type), column)
 
 
 def _places(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path to everything in an object; of a list to its ends."""
-    found = [above] if above else []
+    paths = [above] if above else []
     inner = value.items() if isinstance(value, dict) else []
     if isinstance(value, list) and value:
         inner = {0: value[0], len(value) - 1: value[-1]}.items()
-    return found + [place for key, item in inner for place in _places(item, (*above, key))]
+    return paths + [place for key, item in inner for place in _places(item, (*above, key))]
 
 
 def _put(record: Any, place: tuple[Any, ...], value: Any) -> None:

@@ -47,8 +47,8 @@ def cpus(count: int) -> None:
         missing(f"needs {count} CPUs, may use {usable}")
 
 
-def missing(what: str) -> NoReturn:
+def missing(reason: str) -> NoReturn:
     """Skip the test, or fail it in CI, because of `what`."""
     if os.environ.get("FLEET_CI") == "1":
-        pytest.fail(f"{what} (FLEET_CI=1: nothing may be left out)", pytrace=False)
-    pytest.skip(what)
+        pytest.fail(f"{reason} (FLEET_CI=1: nothing may be left out)", pytrace=False)
+    pytest.skip(reason)

@@ -14,17 +14,17 @@ Answer = Completed | bytes | Exception
 
 @dataclass
 class Replay:
-    """Answer `run` by the key in the command: bytes are stdout; exceptions are raised. asked: all calls."""
+    """Answer `run` by the key in the command: bytes are stdout; exceptions are raised. calls: all of them."""
 
     answers: dict[str, Answer]
     host_name: str = "recorded"
     notes: tuple[str, ...] = ()
     banner: str = ""
-    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    calls: list[tuple[str, bytes]] = field(default_factory=list)
     open_stream: Callable[[str], Stream] | None = None
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        self.asked.append((command, stdin))
+        self.calls.append((command, stdin))
         for part, answer in self.answers.items():
             if part in command:
                 if isinstance(answer, Exception):
@@ -42,7 +42,7 @@ class Replay:
         return self.run(f"put {path} {mode:o}", stdin=data)
 
     def use_minimal_tools(self, path: str) -> None:
-        self.asked.append(("use minimal tools", path.encode()))
+        self.calls.append(("use minimal tools", path.encode()))
 
     def sftp(self, timeout_s: float) -> nullcontext[None]:
         """There is none."""

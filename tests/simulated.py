@@ -101,11 +101,11 @@ def _burst(
     run: Run,
     machine: Machine,
     chance: random.Random,
-    what: tuple[str, int, int, int, int],
+    key: tuple[str, int, int, int, int],
     one_way: float,
     samples: int,
 ) -> Burst:
-    benchmark, visit, low, high, at_ns = what
+    benchmark, visit, low, high, at_ns = key
     if (low, high) in machine.two_levels and chance.random() < 0.33:
         one_way *= 1.8
     if (low, high) in machine.drifting:
@@ -135,12 +135,12 @@ def _burst(
 def _levels(machine: Machine, chance: random.Random) -> dict[tuple[int, int], float]:
     topology, own = Topology(machine.cpus), random.Random(machine.name)
     shifts = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
-    found = {}
+    levels = {}
     for a in (cpu.cpu for cpu in machine.cpus):
         for b in (cpu.cpu for cpu in machine.cpus if cpu.cpu >= a):
             relation = topology.relation(a, b)
-            found[a, b] = machine.ns[relation] * shifts[relation] * math.exp(own.gauss(0, machine.pair_sd))
-    return found
+            levels[a, b] = machine.ns[relation] * shifts[relation] * math.exp(own.gauss(0, machine.pair_sd))
+    return levels
 
 
 def _machine(name: str, cpus: tuple[Cpu, ...], model: str, changes: dict[str, object]) -> Machine:

@@ -121,9 +121,9 @@ def test_ansible_never_brings_it_into_our_inventory(nothing_ran: Path, tmp_path:
             "good": {},
         }
         path.write_text(json.dumps({"_meta": {"hostvars": variables}, "all": {"hosts": [*variables]}}))
-        made = ansible.from_ansible(path)
-        assert "hosts whose address is neither a name nor an IP address (bad)" in made
-        (tmp_path / "inventory.yaml").write_text(made)
+        inventory = ansible.from_ansible(path)
+        assert "hosts whose address is neither a name nor an IP address (bad)" in inventory
+        (tmp_path / "inventory.yaml").write_text(inventory)
         hosts = {host.name: host for host in select.load(tmp_path / "inventory.yaml").hosts}
         assert [host.address for host in hosts.values()] == ["hop", "user", "good"]
         assert hosts["user"].user in {None, *USERS}
@@ -136,9 +136,9 @@ def test_a_cluster_that_lists_it_loses_that_node_by_name(nothing_ran: Path, tmp_
     podman.chmod(0o700)
     for text in BAD:
         printed.write_text(json.dumps([{"Names": [text]}, {"Names": ["good"]}]))
-        made = clusters.from_cluster("podman")
-        assert "# Left out: " in made
-        (tmp_path / "inventory.yaml").write_text(made)
+        inventory = clusters.from_cluster("podman")
+        assert "# Left out: " in inventory
+        (tmp_path / "inventory.yaml").write_text(inventory)
         assert [host.name for host in select.load(tmp_path / "inventory.yaml").hosts] == ["good"]
 
 
@@ -150,10 +150,10 @@ def test_an_alias_of_ssh_config_that_is_none_is_left_out_by_its_line(
         if not set(text) & set("\r\n\x00\x85\u2028"):
             quoted = text.replace("\\", "\\\\").replace('"', '\\"')
             path.write_text(f'Host good\nHost "{quoted}"\n')
-            made = starter.from_ssh_config(path)
-            (tmp_path / "inventory.yaml").write_text(made)
+            inventory = starter.from_ssh_config(path)
+            (tmp_path / "inventory.yaml").write_text(inventory)
             assert [host.name for host in select.load(tmp_path / "inventory.yaml").hosts] == ["good"]
-            assert f"{path}:2: Host" in made or set(text) & set("!*?")  # patterns are no hosts
+            assert f"{path}:2: Host" in inventory or set(text) & set("!*?")  # patterns are no hosts
 
 
 @pytest.mark.parametrize("via", [Via.SSH, Via.OPENSSH, Via.COMMAND])

@@ -32,12 +32,12 @@ README = (AGENT / "README.md").read_text()
 FILES = sorted(AGENT.rglob("*.[ch]"))
 
 
-def room_of(path: str) -> str:
-    """The folder of a file, or `main`."""
+def home(path: str) -> str:
+    """Return the folder of a file, or `main`."""
     return path.partition("/")[0] if "/" in path else "main"
 
 
-def name_of(path: Path) -> str:
+def relative(path: Path) -> str:
     return path.relative_to(AGENT).as_posix()
 
 
@@ -52,10 +52,10 @@ def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
     subprocess.run([gcc, *options, *(AGENT / name for name in files.values())], cwd=folder, check=True)
     done = subprocess.run([nm, "-AP", *files], cwd=folder, capture_output=True, text=True, check=True)
     rows = [line.partition(": ") for line in done.stdout.splitlines()]
-    known = [(files[made], *row.split()[:2]) for made, _, row in rows]
-    defined = {symbol: name for name, symbol, kind in known if kind.isupper() and kind != "U"}
+    entries = [(files[object_file], *row.split()[:2]) for object_file, _, row in rows]
+    defined = {symbol: name for name, symbol, kind in entries if kind.isupper() and kind != "U"}
     used = {
-        name: frozenset(symbol for other, symbol, kind in known if other == name and kind == "U")
+        name: frozenset(symbol for other, symbol, kind in entries if other == name and kind == "U")
         for name in files.values()
     }
     return defined, used
@@ -64,20 +64,20 @@ def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
 def uses() -> Iterator[tuple[str, str]]:
     """Each pair of files of which the first calls or reads something of the second."""
     defined, used = symbols()
-    for name, wanted in used.items():
-        yield from ((name, defined[symbol]) for symbol in wanted if symbol in defined)
+    for name, names in used.items():
+        yield from ((name, defined[symbol]) for symbol in names if symbol in defined)
 
 
 def includes() -> Iterator[tuple[str, str]]:
     for path in FILES:
         for target in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
-            yield name_of(path), target if (AGENT / target).exists() else f"{room_of(name_of(path))}/{target}"
+            yield relative(path), target if (AGENT / target).exists() else f"{home(relative(path))}/{target}"
 
 
 @cache
 def house() -> Mapping[str, frozenset[str]]:
     """Which rooms each room uses."""
-    pairs = {(room_of(a), room_of(b)) for a, b in [*uses(), *includes()]}
+    pairs = {(home(a), home(b)) for a, b in [*uses(), *includes()]}
     return {room: frozenset(b for a, b in pairs if a == room and b != room) for room in FLOORS}
 
 
@@ -86,14 +86,14 @@ def below(room: str) -> frozenset[str]:
 
 
 def test_every_file_is_in_a_room_and_has_a_name_of_its_own() -> None:
-    assert {room_of(name_of(path)) for path in FILES} == set(FLOORS)
+    assert {home(relative(path)) for path in FILES} == set(FLOORS)
     stems = [path.stem for path in FILES if path.suffix == ".c"]
     assert len(stems) == len(set(stems)), "objects of all files may lie in one folder"
 
 
 @pytest.mark.long
 def test_a_room_uses_only_rooms_below_it() -> None:
-    wrong = [pair for pair in [*uses(), *includes()] if not _goes_down(*map(room_of, pair))]
+    wrong = [pair for pair in [*uses(), *includes()] if not _goes_down(*map(home, pair))]
     assert not wrong
 
 
@@ -122,13 +122,13 @@ def test_no_two_files_use_each_other_through_others() -> None:
 
 
 def test_no_file_is_too_long_to_read() -> None:
-    assert [name_of(path) for path in FILES if len(path.read_text().splitlines()) > MAX_LINES] == []
+    assert [relative(path) for path in FILES if len(path.read_text().splitlines()) > MAX_LINES] == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if room_of(name_of(path)) != "native"], ids=name_of)
+@pytest.mark.parametrize("path", [path for path in FILES if home(relative(path)) != "native"], ids=relative)
 def test_the_readme_lists_the_file(path: Path) -> None:
     row = next(
-        line for line in README.splitlines() if re.match(rf"\| \d \| `{room_of(name_of(path))}[/.]", line)
+        line for line in README.splitlines() if re.match(rf"\| \d \| `{home(relative(path))}[/.]", line)
     )
     assert re.search(rf"`{path.stem}(\.[ch])?`", row)
 

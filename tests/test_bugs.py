@@ -79,10 +79,10 @@ def fleet(tmp_path: Path, stored_root: Path) -> Iterator[Fleet]:
 def fail(fleet: Fleet, place: str, kind: str) -> None:
     """Run the command with this exception in the function; check that it alone is what ends it."""
     done = replace(fleet, planted=(f"fleet.{place}", kind))(*PLACES[place])
-    said = " ".join((done.stdout + done.stderr).split())
+    output = " ".join((done.stdout + done.stderr).split())
     code = CODES.get(kind, EXIT_BUG)
-    assert (done.exit_code, "a bug in fleet" in said) == (code, code == EXIT_BUG), (kind, said)
-    assert not [word for word in ("Traceback", "withdraw", "left out") if word in said], (kind, said)
+    assert (done.exit_code, "a bug in fleet" in output) == (code, code == EXIT_BUG), (kind, output)
+    assert not [word for word in ("Traceback", "withdraw", "left out") if word in output], (kind, output)
 
 
 @pytest.mark.parametrize(("place", "kind"), [*zip(PLACES, cycle(EXCEPTIONS), strict=False)])

@@ -17,9 +17,9 @@ def installed_in_ci() -> set[str]:
 
 def test_ci_installs_every_package_a_test_names() -> None:
     tests = (ROOT / "tests").rglob("*.py")
-    asked = {(path.name, name) for path in tests for name in ASKED.findall(path.read_text())}
-    assert {name for _, name in asked} >= {"openssh-server", "e2fsprogs"}
-    assert {pair for pair in asked if pair[1] not in installed_in_ci() | EVERYWHERE} == set()
+    packages = {(path.name, name) for path in tests for name in ASKED.findall(path.read_text())}
+    assert {name for _, name in packages} >= {"openssh-server", "e2fsprogs"}
+    assert {pair for pair in packages if pair[1] not in installed_in_ci() | EVERYWHERE} == set()
 
 
 def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:

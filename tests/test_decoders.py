@@ -32,11 +32,11 @@ def spoilt(draw: st.DrawFn, corpus: list[bytes]) -> bytes:
     """One of the corpus after some accidents."""
     data = bytearray(draw(st.sampled_from(corpus)))
     for _ in range(draw(st.integers(1, 4))):
-        at, count = draw(st.integers(0, len(data))), draw(st.sampled_from([0, 1, 2, 8, 100]))
+        start, count = draw(st.integers(0, len(data))), draw(st.sampled_from([0, 1, 2, 8, 100]))
         part = draw(
-            st.sampled_from(WORDS) | st.binary(max_size=4) | st.just(bytes(data[at : at + count]) * 2)
+            st.sampled_from(WORDS) | st.binary(max_size=4) | st.just(bytes(data[start : start + count]) * 2)
         )
-        data[at : at + count] = part
+        data[start : start + count] = part
     return bytes(data)
 
 
@@ -53,9 +53,9 @@ def test_a_decoder_takes_whatever_it_is_given_or_refuses_it(name: str, data: st.
 def test_a_fuzzer_guided_by_coverage_finds_nothing_else(tmp_path: Path) -> None:
     """With atheris (pip install atheris), for a minute."""
     pytest.importorskip("atheris", reason="no Python module 'atheris': pip install atheris")
-    decoders.begin(found := tmp_path / "corpus")
+    decoders.begin(corpus := tmp_path / "corpus")
     done = subprocess.run(
-        [sys.executable, "-c", FUZZER, f"-artifact_prefix={tmp_path}/", f"-max_total_time={SECONDS}", found],
+        [sys.executable, "-c", FUZZER, f"-artifact_prefix={tmp_path}/", f"-max_total_time={SECONDS}", corpus],
         cwd=ROOT, env={"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

@@ -34,9 +34,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text()):
         path, _, place = target.partition("#")
         if "://" not in target:
-            there = page.parent / path if path else page
-            assert there.exists(), f"{page.name}: {target}"
-            assert not place or place in places(there), f"{page.name}: {target}"
+            file = page.parent / path if path else page
+            assert file.exists(), f"{page.name}: {target}"
+            assert not place or place in places(file), f"{page.name}: {target}"
 
 
 def places(page: Path) -> set[str]:

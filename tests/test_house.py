@@ -72,18 +72,18 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def name_of(path: Path) -> str:
+def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
-def imports_of(path: Path) -> tuple[str, ...]:
-    """Every module a file imports anywhere, as full names; `from fleet import x` counts as fleet.x."""
-    return tuple(_imports_of(path))
+def imports(path: Path) -> tuple[str, ...]:
+    """Return every module a file imports, as full names; `from fleet import x` counts as fleet.x."""
+    return tuple(_walk_imports(path))
 
 
-def _imports_of(path: Path) -> Iterator[str]:
+def _walk_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -96,7 +96,7 @@ def _imports_of(path: Path) -> Iterator[str]:
                 yield node.module
 
 
-def room_of(name: str) -> str:
+def room_name(name: str) -> str:
     """Name the room of a module: its package, or that in `analysis`; else `door` (notebooks) or `base`."""
     parts = name.split(".")[1:]
     room = "/".join(parts[:2] if parts[:1] == ["analysis"] else parts[:1])
@@ -110,8 +110,8 @@ def house() -> Mapping[str, frozenset[str]]:
     """Which rooms each room imports."""
     rooms: dict[str, set[str]] = {}
     for path in modules():
-        name = room_of(name_of(path))
-        targets = {room_of(target) for target in imports_of(path) if target.split(".")[0] == "fleet"}
+        name = room_name(module_name(path))
+        targets = {room_name(target) for target in imports(path) if target.split(".")[0] == "fleet"}
         rooms.setdefault(name, set()).update(targets - {name})
     return {name: frozenset(targets) for name, targets in rooms.items()}
 
@@ -148,13 +148,13 @@ def test_a_session_is_read_downwards() -> None:
     session = {path.stem: path for path in (PACKAGE / "session").glob("*.py") if path.stem != "__init__"}
     assert set(session) == set(SESSION)
     for position, name in enumerate(SESSION):
-        targets = {target.split(".")[2] for target in imports_of(session[name]) if "fleet.session." in target}
+        targets = {target.split(".")[2] for target in imports(session[name]) if "fleet.session." in target}
         assert targets <= set(SESSION[position + 1 :]), name
 
 
 def test_there_is_no_circle() -> None:
-    known = {name_of(path): path for path in modules()}
-    graph = {name: {t for t in imports_of(path) if t in known and t != name} for name, path in known.items()}
+    paths = {module_name(path): path for path in modules()}
+    graph = {name: {t for t in imports(path) if t in paths and t != name} for name, path in paths.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
@@ -162,30 +162,30 @@ def importers(modules: Iterable[Path], *forbidden: str) -> list[tuple[str, str]]
     """The modules that import one of these packages, or something in them, and what they import."""
     names = tuple(f"{name}." for name in forbidden)
     return [
-        (name_of(path), target)
+        (module_name(path), target)
         for path in modules
-        for target in imports_of(path)
+        for target in imports(path)
         if f"{target}.".startswith(names)
     ]
 
 
-def of_analysis(path: Path) -> bool:
+def is_analysis(path: Path) -> bool:
     return "analysis" in path.relative_to(PACKAGE).parts
 
 
 def test_only_analysis_knows_pandas() -> None:
-    assert importers((path for path in modules() if not of_analysis(path)), "pandas") == []
+    assert importers((path for path in modules() if not is_analysis(path)), "pandas") == []
     assert importers(modules(), "pandas")
 
 
 def test_analysis_never_reaches_for_a_host() -> None:
     forbidden = ("fleet.remote", "fleet.facts", "fleet.agent", "fleet.session")
-    assert importers(filter(of_analysis, modules()), *forbidden) == []
+    assert importers(filter(is_analysis, modules()), *forbidden) == []
 
 
 @pytest.mark.parametrize("relative", PURE)
 def test_parsers_do_no_input_or_output(relative: str) -> None:
-    reached = {target.split(".")[0] for target in imports_of(PACKAGE / relative)}
+    reached = {target.split(".")[0] for target in imports(PACKAGE / relative)}
     assert not reached & TOUCH_THE_WORLD
 
 
@@ -199,11 +199,11 @@ def test_only_one_module_knows_the_parser_below_typer() -> None:
     private = re.compile(
         r"(from|import) click\b|typer\.(_|core|main|models|params|completion|rich)|typer import _"
     )
-    knowing = {name_of(path) for path in modules() if private.search(path.read_text())}
+    knowing = {module_name(path) for path in modules() if private.search(path.read_text())}
     assert knowing == {"fleet.cli.parser"}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=name_of)
+@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=module_name)
 def test_the_commands_pay_for_nothing_heavy_at_start(path: Path) -> None:
     tree = ast.parse(path.read_text())
     at_top = {
@@ -215,18 +215,18 @@ def test_the_commands_pay_for_nothing_heavy_at_start(path: Path) -> None:
 def test_nothing_points_outside_the_project() -> None:
     """The project stands alone: no file may speak of the place it was written in."""
     for path in ROOT.rglob("*"):
-        if path.suffix in {".py", ".c", ".h", ".md", ".toml", ".yaml"} and not _ignored(path):
+        if path.suffix in {".py", ".c", ".h", ".md", ".toml", ".yaml"} and not _is_ignored(path):
             assert "../" + "shared" not in path.read_text(), path
 
 
-def _ignored(path: Path) -> bool:
+def _is_ignored(path: Path) -> bool:
     return any(part.startswith(".") or part in {"build", "dist"} for part in path.relative_to(ROOT).parts)
 
 
 def test_tests_import_what_the_rooms_of_analysis_offer() -> None:
     """A module that moves inside its room moves no test. `plots` is a name that docs/report.md offers."""
     rooms = [PACKAGE / room for room in FLOORS if room.startswith("analysis/")]
-    inside = {name_of(path) for room in rooms for path in room.glob("*.py") if path.stem != "__init__"}
+    inside = {module_name(path) for room in rooms for path in room.glob("*.py") if path.stem != "__init__"}
     inside -= {"fleet.analysis.report.plots"}
     tests = sorted((ROOT / "tests").rglob("*.py"))
-    assert not [(str(path), name) for path in tests for name in imports_of(path) if name in inside]
+    assert not [(str(path), name) for path in tests for name in imports(path) if name in inside]

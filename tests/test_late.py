@@ -7,14 +7,14 @@ from fleet.late import once
 
 
 def test_threads_that_ask_together_get_one_answer_made_once() -> None:
-    made: list[str] = []
+    calls: list[str] = []
     together = threading.Barrier(8)
 
     @once
-    def answer(what: str) -> list[str]:
-        made.append(what)
+    def answer(question: str) -> list[str]:
+        calls.append(question)
         threading.Event().wait(0.02)  # long enough for all to ask
-        return [what]
+        return [question]
 
     def ask(_: int) -> list[str]:
         together.wait()
@@ -22,8 +22,8 @@ def test_threads_that_ask_together_get_one_answer_made_once() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(8)))
-    assert made == ["x"]
-    assert all(each is answers[0] for each in answers)
+    assert calls == ["x"]
+    assert all(result is answers[0] for result in answers)
     assert answer("y") == ["y"]
 
 

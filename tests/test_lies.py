@@ -39,18 +39,18 @@ DETAILED = (("report", "{run}", "--force"), ("show", "{run}", "--ladder"), ("com
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     (tmp_path / "here").mkdir()
-    with Fleet(tmp_path / "here") as found:
-        yield found
+    with Fleet(tmp_path / "here") as new_fleet:
+        yield new_fleet
 
 
 def publish_lies(fleet: Fleet, count: int, seed: int) -> dict[str, str]:
     """Publish an honest run and those lies of so many that are accepted; what each was, by its run."""
     accepted = {}
     assert lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), 0) is None
-    told = itertools.chain(lies.whole(), itertools.islice(lies.conversations(seed), count))
-    for number, (what, lines) in enumerate(told, 1):
+    all_lies = itertools.chain(lies.whole_lies(), itertools.islice(lies.conversations(seed), count))
+    for number, (lie, lines) in enumerate(all_lies, 1):
         if lies.publish(fleet.results, lines, number) is None:
-            accepted[f"r20260102T030405Z-{number:08x}"] = what
+            accepted[f"r20260102T030405Z-{number:08x}"] = lie
     return accepted
 
 
@@ -85,10 +85,10 @@ def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> Non
     accepted = publish_lies(fleet, MANY, seed=2)
     for command in (*COMMANDS, *OF_ALL):
         no_bug(fleet, *command, of=accepted)
-    for run, what in accepted.items():
+    for run, lie in accepted.items():
         for command in DETAILED:
             honest = f"r20260102T030405Z-{0:08x}"
-            no_bug(fleet, *(word.format(run=run, honest=honest) for word in command), of=what)
+            no_bug(fleet, *(word.format(run=run, honest=honest) for word in command), of=lie)
 
 
 @pytest.mark.slow
@@ -108,11 +108,11 @@ def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: 
         shutil.rmtree(tmp_path / "results", ignore_errors=True)
         shutil.copytree(tmp_path / "honest", tmp_path / "results")
         (file,) = (tmp_path / "results").glob("samples/*/*/samples.parquet")
-        what = lies.craft(file, seed)
+        lie = lies.craft(file, seed)
         try:
             list(show_as_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"]))
         except DamagedFileError as err:
-            assert str(file.relative_to(tmp_path / "results")) in str(err), what
+            assert str(file.relative_to(tmp_path / "results")) in str(err), lie
             refused += 1
     assert refused > MANY // 40
 
@@ -129,9 +129,9 @@ def read_crafted_lies(
         shutil.rmtree(fleet.results, ignore_errors=True)
         shutil.copytree(honest, fleet.results)
         (file,) = fleet.results.glob("samples/host_id=h1/*/samples.parquet")
-        what = lies.craft(file, seed + 100 * number)
+        lie = lies.craft(file, seed + 100 * number)
         for command in commands:
-            no_bug(fleet, *command, of=what)
+            no_bug(fleet, *command, of=lie)
 
 
 @pytest.mark.parametrize(
@@ -174,27 +174,27 @@ def test_a_number_is_bounded_by_its_column_and_by_what_is_computed_from_it(
 def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
     tmp_path: Path, benchmark: str, changes: dict[str, object], words: str
 ) -> None:
-    said = json.loads(json.dumps(lies.SAID))
-    for burst in (record for record in said if record.get("benchmark") == benchmark):
+    records = json.loads(json.dumps(lies.SAID))
+    for burst in (record for record in records if record.get("benchmark") == benchmark):
         inner = burst if changes.keys() & burst.keys() else burst["parameters"]
         old = burst["point"]
         inner.update(changes)
-        kind = next(kind for kind in said[0]["plan"]["benchmarks"] if kind["benchmark"] == benchmark)
+        kind = next(kind for kind in records[0]["plan"]["benchmarks"] if kind["benchmark"] == benchmark)
         kind["points"] = [burst["point"] if point == old else point for point in kind["points"]]
-    assert words in (lies.publish(tmp_path, list(map(lies.line, said)), 0) or "")
+    assert words in (lies.publish(tmp_path, list(map(lies.line, records)), 0) or "")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (
-            lambda said: lies.bursts(said, "chase")[-1]["parameters"].update(threads=1, stride_bytes=64),
+            lambda sent: lies.bursts(sent, "chase")[-1]["parameters"].update(threads=1, stride_bytes=64),
             "other parameters",
         ),
-        (lambda said: said[0]["benchmarks"][0].update(heading="\x1b[2J"), "printable texts"),
-        (lambda said: said[0]["benchmarks"][0].update(unit="u" * 300), "printable texts"),
+        (lambda records: records[0]["benchmarks"][0].update(heading="\x1b[2J"), "printable texts"),
+        (lambda records: records[0]["benchmarks"][0].update(unit="u" * 300), "printable texts"),
         (
-            lambda said: lies.describe_benchmark(said, "chase").update(view="matrix", parameters=[]),
+            lambda records: lies.description(records, "chase").update(view="matrix", parameters=[]),
             "view matrix, which",
         ),
     ],
@@ -202,9 +202,9 @@ def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
 def test_a_description_is_short_and_printable_and_a_point_one_thing(
     tmp_path: Path, change: Callable[[Any], None], words: str
 ) -> None:
-    said = json.loads(json.dumps(lies.SAID))
-    change(said)
-    assert words in (lies.publish(tmp_path, list(map(lies.line, said)), 0) or "")
+    records = json.loads(json.dumps(lies.SAID))
+    change(records)
+    assert words in (lies.publish(tmp_path, list(map(lies.line, records)), 0) or "")
 
 
 @pytest.mark.parametrize(("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")])
@@ -227,9 +227,9 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
     (file,) = (tmp_path / "runs").iterdir()
     table, text = pq.read_table(file), "x" * length
-    field = table.schema.field(at := table.column_names.index(column))
+    field = table.schema.field(index := table.column_names.index(column))
     rows = pa.array([[text] if pa.types.is_list(field.type) else text] * count, field.type)
-    builders.put_table(table.take([0] * count).set_column(at, field, rows), file)
+    builders.put_table(table.take([0] * count).set_column(index, field, rows), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
         open_table(tmp_path, file, "runs").read([column])
@@ -306,7 +306,7 @@ def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, r
     head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
     line = f'{head}{more}"reason":"{reason}"}}'.encode()
     count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
-    text = to_json([drop_nulls(one) for one in (decode_record(line),) * count])
+    text = to_json([drop_nulls(record) for record in (decode_record(line),) * count])
     assert len(gate.parse_json_column("failed_json", text)) == count
     gate.convert_row("runs", {"failed_json": text}, ["failed_json"])
 
@@ -372,12 +372,12 @@ def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) ->
 @pytest.mark.slow
 @settings(max_examples=5 * MANY, deadline=None)
 @given(st.integers(0, len(lies.SAID) - 1), st.data())
-def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataObject) -> None:
-    said = json.loads(json.dumps(lies.SAID))
-    key = data.draw(st.sampled_from([name for name in said[at] if name != "record"]))
-    said[at][key] = data.draw(JSON)
+def test_any_value_in_a_conversation_is_taken_or_refused(number: int, data: st.DataObject) -> None:
+    records = json.loads(json.dumps(lies.SAID))
+    key = data.draw(st.sampled_from([name for name in records[number] if name != "record"]))
+    records[number][key] = data.draw(JSON)
     bursts: list[Burst] = []
-    conversation.read_run([map(lies.line, said)], bursts.append)
+    conversation.read_run([map(lies.line, records)], bursts.append)
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)

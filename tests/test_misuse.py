@@ -50,8 +50,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run of one pair, one of which no burst arrived, one of the clock alone; a CSV."""
     folder = tmp_path_factory.mktemp("misuse")
     store = Store(folder / "results")
-    whole, empty, clock = a_run("board", 1), a_run("board", 2), a_run("desk", 3, "clock")
-    store.publish(whole, builders.make_bursts(whole))
+    full, empty, clock = a_run("board", 1), a_run("board", 2), a_run("desk", 3, "clock")
+    store.publish(full, builders.make_bursts(full))
     store.publish(replace(empty, state=RunState.PARTIAL), ())
     store.publish(clock, builders.make_bursts(clock))
     return str(store.place)
@@ -101,9 +101,9 @@ def test_a_clear_answer(
     (folder / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
     monkeypatch.chdir(folder)
     words = [word.replace("ROOT", root).replace("''", "") for word in command.split()]
-    found = say(*words)
-    assert (found[0], answer in found[1]) == (exit_code, True), found[1]
-    assert "Traceback" not in found[1]
+    result = say(*words)
+    assert (result[0], answer in result[1]) == (exit_code, True), result[1]
+    assert "Traceback" not in result[1]
 
 
 def test_no_line_of_the_list_of_commands_is_cut(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +142,8 @@ def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) ->
 
 def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home(render_runs), "render_runs", lambda *_, **__: 1 / 0)
-    exit_code, said = say("runs", "-r", root)
-    assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
+    exit_code, output = say("runs", "-r", root)
+    assert (exit_code, "please report it" in output) == (EXIT_BUG, True)
 
 
 def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
@@ -153,8 +153,8 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     (tmp_path / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
-    exit_code, said = say("run", "--cpus", "0,4000")
-    assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)
+    exit_code, output = say("run", "--cpus", "0,4000")
+    assert (exit_code, "CPU 4000 cannot be used" in output, "fleet resume" in output) == (10, True, False)
     assert say("runs")[1].startswith("No runs are stored here")
     assert "no unfinished session" in say("resume")[1]
 
@@ -166,11 +166,11 @@ def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     store = Store(tmp_path)
     with store.new_journal(run := a_run("board", 1)) as journal:
         journal.append(b"what had arrived")
-    told = journal.folder / "run.json"
-    told.unlink() if text is None else told.write_text(text)
+    run_file = journal.folder / "run.json"
+    run_file.unlink() if text is None else run_file.write_text(text)
     for command in ("runs", "resume"):
-        exit_code, said = say(command, "-r", str(tmp_path))
-        assert (exit_code, str(told) in said, "cannot" in said) == (0, True, True), said
+        exit_code, output = say(command, "-r", str(tmp_path))
+        assert (exit_code, str(run_file) in output, "cannot" in output) == (0, True, True), output
     assert journal_lines(tmp_path / ".fleet/journal" / run.run_id / "stream.jsonl") == [b"what had arrived"]
 
 
@@ -198,15 +198,15 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     table = pq.ParquetFile(samples).read()
     later = {**table.schema.metadata, b"fleet.schema_version": b"2.0"}
     builders.put_table(table.replace_schema_metadata(later), samples)
-    exit_code, said = say("show", "-r", str(tmp_path))
-    assert (exit_code, "its schema is version 2.0" in said) == (11, True)
+    exit_code, output = say("show", "-r", str(tmp_path))
+    assert (exit_code, "its schema is version 2.0" in output) == (11, True)
     samples.write_bytes(b"PAR1 and no more")
-    exit_code, said = say("show", "-r", str(tmp_path))
-    assert (exit_code, "put it back from a copy" in said) == (11, True)
+    exit_code, output = say("show", "-r", str(tmp_path))
+    assert (exit_code, "put it back from a copy" in output) == (11, True)
     other = a_run("desk", 2)
     Store(tmp_path).publish(other, builders.make_bursts(other))
-    exit_code, said = say("compare", run.run_id, other.run_id, "-r", str(tmp_path))
-    assert (exit_code, "put it back from a copy" in said) == (11, True), said
+    exit_code, output = say("compare", run.run_id, other.run_id, "-r", str(tmp_path))
+    assert (exit_code, "put it back from a copy" in output) == (11, True), output
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
     place.parent.mkdir(exist_ok=True)
     place.unlink(missing_ok=True)
     os.mkfifo(place)
-    found, said = say(*command.split())
-    assert (found, "it is a FIFO" in said, place.name in said) == (exit_code, True, True), said
+    code, output = say(*command.split())
+    assert (code, "it is a FIFO" in output, place.name in output) == (exit_code, True, True), output
 
 
 def test_places_of_results_that_are_no_folders_are_named(
@@ -243,12 +243,12 @@ def test_places_of_results_that_are_no_folders_are_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dangling").symlink_to("nowhere")
-    exit_code, said = say("runs", "-r", "dangling")
-    assert (exit_code, "is a symbolic link to nothing" in said) == (2, True)
+    exit_code, output = say("runs", "-r", "dangling")
+    assert (exit_code, "is a symbolic link to nothing" in output) == (2, True)
     (tmp_path / "results" / ".fleet").mkdir(parents=True)
     (tmp_path / "results" / ".fleet/staging").touch()
-    exit_code, said = say("run", "-b", "clock")
-    assert (exit_code, "results/.fleet/staging is not a folder" in said) == (11, True)
+    exit_code, output = say("run", "-b", "clock")
+    assert (exit_code, "results/.fleet/staging is not a folder" in output) == (11, True)
 
 
 def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,8 +262,8 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(home(render_runs), "render_runs", fail_to_import)
     monkeypatch.setattr(os, "_exit", sys.exit)
-    exit_code, said = say("runs", "-r", root)
-    assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)
+    exit_code, output = say("runs", "-r", root)
+    assert (exit_code, "out of memory or threads: x.so" in output, "bug" in output) == (13, True, False)
 
 
 def test_names_that_are_not_utf_8_are_no_bug(
@@ -273,12 +273,12 @@ def test_names_that_are_not_utf_8_are_no_bug(
     run = a_run("board", 1)
     Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     (tmp_path / "results" / "runs" / "\udcff.parquet").touch()
-    exit_code, said = say("verify")
-    assert (exit_code, "its name is not printable UTF-8" in said) == (11, True)
-    exit_code, said = say("runs")
-    assert (exit_code, run.run_id in said) == (0, True)
+    exit_code, output = say("verify")
+    assert (exit_code, "its name is not printable UTF-8" in output) == (11, True)
+    exit_code, output = say("runs")
+    assert (exit_code, run.run_id in output) == (0, True)
     (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")
-    exit_code, said = say(
+    exit_code, output = say(
         "run", "-i", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1", "--lock", "off"
     )
-    assert (exit_code, "1 of 1 host stored" in said) == (0, True), said
+    assert (exit_code, "1 of 1 host stored" in output) == (0, True), output

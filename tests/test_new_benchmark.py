@@ -77,7 +77,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Controller:
     listed = folder / "agent" / "bench" / "list.h"
     row = re.compile(r"^(\tX\(clock\).*\n)", re.MULTILINE)
     listed.write_text(
-        row.sub(lambda found: found[1] + found[1].replace("clock", "getppid"), listed.read_text())
+        row.sub(lambda match: match[1] + match[1].replace("clock", "getppid"), listed.read_text())
     )
     controller = Controller(folder, folder)
     controller("tests.native.describe")
@@ -134,9 +134,9 @@ def test_what_nobody_described_is_shown_as_raw_time_under_its_name(
         stranger("fleet", "run", *PLAN)
     older = Controller(tmp_path, ROOT)
     shutil.copytree(stranger.folder / "results", tmp_path / "results")
-    shown = older.render_all()
-    rows = [row for row in csv.DictReader(shown["csv"].splitlines()) if row["benchmark"] == "getppid"]
+    pages = older.render_all()
+    rows = [row for row in csv.DictReader(pages["csv"].splitlines()) if row["benchmark"] == "getppid"]
     assert [float(row["median_ns"]) for row in rows] == pytest.approx(raw(older), rel=REACH)
-    for command, text in shown.items():
+    for command, text in pages.items():
         assert "ns per unit" in text or command == "csv", command
         assert "getppid" in text, command

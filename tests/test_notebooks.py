@@ -46,7 +46,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     book = nbformat.read(tmp_path / path.name, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(book, kernel_name="python3", resources=where).execute()
-    shown = [out for cell in book.cells for out in cell.get("outputs", [])]
-    assert any("image/png" in out.get("data", {}) for out in shown)
-    assert not [out for out in shown if out.get("name") == "stderr"]
+    outputs = [out for cell in book.cells for out in cell.get("outputs", [])]
+    assert any("image/png" in out.get("data", {}) for out in outputs)
+    assert not [out for out in outputs if out.get("name") == "stderr"]
     nbformat.write(book, tmp_path / "run.ipynb")

@@ -98,8 +98,8 @@ def members(wheel: Path) -> set[str]:
 def agents(wheel: Path) -> dict[str, bytes]:
     """The agents in a wheel, by the machine they are for."""
     with zipfile.ZipFile(wheel) as archive:
-        found = [archive.read(name) for name in archive.namelist() if name.startswith(AGENTS)]
-    return {elf.read_elf(binary).machine: binary for binary in found}
+        binaries = [archive.read(name) for name in archive.namelist() if name.startswith(AGENTS)]
+    return {elf.read_elf(binary).machine: binary for binary in binaries}
 
 
 def test_a_wheel_carries_the_agents_sources_also_from_the_sdist_and_nothing_but_the_package(

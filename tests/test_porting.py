@@ -30,7 +30,7 @@ KNOW_AN_OS = {
 def paths() -> Iterator[str]:
     """Every path the page names, with each name there is for what is in <>."""
     for path in sorted(set(re.findall(r"`((?:fleet|agent|tests|docs)/[^`\s]*|\w+\.md)`", PAGE))):
-        placeholder = next((one for one in NAMES if one in path), None)
+        placeholder = next((name for name in NAMES if name in path), None)
         for name in NAMES.get(placeholder or "", ("",)):
             yield path.replace(placeholder, name) if placeholder else path
 

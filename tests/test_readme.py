@@ -55,16 +55,16 @@ def answers_of_pages() -> list[tuple[str, str, list[str]]]:
 
 def missing(expected: list[str], printed: list[str]) -> str | None:
     """The first expected line that does not come next; after a `…` it may come later."""
-    at, skipping = 0, False
+    row, skipping = 0, False
     for line in expected:
         if line.strip() == "…":
             skipping = True
             continue
         if skipping:
-            at = next((place for place in range(at, len(printed)) if printed[place] == line), len(printed))
-        if at >= len(printed) or printed[at] != line:
+            row = next((place for place in range(row, len(printed)) if printed[place] == line), len(printed))
+        if row >= len(printed) or printed[row] != line:
             return line
-        at, skipping = at + 1, False
+        row, skipping = row + 1, False
     return None
 
 

@@ -34,13 +34,13 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert(1)</script>"
 class Seen:
     """Everything a session of two hosts left or showed: a good one, and one whose compiler tells secrets.
 
-    processes: every command line on this machine while it ran. asked: rights somebody was asked for.
+    processes: every command line on this machine while it ran. requests: rights somebody was asked for.
     """
 
     done: tuple[Done, ...]
     folder: Path
     processes: str
-    asked: str
+    requests: str
 
 
 def plant_programs(folder: Path) -> Path:
@@ -103,8 +103,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         for reader in readers:
             out, err = reader.communicate()
             done.append(Done(reader.returncode, out, err))
-    asked = tools / "asked"
-    yield Seen(tuple(done), folder, "\n".join(lines), asked.read_text() if asked.exists() else "")
+    request_log = tools / "asked"
+    yield Seen(tuple(done), folder, "\n".join(lines), request_log.read_text() if request_log.exists() else "")
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -169,7 +169,7 @@ def test_what_lies_on_a_host_is_ours_alone_whatever_the_umask(seen: Seen) -> Non
 
 @pytest.mark.slow
 def test_sudo_and_its_kin_are_never_called(seen: Seen) -> None:
-    assert seen.asked == ""
+    assert seen.requests == ""
 
 
 @pytest.fixture
@@ -281,10 +281,10 @@ def test_an_error_that_names_a_strange_file_drives_no_terminal(fleet: Fleet) -> 
 def test_text_is_harmless_in_terminal_page_and_json() -> None:
     assert "\x1b" not in printable(EVIL)
     assert one_line("a\nfake: line") == "a\\nfake: line"
-    told = as_json({"said": EVIL + "\x7f\ud800ü"})
-    assert told.isprintable() or set(filter(lambda c: not c.isprintable(), told)) == {"\n"}
-    assert "ü" in told
-    assert json.loads(told) == {"said": EVIL + "\x7f\ud800ü"}
+    text = as_json({"said": EVIL + "\x7f\ud800ü"})
+    assert text.isprintable() or set(filter(lambda c: not c.isprintable(), text)) == {"\n"}
+    assert "ü" in text
+    assert json.loads(text) == {"said": EVIL + "\x7f\ud800ü"}
 
 
 def test_a_value_is_hidden_wherever_it_is_repeated_the_longest_first() -> None:

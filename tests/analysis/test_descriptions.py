@@ -15,7 +15,7 @@ RATE = {"unit": "byte", "heading": "GB/s", "rate": "GB/s"}
 def publish(root: Path, number: int, description: dict[str, str]) -> str:
     """Store the recorded run as one of host h`number`, its clock as a benchmark with this description."""
     said = json.loads(json.dumps(lies.SAID).replace('"clock"', '"getppid"'))
-    lies.describe_benchmark(said, "getppid").update(description)
+    lies.description(said, "getppid").update(description)
     said[0]["clock"] = "tsc"
     assert lies.publish(root, list(map(lies.line, said)), number) is None
     return f"r20260102T030405Z-{number:08x}"

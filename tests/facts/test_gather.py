@@ -51,7 +51,7 @@ def test_a_compiler_that_never_tells_its_version_is_named(home, monkeypatch):
 def test_a_recorded_guest_is_read_whole_in_one_exec():
     connection = Replay({"/bin/sh": RECORDED})
     facts = gather(connection, HOST)
-    assert len(connection.asked) == 1
+    assert len(connection.calls) == 1
     assert str(facts.target) == "linux-x86_64"
     assert facts.hostname == "guest"
     assert facts.distribution == "Debian GNU/Linux 12 (bookworm)"

@@ -185,7 +185,7 @@ def test_a_stand_in_is_never_taken_for_qnx():
 def test_the_places_programs_were_found_in_are_used_from_then_on():
     connection = Replay({"/bin/sh": answer().encode()})
     gather(connection, HOST)
-    assert connection.asked[1:] == [("use minimal tools", b"/proc/boot:/bin")]
+    assert connection.calls[1:] == [("use minimal tools", b"/proc/boot:/bin")]
 
 
 OTHER = (
@@ -200,7 +200,7 @@ OTHER = (
 def test_only_where_the_inventory_says_qnx_is_one_question_enough(told, questions):
     connection = Replay({"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()})
     assert gather(connection, Host("board", "board", os=told)).os == "qnx"
-    asked = [question for question, _ in connection.asked if question != "use minimal tools"]
+    asked = [question for question, _ in connection.calls if question != "use minimal tools"]
     assert [part in question for part, question in zip(questions, asked, strict=True)] == [True] * len(asked)
 
 
