@@ -31,7 +31,7 @@ _CHANNELS = (
     r"DIMM[ _-]?P[0-9]+[ _-]?([A-Z])[0-9](?![0-9])",  # DIMM_P1_M0
     r"DIMM[ _-]?([A-O])[0-9](?![0-9])",  # DIMM_A1, P1-DIMMA1
     r"CPU[0-9]_DIMM_([A-Z])(?![A-Z0-9])",  # CPU0_DIMM_A
-    r"CPU[0-9]_(?:([A-Z])|C([0-9])D)[0-9](?![A-Z0-9])",  # CPU0_A0, CPU0_C0D0
+    r"(?:CPU|(?<![A-Z])P)[0-9]_(?:([A-Z])|C([0-9])D)[0-9](?![A-Z0-9_])",  # CPU0_A0, CPU0_C0D0, P1_A1
 )
 _CHANNEL = re.compile("|".join(_CHANNELS))
 _SUBCHANNELS = re.compile(r"CONTROLLER[0-9]-CHANNEL[CD]")  # of 16 bits each: a module takes all four

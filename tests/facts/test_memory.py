@@ -34,8 +34,7 @@ def dimms(names, **values):
 
 SUPERMICRO = [
     (f"P{socket + 1}-DIMM{channel}1", f"P{socket}_Node0_Channel{place}_Dimm0")
-    for socket in (0, 1)
-    for place, channel in enumerate("ABCDEFGH")
+    for socket, (place, channel) in product((0, 1), enumerate("ABCDEFGH"))
 ]
 EPYC = [("DIMM 0", f"P{socket} CHANNEL {channel}") for socket in (0, 1) for channel in "ABCDEFGHIJKL"]
 GIGABYTE = [(f"DIMM_P0_{channel}0", "BANK 0") for channel in "ABCDEFGH"]
@@ -140,6 +139,7 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
         ([f"DIMM_P{place // 8}_{c}{d}" for (place, c), d in product(enumerate(LETTERS[:16]), (0, 1))], 16),
         ([f"DIMM_P{place // 12}_{c}0" for place, c in enumerate(LETTERS)], 24),
         ([f"CPU{p}_{c}{d}" for p, c, d in product((0, 1), LETTERS[:4], (0, 1))], 8),
+        ([f"P{p}_{c}{d}" for p, c, d in product((1, 2), LETTERS[:8], (1, 2))], 16),
         ([f"CPU{p}_C{c}D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
         ([f"CPU{p}_CH{c}_D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
         ([f"CPU{p} CH{c}/D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
@@ -150,6 +150,7 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
         ),
         ([f"SOCKET {p} CHANNEL {c} DIMM {d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
         ([f"PROC 1 DIMM {place}{c}" for place, c in enumerate(LETTERS[:12], 1)], None),
+        ([f"P{p}_C{c}_D0" for p, c in product((0, 1), range(8))], None),
         (["P1-DIMM1A", "P1-DIMM1B", "P1-DIMM2A", "P1-DIMM2B"], None),
         (["DIMM A", "DIMM B"], None),
         ([slot for slot, _ in DELL], None),
@@ -261,10 +262,8 @@ Handle 0xFEFF, DMI type 127, 4 bytes
 		7F 04 FF FE
 """.splitlines()
     memory, _ = parse_memory({"smbios": lines}, {}, [], [])
-    assert (
-        describe_memory(memory)
-        == "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
-    )
+    words = "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
+    assert describe_memory(memory) == words
 
 
 def edac(controllers=2, channels=4, populated=3):
