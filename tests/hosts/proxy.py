@@ -64,8 +64,8 @@ class FaultProxy:
 
     def cut(self, reset: bool = False) -> None:
         """End all connections: with end-of-file, or with a reset."""
-        for each in self._sockets:
-            _end(each, reset)
+        for socket_ in self._sockets:
+            _end(socket_, reset)
 
     def close(self) -> None:
         """End everything, threads included."""
@@ -75,8 +75,8 @@ class FaultProxy:
         self.cut()
         for thread in self._threads:
             thread.join(5.0)
-        for each in self._sockets:
-            each.close()
+        for socket_ in self._sockets:
+            socket_.close()
 
     def __enter__(self) -> Self:
         return self
@@ -151,10 +151,10 @@ class FaultProxy:
         time.sleep(self.faults.delay_s + (count / rate if rate else 0.0))
 
 
-def _end(each: socket.socket, reset: bool) -> None:
+def _end(socket_: socket.socket, reset: bool) -> None:
     with contextlib.suppress(OSError):
         if reset:  # SO_LINGER of 0 s turns close into a reset
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            each.close()
+            socket_.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            socket_.close()
         else:
-            each.shutdown(socket.SHUT_RDWR)
+            socket_.shutdown(socket.SHUT_RDWR)

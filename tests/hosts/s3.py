@@ -25,8 +25,8 @@ def install() -> Path:
     program = _FOLDER / "bin" / "rclone"
     if not program.exists():
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-        wanted = ["--require-hashes", "-r", str(Path(__file__).with_suffix(".txt"))]
-        subprocess.run([*pip, *wanted, "--target", str(_FOLDER)], check=True)
+        requirements = ["--require-hashes", "-r", str(Path(__file__).with_suffix(".txt"))]
+        subprocess.run([*pip, *requirements, "--target", str(_FOLDER)], check=True)
     return program
 
 
@@ -45,7 +45,7 @@ class ObjectStore:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client of this server needs in its environment; all the rest of AWS's is absent."""
+        """Return the environment that a client of this server needs; the rest of AWS's is absent."""
         return {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,

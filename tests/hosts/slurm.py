@@ -104,7 +104,7 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(10)
-            for group in [one for node in names for one in _groups(node)]:
+            for group in [path for node in names for path in _groups(node)]:
                 with suppress(OSError):  # a step that has not ended yet
                     group.rmdir()
             shutil.rmtree(folder, ignore_errors=True)

@@ -135,15 +135,15 @@ MakeKnown = Callable[..., SshHost]
 @contextlib.contextmanager
 def host_maker(folder: Path, client_key: Path) -> Iterator[MakeHosts]:
     """Hand out `make(count, options=(), host_key_kind="ed25519")`; stop all of its hosts at the end."""
-    made: list[SshHost] = []
+    hosts: list[SshHost] = []
 
     def make(count: int = 1, options: Sequence[str] = (), host_key_kind: str = "ed25519") -> list[SshHost]:
         new = []
         for _ in range(count):
-            place = folder / f"sshd{len(made)}"
+            place = folder / f"sshd{len(hosts)}"
             place.mkdir()
             host = SshHost(place, client_key, options, host_key_kind)
-            made.append(host)
+            hosts.append(host)
             new.append(host)
             host.start()
         for host in new:
@@ -153,7 +153,7 @@ def host_maker(folder: Path, client_key: Path) -> Iterator[MakeHosts]:
     try:
         yield make
     finally:
-        for host in made:
+        for host in hosts:
             host.stop()
 
 
@@ -179,4 +179,4 @@ def _descendants(pid: int) -> list[int]:
         children = [int(word) for task in tasks for word in (task / "children").read_text().split()]
     except OSError:
         return []
-    return [each for child in children for each in [*_descendants(child), child]]
+    return [descendant for child in children for descendant in [*_descendants(child), child]]

@@ -59,8 +59,8 @@ class TinyHost:
             (self.root / str(file).lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, self.root / str(file).lstrip("/"))
         key, public = self.root / "etc/host_key", self.client_key.with_suffix(".pub")
-        made = [needs.program("dropbearkey", "dropbear-bin"), "-t", "ed25519", "-f", key]
-        printed = subprocess.run(made, capture_output=True, text=True, check=True).stdout
+        command = [needs.program("dropbearkey", "dropbear-bin"), "-t", "ed25519", "-f", key]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         (type_and_key,) = re.findall(r"^(ssh-ed25519 \S+)", printed, re.MULTILINE)
         self.known_hosts_line = f"[{self.address}]:{self.port} {type_and_key}\n"
         shutil.copy(public, self.root / "root/.ssh/authorized_keys")

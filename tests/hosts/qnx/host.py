@@ -15,10 +15,10 @@ from tests.hosts.qnx.image import Image, Recipe
 from tests.hosts.sshd import MakeHosts, SshHost
 
 
-def options(made: Image) -> Options:
-    """What to give an sshd so that it serves `made`. Its SFTP, too, is a program of the image."""
-    sftp = ("Subsystem sftp /usr/libexec/sftp-server",) if made.recipe.sftp else ()
-    return (*sftp, f'ForceCommand exec {made.enter} "$SSH_ORIGINAL_COMMAND"')
+def options(board: Image) -> Options:
+    """Return the options of an sshd that serves `board`. Its SFTP, too, is a program of the image."""
+    sftp = ("Subsystem sftp /usr/libexec/sftp-server",) if board.recipe.sftp else ()
+    return (*sftp, f'ForceCommand exec {board.enter} "$SSH_ORIGINAL_COMMAND"')
 
 
 MakeQnx = Callable[..., tuple[SshHost, Image]]
@@ -31,9 +31,9 @@ def maker(folder: Path, make_hosts: MakeHosts) -> MakeQnx:
     def make(recipe: Recipe, user: int | None = None) -> tuple[SshHost, Image]:
         nonlocal count
         count += 1
-        made = image.make(folder / f"{count}-{recipe.name}", recipe, user)
-        (server,) = make_hosts(1, options=options(made))
-        return server, made
+        board = image.make(folder / f"{count}-{recipe.name}", recipe, user)
+        (server,) = make_hosts(1, options=options(board))
+        return server, board
 
     return make
 

@@ -76,7 +76,7 @@ class Recipe:
     strict_shell: bool = False
 
     def without(self, tool: str) -> "Recipe":
-        """The same without one of its tools."""
+        """Return the recipe without one of its tools."""
         return replace(
             self,
             name=f"{self.name}-without-{tool}",
@@ -108,17 +108,17 @@ class Image:
 
     @property
     def shmem(self) -> Path:
-        """What lies in its /dev/shmem."""
+        """Return the folder that is its /dev/shmem."""
         return self.writable / "shmem"
 
     def running(self) -> list[int]:
         """The processes that are inside."""
-        found = []
+        pids = []
         for link in Path("/proc").glob("[0-9]*/root"):
             with contextlib.suppress(OSError):
                 if link.readlink() == self.root:
-                    found.append(int(link.parent.name))
-        return found
+                    pids.append(int(link.parent.name))
+        return pids
 
     def files(self) -> set[str]:
         """The paths of everything that was written there."""
@@ -197,8 +197,8 @@ def _build_preload() -> bytes:
 def libraries(programs: list[str]) -> set[Path]:
     """Return the shared libraries that programs of this machine need, the loader among them."""
     ldd = needs.program("ldd", "libc-bin")
-    said = subprocess.run([ldd, *programs], capture_output=True, text=True, check=True).stdout
-    return {Path(word) for word in said.split() if word.startswith("/") and not word.endswith(":")}
+    output = subprocess.run([ldd, *programs], capture_output=True, text=True, check=True).stdout
+    return {Path(word) for word in output.split() if word.startswith("/") and not word.endswith(":")}
 
 
 def _enter(image: Image, user: int | None) -> str:

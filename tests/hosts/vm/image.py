@@ -113,8 +113,8 @@ def _package_source() -> Path:
     """Return this machine's own list of package sources, which the private apt root reads too."""
     folder = Path("/etc/apt")
     lists = (folder / "sources.list.d/debian.sources", folder / "sources.list")
-    found = [path for path in lists if path.exists() and path.stat().st_size]
-    return found[0] if found else needs.missing("no Debian package source to make an emulated machine from")
+    paths = [path for path in lists if path.exists() and path.stat().st_size]
+    return paths[0] if paths else needs.missing("no Debian package source to make an emulated machine from")
 
 
 def _download(machine: Machine, sources: Path, apt: Path) -> list[Path]:

@@ -24,19 +24,19 @@ def install(folder: Path, release: int = 8) -> Path:
     for name in BEYOND_POSIX:
         header = target / "usr/include" / name
         header.parent.mkdir(exist_ok=True)
-        header.write_text(_refused(name))
+        header.write_text(_refuse_header(name))
     (folder / "qnxsdp-env.sh").write_text("echo nobody may run this >&2; exit 1\n")
     return folder
 
 
 def environment(sdp: Path) -> dict[str, str]:
-    """What the SDP's own script would set, as far as qcc needs it."""
+    """Return the variables that the SDP's own script would set, as far as qcc needs them."""
     target = next((sdp / "target").iterdir())
     return {"QNX_HOST": str(sdp / HOST), "QNX_TARGET": str(target)}
 
 
-def _refused(name: str) -> str:
-    """A header QNX has not. The C library below the stand-in may include its own of that name."""
+def _refuse_header(name: str) -> str:
+    """Return a header that QNX has not. The C library below the stand-in may include its own of that name."""
     return (
         f"#if __INCLUDE_LEVEL__ == 1\n#error {name}: no such header on QNX\n#endif\n#include_next <{name}>\n"
     )
