@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import InventoryError
+from fleet.store.files import require_regular
 
 KeyPath = tuple[str | int, ...]
 
@@ -56,8 +57,7 @@ def format_path(path: KeyPath) -> str:
 def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
     """Read the text and the YAML of a file. Raises InventoryError. advice: on what to do if it is missing."""
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is a folder, a FIFO or a device")
+        require_regular(path, "a file")
         with path.open("rb") as file:
             raw = file.read(SIZE_LIMIT_BYTES + 1)
     except FileNotFoundError as err:

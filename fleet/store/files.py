@@ -29,12 +29,12 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
         raise StoreError(f"{place}: cannot {what}: {reason}. {_advise(err)}{comfort}") from err
 
 
-def require_regular(path: Path | str) -> None:
+def require_regular(path: Path | str, expected: str = "a file of fleet's; move it away") -> None:
     """Raise OSError for a FIFO, a socket, a device or a folder: reading these may block for ever."""
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.filemode(mode)[0], "a device")
-        raise OSError(f"it is {kind}, not a file of fleet's; move it away")
+        raise OSError(f"it is {kind}, not {expected}")
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

@@ -269,8 +269,8 @@ def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer,
         ("auto", {"cc": "no-such-cc"}, ["cc"], r"(?s)no-such-cc on the host could not.*not found"),
         ("host", {}, [], "looked for cc, gcc, clang"),
         ("prebuilt", {"binary": "/no/such"}, [], "cannot read the prebuilt agent /no/such: No such file"),
-        ("prebuilt", {"binary": "/dev/zero"}, [], "the prebuilt agent /dev/zero is not a file"),
-        ("prebuilt", {"binary": "/tmp"}, [], "the prebuilt agent /tmp is not a file"),
+        ("prebuilt", {"binary": "/dev/zero"}, [], "the prebuilt agent /dev/zero: it is a device, not a file"),
+        ("prebuilt", {"binary": "/tmp"}, [], "the prebuilt agent /tmp: it is a folder, not a file"),
     ],
 )
 def test_an_agent_that_cannot_come_from_where_the_inventory_says_is_an_error(

@@ -17,6 +17,7 @@ from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 from fleet.remote.shell import assign_variables
+from fleet.store.files import require_regular
 from fleet.text import last_lines
 
 BUILD_TIMEOUT_S, VERSIONS_TIMEOUT_S, PUT_TIMEOUT_S = 300.0, 30.0, 120.0  # small boards need a while
@@ -135,11 +136,10 @@ def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
         )
     path = Path(binary_path).expanduser()
     try:
-        if path.exists() and not path.is_file():
-            raise BuildError(f"{host.name}: the prebuilt agent {binary_path} is not a file.")
+        require_regular(path, "a file")
         binary = path.read_bytes()
     except OSError as err:
-        problem = f"cannot read the prebuilt agent {binary_path}: {err.strerror}"
+        problem = f"cannot read the prebuilt agent {binary_path}: {err.strerror or err}"
         raise BuildError(f"{host.name}: {problem}.") from err
     check_fit(binary, host, facts, binary_path)
     release = major_version(facts.kernel or host.os_release)
