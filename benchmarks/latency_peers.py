@@ -402,7 +402,7 @@ def show(contest: Contest, rounds: list[tuple[float, float]]) -> None:
     ratios = [ours / theirs for ours, theirs in rounds]
     low, high = interval(ratios)
     print(f"{contest.name} {contest.unit}".rstrip(), f"({len(rounds)} rounds)")
-    print(f"  ours {deciles(one for one, _ in rounds)}, theirs {deciles(one for _, one in rounds)}")
+    print(f"  ours {deciles(own for own, _ in rounds)}, theirs {deciles(other for _, other in rounds)}")
     print(
         f"  ratio {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], "
         f"limits {contest.limits[0]:g} to {contest.limits[1]:g}: {verdict(low, high, contest.limits)}",
