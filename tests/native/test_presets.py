@@ -19,8 +19,8 @@ SCHEMES = {
 
 
 @pytest.fixture(scope="module")
-def scripted():
-    """An agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
+def scripted_agent():
+    """Build an agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
     needs.cpus(2)
     target = make_troubled("counter")
     return build(target, native_flags="-DSCRIPTED -DSTATED=1000000000")
@@ -56,10 +56,10 @@ def test_options_after_a_preset_win_over_it():
 
 @pytest.mark.long
 @pytest.mark.parametrize("preset", SCHEMES)
-def test_the_matrix_shows_what_the_presets_estimator_makes_of_the_samples(scripted, preset):
+def test_the_matrix_shows_what_the_presets_estimator_makes_of_the_samples(scripted_agent, preset):
     _, count, _, warmup, estimator = SCHEMES[preset]
     reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[estimator]
-    done = run("--preset", preset, "-b", "cas", "-i", "100", binary=scripted)
+    done = run("--preset", preset, "-b", "cas", "-i", "100", binary=scripted_agent)
     expected = round(reduce(samples(count, warmup)) / 100 / 2, 1)
     assert done.returncode == 0, done.stderr
     assert cells(done.stdout)
@@ -69,16 +69,16 @@ def test_the_matrix_shows_what_the_presets_estimator_makes_of_the_samples(script
 
 
 @pytest.mark.parametrize("estimator", ["median", "mean", "min"])
-def test_an_estimator_is_used_within_bursts_and_over_them(scripted, estimator):
+def test_an_estimator_is_used_within_bursts_and_over_them(scripted_agent, estimator):
     reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[estimator]
     plan = ("-b", "cas", "-r", "3", "-s", "7", "-w", "2", "-i", "10")
-    done = run(*plan, "--estimator", estimator, binary=scripted)
+    done = run(*plan, "--estimator", estimator, binary=scripted_agent)
     expected = round(reduce(samples(7, 2)) / 10 / 2, 1)
     assert all(abs(cell - expected) <= 0.051 for cell in cells(done.stdout))
 
 
-def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
-    done = run("--preset", "core_latency", "-b", "cas", "-s", "9", "-i", "10", binary=scripted)
+def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted_agent):
+    done = run("--preset", "core_latency", "-b", "cas", "-s", "9", "-i", "10", binary=scripted_agent)
     lines = re.findall(r"^ *(min|median|mean|max) +(\d+\.\d)", done.stdout, re.MULTILINE)
     assert [name for name, _ in lines] == ["min", "median", "mean", "max"]
     assert len({ns for _, ns in lines}) == 1  # every pair reads the same here
@@ -87,11 +87,11 @@ def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
 @pytest.mark.long
 @pytest.mark.parametrize("pairs", ["half", "ordered"])
 @pytest.mark.parametrize("tool", sorted({*TOOLS} - {"csv"}))  # the agent's own csv has a row per sample
-def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs):
+def test_a_matrix_is_printed_as_the_controller_exports_it(scripted_agent, tool, pairs):
     plan = ("-b", "cas,readwrite", "-c", "0,1", "-p", pairs, "-r", "2", "-s", "7", "-i", "10")
-    printed = run(*plan, "--format", tool, binary=scripted)
+    printed = run(*plan, "--format", tool, binary=scripted_agent)
     assert printed.returncode == 0, printed.stderr
-    hello, *records = decode(run(*plan, "--format", "jsonl", binary=scripted).stdout)
+    hello, *records = decode(run(*plan, "--format", "jsonl", binary=scripted_agent).stdout)
     reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[TOOLS[tool].estimator]
     expected = ""
     for benchmark in ("cas", "readwrite"):
@@ -107,8 +107,8 @@ def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs)
     assert printed.stdout == expected
 
 
-def test_a_tools_own_estimator_is_the_default_of_its_format(scripted):
+def test_a_tools_own_estimator_is_the_default_of_its_format(scripted_agent):
     plan = ("-b", "cas", "-r", "1", "-s", "7", "-i", "10", "-f", "c2clat")
-    smallest = run(*plan, binary=scripted).stdout
-    assert smallest == run(*plan, "--estimator", "min", binary=scripted).stdout
-    assert smallest != run(*plan, "--estimator", "mean", binary=scripted).stdout
+    smallest = run(*plan, binary=scripted_agent).stdout
+    assert smallest == run(*plan, "--estimator", "min", binary=scripted_agent).stdout
+    assert smallest != run(*plan, "--estimator", "mean", binary=scripted_agent).stdout
