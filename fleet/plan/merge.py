@@ -42,8 +42,9 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
     choices = {"pairs": plan.pairs, "few-pairs": effective_few_pairs(plan)}
     for flag, choice in choices.items():
         if choice and (count := choice.per_relation):
+            choices[flag] = sampled = sample_pairs_per_relation(count, facts, cpus, plan.seed)
             try:
-                choices[flag] = sample_pairs_per_relation(count, facts, cpus, plan.seed)
+                format_pairs(sampled.listed)
             except ValueError as err:
                 raise UsageError(f"{host.name}: --{flag} per-relation:{count}: {err}") from err
     pairs, few = choices.values()
@@ -80,7 +81,7 @@ def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation by the seed. Raises ValueError if too many for the agent."""
+    """Choose `count` pairs of each relation by the seed."""
     topology = Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
     samples, seen = defaultdict[str, list[tuple[int, int]]](list), Counter[str]()
@@ -92,5 +93,4 @@ def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], 
         elif (place := int(chance.random() * seen[name])) < count:
             samples[name][place] = pair
     chosen = tuple(sorted(pair for sample in samples.values() for pair in sample))
-    format_pairs(chosen)
     return PairChoice(Pairs.PER_RELATION, chosen, count)
