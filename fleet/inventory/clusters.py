@@ -51,11 +51,10 @@ def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
         why = "its entry is not understood"
     else:
         return candidate
-    name = None
-    if isinstance(entry, dict):
-        meta = entry.get("metadata")
-        name = meta.get("name") if isinstance(meta, dict) else entry.get("Id") or entry.get("ID")
-    return _Candidate("", name if name and isinstance(name, str) else str(entry)[:_SHOWN], unusable=why)
+    match entry:
+        case {"metadata": {"name": str(name)}} | {"Id": str(name)} | {"ID": str(name)} if name:
+            return _Candidate("", name, unusable=why)
+    return _Candidate("", str(entry)[:_SHOWN], unusable=why)
 
 
 def _parse_node(line: str) -> _Candidate:
@@ -95,15 +94,17 @@ def _split_lines(printed: str) -> list[str]:
     return [line for line in printed.splitlines() if line.strip()]
 
 
-def _split_items(printed: str) -> Any:
-    return iter(json.loads(printed)["items"])
+def _split_items(printed: str) -> list[Any]:
+    match json.loads(printed):
+        case {"items": [*items]}:
+            return items
+    raise ValueError("it has no list of items")
 
 
 def _split_containers(printed: str) -> Iterable[Any]:
     if set(printed.split()) == {"json"}:
         raise InventoryError("docker printed the word json, not its list: docker 23 or newer is needed.")
-    is_array = printed.lstrip().startswith("[")
-    return json.loads(printed) if is_array else map(_json_or_text, printed.splitlines())
+    return json.loads(printed) if printed.lstrip()[:1] == "[" else map(_json_or_text, printed.splitlines())
 
 
 def _json_or_text(line: str) -> Any:
@@ -174,7 +175,7 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
     try:
         if len(candidates := [_parse_entry(parse, entry) for entry in split(printed)]) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+    except (ValueError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
         text = f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
         raise InventoryError(text) from err

@@ -153,7 +153,7 @@ def test_containers_by_their_names(listed) -> None:
     ("kind", "program", "printed", "code", "problem"),
     [
         ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why. Try `kubectl get pods -o json`."),
-        ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
+        ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: ValueError it has no list"),
         ("kubectl", "kubectl", json.dumps({"items": [pod("a", 7)]}), 0, "a: its entry is not understood."),
         ("kubectl", "kubectl", "[" * 9999, 0, "RecursionError maximum recursion depth exceeded"),
         ("podman", "podman", "no json", 0, "measured. Left out: no json: its entry is not understood."),
