@@ -69,6 +69,8 @@ def console_class() -> "type[Console]":
 
 def decoding_words(err: Exception, root: str = "") -> str:
     """Write an error of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: before the key."""
+    if isinstance(err.__cause__, TypeError):  # a bug in a __post_init__: what these refuse is a ValueError
+        raise err.__cause__
     reason, _, path = str(err).replace("`", "").partition(" - at $")
     key = f"{root}{path}".lstrip(".")
     reason = f"{reason[:1].lower()}{reason[1:200]}"
