@@ -91,7 +91,7 @@ double frequency_measure_brief(const struct clock *clock, const struct behind *b
 	return (behind->adds + behind->overhead_cycles) / us;
 }
 
-static int measure_busy_core(int cpu, void *context)
+static int measure_busy_frequency(int cpu, void *context)
 {
 	struct question *question = context;
 
@@ -108,7 +108,7 @@ void frequency_measure_cpus(const struct clock *clock, const int *cpus, size_t c
 		struct question question = {.clock = clock};
 
 		if (arch_adds)
-			(void)call_on_cpu(cpus[i], measure_busy_core, &question);
+			(void)call_on_cpu(cpus[i], measure_busy_frequency, &question);
 		mhz[i] = question.mhz;
 	}
 }

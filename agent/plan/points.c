@@ -145,7 +145,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 }
 
 /* Drops choices that are left without a point; each benchmark must keep one. */
-static int drop_empty(struct plan *plan, struct refusal *refusal)
+static int drop_empty_choices(struct plan *plan, struct refusal *refusal)
 {
 	size_t remaining = 0;
 
@@ -205,8 +205,8 @@ static bool has_operations(const struct plan *plan)
 	return false;
 }
 
-static bool choose_pages(const struct plan *plan, const struct options *options,
-			 struct notes *notes)
+static bool choose_huge_pages(const struct plan *plan, const struct options *options,
+			      struct notes *notes)
 {
 	bool used = false, expected = false;
 
@@ -265,7 +265,7 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 					.cpu_count = plan->cpu_count,
 					.base_asked = options_has_pages(options, "base"),
 					.huge_asked = options_has_pages(options, "huge"),
-					.huge_pages = choose_pages(plan, options, notes)};
+					.huge_pages = choose_huge_pages(plan, options, notes)};
 	int err = 0;
 
 	find_shape_multiples(plan, notes, &context);
@@ -274,7 +274,7 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 			find_helpers(plan, plan->choices[i].benchmark->helper, notes, &context);
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
-	if (err || drop_empty(plan, refusal))
+	if (err || drop_empty_choices(plan, refusal))
 		return -1;
 	return has_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
 }

@@ -81,8 +81,8 @@ static void store_trial(struct history *history, const struct trial *trial)
 
 /* Reports whether samples were too short for the clock because something else ran during the trial
  * that chose their length. Then the next trial chooses again. */
-static bool is_trial_misled(const struct run *run, struct history *history,
-			    const struct burst_result *result)
+static bool discard_misled_trial(const struct run *run, struct history *history,
+				 const struct burst_result *result)
 {
 	static double values[SAMPLES_MAX];
 	size_t count = result->samples - run->plan->warmup;
@@ -110,7 +110,7 @@ static enum burst_outcome take_burst(const struct run *run, struct history *hist
 		outcome = burst_run(&order, lines, idle, result);
 		if (outcome == BURST_TAKEN)
 			store_trial(history, &result->trial);
-		if (outcome != BURST_TAKEN || !is_trial_misled(run, history, result))
+		if (outcome != BURST_TAKEN || !discard_misled_trial(run, history, result))
 			break;
 	}
 	return outcome;
