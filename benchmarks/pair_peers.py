@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.analysis.exchange import read_matrices
-from fleet.analysis.reduce import find_main_runs
+from fleet.analysis.reduce import are_at_main_level
 
 ROOT = Path(__file__).parents[1]
 RESAMPLES = 4000
@@ -68,7 +68,7 @@ def contests(agent: Path, folder: Path) -> dict[tuple[str, str], tuple[Side, Sid
 def levels_text(numbers: Sequence[float]) -> str:
     """Describe the rounds' numbers at the main level and at another, each by median and share."""
     values = np.array(numbers)
-    is_main = find_main_runs(values)
+    is_main = are_at_main_level(values)
     parts = (part for part in (values[is_main], values[~is_main]) if len(part))
     return ", ".join(f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts)
 

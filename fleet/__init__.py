@@ -71,7 +71,7 @@ def measure(
     check_entries(chosen)
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)
-    store.make_ready()
+    store.require_writable()
     context, _ = make_context(
         *(store, new_session_id(), ignore, settings.get("connect_timeout", 15.0)),
         requested=requested,

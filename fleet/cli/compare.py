@@ -217,7 +217,7 @@ def _measure(
     requested = parse_requested({"benchmarks": benchmarks})
     cli.check_hosts(hosts, requested)
     root, started = store.Store(results), time.monotonic()
-    root.make_ready()
+    root.require_writable()
     with show_progress(hosts, (), quiet=False, json=False) as on_event:
         outcomes, logs = measure_session(root, hosts, on_event, requested=requested)
     if code := exit_code(outcomes):

@@ -179,7 +179,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     from fleet.session.scheduler_files import import_steps
 
     started, root = time.monotonic(), store.Store(results)
-    root.make_ready()
+    root.require_writable()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_steps(files, root, labels, access)
     hints = replace(repeat_options(results, cli.INVENTORY, ""), resumes=False)

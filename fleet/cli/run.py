@@ -95,7 +95,7 @@ def run(
     from fleet.store import Store
 
     started, store = time.monotonic(), Store(results)
-    store.make_ready()
+    store.require_writable()
     outcomes: list[events.Outcome] = []
     settings: dict[str, Any] = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     settings |= {"requested": requested, "require": require, "wait_s": wait}
@@ -179,7 +179,7 @@ def resume(
     hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
     cli.check_hosts([host for host in hosts if host.name in remaining.hosts and entries], intent.requested)
     started = time.monotonic()
-    store.make_ready()
+    store.require_writable()
     settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
     settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:

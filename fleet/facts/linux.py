@@ -8,7 +8,7 @@ from types import MappingProxyType
 from fleet.errors import DataError
 from fleet.facts import memory, topology
 from fleet.facts.probe import Files, Sections, find_value
-from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, find_arch
+from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, normalize_arch
 from fleet.plan.cpulist import format_cpus
 from fleet.text import printable
 
@@ -91,7 +91,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     cpus, groups = topology.parse_cpus(sections, files)
     uname_m = system.get("uname_m", "")
-    arch = find_arch(uname_m)
+    arch = normalize_arch(uname_m)
     if system.get("word_bits") == "32":
         arch = _USERLAND_32.get(arch or "", arch)
     if arch is None:
@@ -433,7 +433,7 @@ def _describe_limits(
         why = "isolated" if all(cpu.isolated for cpu in cpus if cpu.cpu in barred) else "affinity or cpuset"
         count, names = f"{len(barred)} of {len(cpus)}", format_cpus(barred)
         yield f"{count} CPUs are left out unless --cpus names them ({why}): {names}."
-    if agent_arch != find_arch(uname_m):
+    if agent_arch != normalize_arch(uname_m):
         yield f"A 32-bit system under a 64-bit kernel ({uname_m}): the agent is {agent_arch}."
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, KeyPath
-from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
+from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, normalize_arch
 from fleet.plan import kinds
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
@@ -140,7 +140,7 @@ def _read_address(value: str) -> str:
 
 def _make_target_reader(words: Iterable[str]) -> _Reader:
     def read(value: str) -> str | None:
-        word = find_arch(value.lower()) or value.lower()
+        word = normalize_arch(value.lower()) or value.lower()
         if word == "auto":
             return None
         if word not in words:

@@ -128,6 +128,6 @@ _OTHER_NAMES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "armv7l"
 _OTHER_NAMES |= dict.fromkeys(("i486", "i586", "i686"), "i386")
 
 
-def find_arch(word: str) -> str | None:
+def normalize_arch(word: str) -> str | None:
     """Return our name of an architecture: "arm64" -> "aarch64"; None if there is no agent for it."""
     return word if word in ARCHES else _OTHER_NAMES.get(word)

@@ -234,7 +234,7 @@ class CommandConnection(Connection):
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
         if stdin and not self.client.ends_input:
-            command = shell.feed_bytes(command, len(stdin))
+            command = shell.limit_stdin(command, len(stdin))
         session = self._take_session(last=bool(stdin))
         reusable = False
         try:

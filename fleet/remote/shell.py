@@ -14,7 +14,7 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
 
 
-def feed_bytes(command: str, size: int) -> str:
+def limit_stdin(command: str, size: int) -> str:
     """Return the command with the next `size` bytes as its stdin: all are read, or srun may lose output."""
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 

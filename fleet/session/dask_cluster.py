@@ -132,7 +132,7 @@ def measure_shard(
 ) -> list[Outcome]:
     """Measure, on a worker, those of `hosts` that are not stored yet. settings: of SessionContext."""
     store = Store(root)
-    store.make_ready()
+    store.require_writable()
     note = store.state_dir / "journal" / f"{session_id}.json"
     if isinstance(store.place, Folder) and not note.exists():
         raise errors.StoreError(

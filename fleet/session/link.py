@@ -83,7 +83,7 @@ class HostLink:
         self.context.cancellation.raise_if_requested()
         self.progress.enter(stage, run, detail)
 
-    def gather_ready_facts(self) -> Facts:
+    def gather_facts_when_ready(self) -> Facts:
         """Gather the facts of a host once it meets its conditions. Raises NotReadyError after its wait."""
         self.enter("facts")
         facts, began, reasons = self._gather_facts(), time.monotonic(), ""

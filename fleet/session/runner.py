@@ -146,7 +146,7 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
     with link.open():
-        facts = link.gather_ready_facts()
+        facts = link.gather_facts_when_ready()
         require_feasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)
@@ -171,7 +171,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             return publish_run(link, complete_run(run, run_state, link.progress), journal)
         link.benchmarks = run.plan.benchmarks
         with link.open():
-            facts, agent = link.deploy_agent(link.gather_ready_facts())
+            facts, agent = link.deploy_agent(link.gather_facts_when_ready())
             require_same_machine(run, facts, agent)
             run = replace(run, agent=replace(run.agent, path=agent.path))
             return publish_run(link, measure_run(link, run, journal, run_state), journal)

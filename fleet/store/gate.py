@@ -243,7 +243,7 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
         raise DataError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
 
 
-def check_memory(parts: Sequence[Any]) -> None:
+def require_plausible_size(parts: Sequence[Any]) -> None:
     """Raise DataError if tables that are held at once take more memory than such rows ever do."""
     rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if size > UNPACKED + _CELL * parts[0].num_columns * rows:

@@ -69,7 +69,7 @@ class Store:
         self._waiting: list[RunRecord] = []
         self._flushed = time.monotonic()
 
-    def make_ready(self) -> None:
+    def require_writable(self) -> None:
         """Raise StoreError, before anything is measured, if journals or results cannot be written."""
         for name in ("journal", "staging"):
             path = self.state_dir / name

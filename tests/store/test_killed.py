@@ -49,7 +49,7 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
     tmp_path: Path,
 ) -> None:
     store, chance, reported = Store(tmp_path), random.Random(7), defaultdict[str, set[str]](set)
-    store.make_ready()
+    store.require_writable()
     stop, faults = threading.Event(), list[object]()
     reader = threading.Thread(target=_read, args=(tmp_path, stop, faults))
     reader.start()

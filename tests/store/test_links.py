@@ -33,7 +33,7 @@ def use_everything(root: Path) -> None:
     with contextlib.suppress(FleetError):
         log(events.NoteAdded(Host("b1", "192.0.2.1"), "a line"))
     for work in (
-        store.make_ready,
+        store.require_writable,
         lambda: store.publish(run, builders.make_bursts(run)),
         lambda: store.label([RUN], {"a": "b"}),
         lambda: store.complete_tables(run.session_id),

@@ -57,7 +57,7 @@ def begin_journal(store: Store, run: Run) -> list[Burst]:
 
 
 def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server: ObjectStore) -> None:
-    store.make_ready()
+    store.require_writable()
     run = builders.a_run()
     bursts = begin_journal(store, run)
     assert [left.state for left in Listing(store.place).list_with_unfinished()] == [RunState.UNFINISHED]
@@ -203,7 +203,7 @@ def test_a_store_that_cannot_be_used_is_said_before_anything_is_measured(
     if spoilt == "server":
         server.stop()
     with pytest.raises(StoreError, match=rf"s3://.*cannot store results there.*{words}") as caught:
-        Store(root).make_ready()
+        Store(root).require_writable()
     assert SECRET not in str(caught.value)
     assert KEY not in str(caught.value)
 

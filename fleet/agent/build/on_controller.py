@@ -18,7 +18,7 @@ from fleet.agent.build.source import SHIPPED
 from fleet.agent.build.systems import SYSTEMS, ZIG
 from fleet.errors import BuildError
 from fleet.late import futures, tempfile
-from fleet.model import Host, Target, find_arch
+from fleet.model import Host, Target, normalize_arch
 from fleet.model.version import VERSION
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connect import connect
@@ -181,7 +181,7 @@ def controller_target() -> Target:
     """Return the operating system and architecture of the controller itself."""
     uname = os.uname()
     arch = uname.machine.lower()
-    return Target(uname.sysname.lower(), find_arch(arch) or arch)
+    return Target(uname.sysname.lower(), normalize_arch(arch) or arch)
 
 
 def compile_here(toolchain: tc.Toolchain, sources: tc.Sources, build: str, watching: Watch) -> bytes:

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.burst_levels import (
         DIRECTION_BURSTS,
         DRIFT_CHANGE,
+        are_at_main_level,
         describe_rows,
         estimate_half_widths,
         find_asymmetry,
         find_drift,
         find_half_sample_modes,
         find_main_bursts,
-        find_main_runs,
     )
     from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
     from fleet.analysis.reduce.comparison_rows import (

@@ -35,7 +35,7 @@ def find_half_sample_modes(logs: Floats) -> Floats:
     return np.where(high - low > 2 * np.log(REACH), low, (low + high) / 2)
 
 
-def find_main_runs(medians: Floats) -> Bools:
+def are_at_main_level(medians: Floats) -> Bools:
     """Report which runs are at the main level: near the half-sample mode of all; medians: positive."""
     logs = np.log(medians)
     main: Bools = np.abs(logs - find_half_sample_modes(logs[None, :])) <= np.log(REACH)

@@ -55,7 +55,7 @@ def build_comparison_rows(
         return _select_point(pairs, point, descriptions)
     views, placed = map_views(pairs["benchmark"], descriptions), ladders.is_node_placed(pairs, descriptions)
     others = pairs[~views.isin([*_OF_PAIRS, View.LADDER]) & ~placed]
-    others = pd.concat([others, ladders.select_homes(pairs, descriptions)])
+    others = pd.concat([others, ladders.select_pairs_on_nodes(pairs, descriptions)])
     names = [name for name in others["benchmark"].unique() if descriptions[str(name)].other_unit == "byte"]
     loads = others["benchmark"].isin(names)
     under_load, others = others[loads], others[~loads]

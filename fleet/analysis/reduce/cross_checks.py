@@ -97,7 +97,7 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
     return comparisons[comparisons["breach"]].reset_index(drop=True)
 
 
-def _check_cycles(numbers: Numbers) -> CheckResults:
+def _check_l1_cycles(numbers: Numbers) -> CheckResults:
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
@@ -106,7 +106,7 @@ def _check_cycles(numbers: Numbers) -> CheckResults:
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
-def _check_order(numbers: Numbers) -> CheckResults:
+def _check_ladder_order(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
@@ -117,7 +117,7 @@ def _check_order(numbers: Numbers) -> CheckResults:
             yield fall, says, fall > _allow_fall(near, far)
 
 
-def _check_ports(numbers: Numbers) -> CheckResults:
+def _check_port_limit(numbers: Numbers) -> CheckResults:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
         ports = find_core(numbers.run).ports.get(row["variant"])
@@ -127,7 +127,7 @@ def _check_ports(numbers: Numbers) -> CheckResults:
             yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
-def _check_groups(numbers: Numbers) -> CheckResults:
+def _check_group_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
     yield from _check_together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
@@ -146,7 +146,7 @@ def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResu
             yield over, says, over > _allow_fall(row, best)
 
 
-def _check_shared(numbers: Numbers) -> CheckResults:
+def _check_one_buffer(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[(numbers.levels["level"] == ladders.MEMORY) & (numbers.levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
         own, others = (part[part["setting"] == name] for name in ("read", "read one"))
@@ -173,25 +173,25 @@ def _compare_rows(
             yield max(ratio, 1 / ratio), says, not fits
 
 
-def _check_written(numbers: Numbers) -> CheckResults:
+def _check_fetch_cas(numbers: Numbers) -> CheckResults:
     fetched = numbers.select("fetch", state="written", order="chase")
     yield from _compare_rows(fetched, numbers.select("cas"), ["relation"], PER_FETCH)
 
 
-def _check_contended(numbers: Numbers) -> CheckResults:
+def _check_contend_cas(numbers: Numbers) -> CheckResults:
     for operation, limits in PER_CAS.items():
         rows = numbers.select("contend", operation=operation, sharing="one", threads=2)
         yield from _compare_rows(rows, numbers.select("cas"), ["relation"], limits)
 
 
-def _check_answered(numbers: Numbers) -> CheckResults:
+def _check_sharing_readwrite(numbers: Numbers) -> CheckResults:
     round_trips = numbers.select("readwrite")
     round_trips = round_trips.assign(median_ns=2 * round_trips["median_ns"])
     answered = numbers.select("sharing", operation="watch-all", threads=2)
     yield from _compare_rows(answered, round_trips, ["relation"], PER_ANSWER)
 
 
-def _check_places(numbers: Numbers) -> CheckResults:
+def _check_contend_places(numbers: Numbers) -> CheckResults:
     columns = ["variant", "operation", "relation", "threads"]
     for (near, far), limit in PLACES.items():
         rows = numbers.select("contend", sharing=near)
@@ -199,7 +199,7 @@ def _check_places(numbers: Numbers) -> CheckResults:
         yield from _compare_rows(rows, numbers.select("contend", sharing=far), columns, (limit, math.inf))
 
 
-def _check_own_lines(numbers: Numbers) -> CheckResults:
+def _check_contend_own(numbers: Numbers) -> CheckResults:
     rows = numbers.select("contend", sharing="own")
     by_threads = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
     fewest, *more = (part for _, part in by_threads) if len(rows) else (rows,)
@@ -207,12 +207,12 @@ def _check_own_lines(numbers: Numbers) -> CheckResults:
         yield from _compare_rows(part, fewest, ["variant", "operation"], (0.0, OWN_LINES))
 
 
-def _check_idle(numbers: Numbers) -> CheckResults:
+def _check_loaded_idle(numbers: Numbers) -> CheckResults:
     chased = numbers.select("chase", order="window")
     yield from _compare_rows(numbers.select("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
 
 
-def _check_rate(numbers: Numbers) -> CheckResults:
+def _check_loaded_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.select_level("bandwidth", ladders.MEMORY)
     rows = numbers.pairs[(numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()]
     for row in to_records(rows):
@@ -224,7 +224,7 @@ def _check_rate(numbers: Numbers) -> CheckResults:
             yield share, says, share > MORE_THAN_ALONE * (1 + spread)
 
 
-def _check_rising(numbers: Numbers) -> CheckResults:
+def _check_loaded_order(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
@@ -237,7 +237,7 @@ def _check_rising(numbers: Numbers) -> CheckResults:
                 yield fall, says, fall > _allow_fall(less, more)
 
 
-def _check_messages(numbers: Numbers) -> CheckResults:
+def _check_message_readwrite(numbers: Numbers) -> CheckResults:
     if is_none(numbers.run["clock_cost_ticks"]):
         return
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
@@ -250,12 +250,12 @@ def _check_messages(numbers: Numbers) -> CheckResults:
             yield max(ns / to_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _check_own(numbers: Numbers) -> CheckResults:
+def _check_fetch_own(numbers: Numbers) -> CheckResults:
     fetched = numbers.select("fetch", state="own", order="chase")
     yield from _compare_rows(fetched, numbers.select("chase", order="random"), [*ALIKE, "bytes"], OWN)
 
 
-def _check_from_memory(numbers: Numbers) -> CheckResults:
+def _check_fetch_memory(numbers: Numbers) -> CheckResults:
     """Compare with the largest chase, if it reaches memory."""
     chased = numbers.select("chase", order="random")
     levels = numbers.select_level("chase", ladders.MEMORY)
@@ -266,14 +266,14 @@ def _check_from_memory(numbers: Numbers) -> CheckResults:
         yield from _compare_rows(fetched, largest, ALIKE, FROM_MEMORY)
 
 
-def _check_interleaved(numbers: Numbers) -> CheckResults:
+def _check_interleave_nt(numbers: Numbers) -> CheckResults:
     shared = numbers.select("interleave", operation="nt", sharing="shared")
     for _, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
         own = numbers.select("interleave", operation="nt", sharing="own")
         yield from _compare_rows(part, own, ["operation"], (0.0, SEPARATE))
 
 
-def _check_products(numbers: Numbers) -> CheckResults:
+def _check_gemm_peak(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
         is_peak = part["point"].astype(str).str.startswith("peak")
@@ -287,7 +287,7 @@ def _check_products(numbers: Numbers) -> CheckResults:
             yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
 
 
-def _check_units(numbers: Numbers) -> CheckResults:
+def _check_gemm_units(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = find_core(numbers.run).operations
     is_peak = rows["point"].astype(str).str.startswith("peak")
@@ -298,7 +298,7 @@ def _check_units(numbers: Numbers) -> CheckResults:
         yield reached / limit, says, reached > OVER * limit * (1 + _read_spread(row))
 
 
-def _check_nodes(numbers: Numbers) -> CheckResults:
+def _check_node_order(numbers: Numbers) -> CheckResults:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
         own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local(cells)].groupby("cpu_node")))
         for ends, part in cells[~ladders.is_local(cells)].groupby(["cpu_node", "memory_node"]):
@@ -332,32 +332,29 @@ def _format_key(key: Any) -> str:
 
 # Each check: what a breach is, the same for every run, and the comparisons.
 CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
-    "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _check_cycles),
-    "ladder_order": ("a farther level of memory is faster than a nearer one", _check_order),
-    "port_limit": ("memory is faster than the loads and stores of a core can be", _check_ports),
-    "group_rate": ("CPUs together move or multiply more than the sum of each alone", _check_groups),
-    "one_buffer": ("reading one buffer is slower than reading a buffer each", _check_shared),
-    "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _check_written),
+    "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _check_l1_cycles),
+    "ladder_order": ("a farther level of memory is faster than a nearer one", _check_ladder_order),
+    "port_limit": ("memory is faster than the loads and stores of a core can be", _check_port_limit),
+    "group_rate": ("CPUs together move or multiply more than the sum of each alone", _check_group_rate),
+    "one_buffer": ("reading one buffer is slower than reading a buffer each", _check_one_buffer),
+    "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _check_fetch_cas),
     "contend_cas": (
-        "of two CPUs, a turn is not cas, an addition takes more or a lock less",
-        _check_contended,
+        "with two CPUs, turn differs from cas, faa is slower or a lock faster",
+        _check_contend_cas,
     ),
-    "sharing_readwrite": ("a write that one CPU answers is no round trip of readwrite", _check_answered),
-    "contend_places": ("sharing a line or a word costs less than not sharing it", _check_places),
-    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_own_lines),
-    "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _check_idle),
-    "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _check_rate),
-    "loaded_order": ("a load takes less beside CPUs that use more of the memory", _check_rising),
-    "message_readwrite": (
-        "a message takes less than readwrite, or over 4 clock readings more",
-        _check_messages,
-    ),
-    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _check_own),
-    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _check_from_memory),
-    "interleave_nt": ("stores past the caches to separate pages disturb each other", _check_interleaved),
-    "node_order": ("memory of another NUMA node is nearer than a node's own", _check_nodes),
-    "gemm_peak": ("a product of matrices is faster than its unit's peak", _check_products),
-    "gemm_units": ("a peak of products is higher than the units of a core can reach", _check_units),
+    "sharing_readwrite": ("a write answered by one CPU differs from readwrite", _check_sharing_readwrite),
+    "contend_places": ("sharing a line or a word costs less than not sharing it", _check_contend_places),
+    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_contend_own),
+    "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _check_loaded_idle),
+    "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _check_loaded_rate),
+    "loaded_order": ("a load takes less beside CPUs that use more of the memory", _check_loaded_order),
+    "message_readwrite": ("a message takes less than readwrite, or far longer", _check_message_readwrite),
+    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _check_fetch_own),
+    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _check_fetch_memory),
+    "interleave_nt": ("stores past the caches to separate pages disturb each other", _check_interleave_nt),
+    "node_order": ("memory of another NUMA node is nearer than a node's own", _check_node_order),
+    "gemm_peak": ("a product of matrices is faster than its unit's peak", _check_gemm_peak),
+    "gemm_units": ("a peak of products is higher than the units of a core can reach", _check_gemm_units),
 }
 CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 

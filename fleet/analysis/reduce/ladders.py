@@ -39,7 +39,7 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     return is_placed
 
 
-def select_homes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def select_pairs_on_nodes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the rows of matrices of pairs whose lines lie on a requested NUMA node."""
     is_matrix = map_views(pairs["benchmark"], descriptions) == View.MATRIX
     return pairs[is_matrix & pairs["memory_node"].notna()]

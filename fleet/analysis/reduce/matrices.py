@@ -96,14 +96,14 @@ def make_pairs(
             "samples": first["samples"],
             **summarize(first),
             **{name: first[name] for name in PARAMETERS},
-            **_reduce_work(about, pair, middles / numbers["median_ns"][pair]),
+            **_compute_work_medians(about, pair, middles / numbers["median_ns"][pair]),
             "outliers": np.bincount(pair, far, len(counts)) / first["samples"],
         }
     )
     return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _reduce_work(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
+def _compute_work_medians(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
     """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
     times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is

@@ -26,7 +26,7 @@ from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Findings, find
 from fleet.analysis.report.ladders import draw_ladder, draw_roofline
 from fleet.analysis.report.markup import number, render_template
-from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
+from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
 from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
@@ -77,7 +77,7 @@ def render(
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
     root = open_listing(root)
-    readings, tables_read = gather(root, run_ids, benchmark)
+    readings, tables_read = load_readings(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     overall = _compute_overview(root, readings, tables_read)
     usual, descriptions = overview.compute_host_medians(overall), tables_read.descriptions

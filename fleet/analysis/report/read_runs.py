@@ -82,7 +82,9 @@ class Reading:
     memory: Sequence[str] = ()
 
 
-def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> tuple[list[Reading], Tables]:
+def load_readings(
+    root: Root, run_ids: Sequence[str], benchmark: str | None = None
+) -> tuple[list[Reading], Tables]:
     """Read the runs, each once, grouped by host, and their tables.
 
     benchmark: read only its rows; each run has measured it. Raise StoreError for a run that is not stored.

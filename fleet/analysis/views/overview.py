@@ -15,7 +15,7 @@ from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import interval
-from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
+from fleet.analysis.reduce.burst_levels import REACH, are_at_main_level
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs
 from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
@@ -201,7 +201,7 @@ def render_heading(
 def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     """Compute the columns of `compute_host_medians` from a host's runs. like: medians of all like them."""
     values = rows["median_ns"].to_numpy(dtype=float)
-    is_main = find_main_runs(values)
+    is_main = are_at_main_level(values)
     main, others = values[is_main], values[~is_main]
     number = compute_geometric_mean(main)
     levels = [(number, len(main))]
@@ -393,7 +393,7 @@ def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptio
     for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
         since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
-        usual = since[find_main_runs(since)]
+        usual = since[are_at_main_level(since)]
         ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
         numbers = [
             text.format_value(descriptions[str(name)], ns) for ns in (compute_geometric_mean(usual), *ends)

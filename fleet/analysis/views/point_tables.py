@@ -388,7 +388,8 @@ def tabulate_homes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
     """Return what the NUMA node of a line costs by relation, where nodes were asked for; of one run."""
-    rows, nodes = ladders.select_homes(pairs, descriptions), dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    rows = ladders.select_pairs_on_nodes(pairs, descriptions)
+    nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     near = sum((rows[name].map(nodes) == rows["memory_node"]).astype(int) for name in _ENDS)
     rows = rows.assign(near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True))
     results = []

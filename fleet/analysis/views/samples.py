@@ -60,13 +60,13 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     parts = load.load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
     rows = (row for part in parts for row in text.to_records(part.dropna(subset=["other_ticks"])))
     statistics = {"up_ns": "median", "down_ns": "median", "most_ns": "min", "least_ns": "max"}
-    reduced = [_reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]]
+    reduced = [_reduce_both_directions(row) for row in rows if len(row["ticks"]) > row["warmup"]]
     bursts = pd.DataFrame(reduced, columns=[*_PAIR, *statistics])
     pairs = bursts.groupby(_PAIR, sort=True).agg(statistics).reset_index()
     return pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
 
 
-def _reduce_burst(row: dict[str, Any]) -> tuple[Any, ...]:
+def _reduce_both_directions(row: dict[str, Any]) -> tuple[Any, ...]:
     factor, warmup = row["ns_per_tick"] / row["iterations"], row["warmup"]
     # Ping receives what comes from pong.
     down, up = (np.asarray(ticks)[warmup:] * factor for ticks in (row["ticks"], row["other_ticks"][0]))

@@ -10,13 +10,13 @@ from fleet.analysis.base import Floats
 from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
+    are_at_main_level,
     describe_rows,
     estimate_half_widths,
     find_asymmetry,
     find_drift,
     find_half_sample_modes,
     find_main_bursts,
-    find_main_runs,
 )
 from tests.intervals import half_width
 
@@ -166,7 +166,7 @@ def test_bursts_that_switch_levels_do_not_drift() -> None:
     ],
 )
 def test_runs_are_at_the_main_level_by_the_rule_of_bursts(runs: list[float], main: list[int]) -> None:
-    assert np.flatnonzero(find_main_runs(np.array(runs))).tolist() == main
+    assert np.flatnonzero(are_at_main_level(np.array(runs))).tolist() == main
 
 
 # Drift
