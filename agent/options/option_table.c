@@ -42,7 +42,7 @@ const struct option option_table[] = {
 	         "in ten pairs are known to plus and minus this share, by the 95 % interval of "
 	         "their bursts: 1%, 0.01, or off (default: 1%; off with --rounds)."},
 	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), .value = "S",
-	 .help = "Begin no burst after this many seconds, except of the minimum rounds where "
+	 .help = "Begin no burst after this many seconds, except for the minimum rounds where "
 	         "--rounds is given (default: 10, or what 20 rounds take if that is more; twice "
 	         "--rounds)."},
 	{NULL, 0, "spread", SECONDS_OR_ZERO, AT(spread_ns), .value = "S",

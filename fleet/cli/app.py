@@ -128,7 +128,7 @@ Cpus = Annotated[
 Limit = Annotated[
     list[str] | None,
     option(
-        "Only those of them that this selects, too; several by commas; repeatable.",
+        "Keep only hosts that this selects, too; several by commas; repeatable.",
         "--limit -l HOSTS",
         completion.complete_hosts,
     ),
@@ -236,17 +236,17 @@ ConnectTimeout = Annotated[
     float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
 ]
 Quiet = Annotated[bool, option("No progress.", "--quiet -q")]
-DryRun = Annotated[bool, option("Only say what would be done.", "--dry-run -n")]
+DryRun = Annotated[bool, option("Only print what would be done.", "--dry-run -n")]
 Json = Annotated[bool, option("Print JSON.")]
 Csv = Annotated[bool, option("Print CSV.")]
-Lock = Annotated[LockPolicy | None, option("Where another fleet measures; default: refuse.")]
-Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
+Lock = Annotated[LockPolicy | None, option("If another fleet measures there; default: refuse.")]
+Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Try to reconnect for this long.")]
 Require = Annotated[
     Any,
     _make_parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
 ]
 Wait = Annotated[
-    float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")
+    float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait this long for hosts to meet --require.")
 ]
 RESULTS = "results"
 

@@ -32,9 +32,9 @@ def compare_runs(
     point: Annotated[str | None, option("Compare this point of a ladder: random.512K.huge.")] = None,
     threshold: Annotated[str | None, option("The change that matters. [default: 3%]", "SHARE")] = None,
     blocks: Annotated[str | None, option("Compare within blocks: time, or a label.")] = None,
-    siblings: Annotated[bool, option("Which of equal machines is odd?")] = False,
+    siblings: Annotated[bool, option("Find which of equal machines is odd.")] = False,
     selftest: Annotated[
-        bool, option("How often would a host's unchanged runs, or all, be called changed?")
+        bool, option("Count how often unchanged runs of a host, or all, would be called changed.")
     ] = False,
     fail_on_change: Annotated[
         bool,
@@ -165,7 +165,7 @@ def accept(
 ) -> None:
     """Hold each host's last run against what is expected: ranges, its earlier runs, and equal machines.
 
-    Exit code 21 if a host is below what is expected, else that of --run, 2 if nothing can be told of one.
+    Exit code 21 if a host is below what is expected, else that of --run, 2 if one cannot be judged.
 
     Example: fleet accept node7
     """

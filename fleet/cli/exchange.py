@@ -25,7 +25,7 @@ def write_report(
     output: Annotated[
         str, option("page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.", "--output -o")
     ] = "fleet-report.html",
-    title: Annotated[str | None, option("Its heading.")] = None,
+    title: Annotated[str | None, option("The page's heading.")] = None,
     force: Annotated[bool, option("Replace a file that is not a report.")] = False,
     benchmark: cli.Benchmarks = None,
     sides: Annotated[
@@ -102,12 +102,12 @@ def import_(
     ],
     name: Annotated[str | None, option("Name of the summary, or host of the runs.", "--name")] = None,
     results: cli.ResultsPath = cli.RESULTS,
-    agent: Annotated[bool, option("They are what a step with `fleet check --script` printed.")] = False,
+    agent: Annotated[bool, option("The files are output of `fleet check --script`.")] = False,
     tool: Annotated[
-        str | None, option("core_latency, c2clat, core-to-core-latency or csv. [default: found out]")
+        str | None, option("core_latency, c2clat, core-to-core-latency or csv. [default: detected]")
     ] = None,
     benchmark: Annotated[
-        list[str] | None, option("Where the file does not say: cas, readwrite/c11.", "--benchmark -b NAME")
+        list[str] | None, option("If the file does not name it: cas, readwrite/c11.", "--benchmark -b NAME")
     ] = None,
     variant: Annotated[str | None, option("The instructions it used: cmpxchg, llsc, …")] = None,
     estimator: Annotated[str | None, option("median, mean or min. [default: the tool's]")] = None,
@@ -118,7 +118,7 @@ def import_(
     sockets: Annotated[int, option("Sockets, to guess what two CPUs share.", min=1, max=64)] = 1,
     cpu_model: Annotated[str | None, option("The CPU model.")] = None,
     os: Annotated[str | None, option("linux, qnx, …")] = None,
-    conditions: Annotated[str | None, option("What else to know: 'boost off'.")] = None,
+    conditions: Annotated[str | None, option("Other conditions: 'boost off'.")] = None,
     source: Annotated[str | None, option("Where it comes from. [default: the file]")] = None,
     label: Annotated[list[str] | None, option("key=value, stored with it; repeatable.")] = None,
 ) -> None:

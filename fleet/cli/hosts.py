@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def init(
     inventory: cli.InventoryPath = cli.INVENTORY,
     from_ssh_config: Annotated[bool, option("With the hosts of ~/.ssh/config.")] = False,
-    from_ansible: Annotated[Path | None, option("Of an Ansible inventory, a file or directory.")] = None,
+    from_ansible: Annotated[Path | None, option("With the hosts of an Ansible inventory.")] = None,
     from_slurm: Annotated[bool, option("Nodes of a Slurm allocation, or of the cluster.")] = False,
     from_kubectl: Annotated[bool, option("Running pods.")] = False,
     from_docker: Annotated[bool, option("Containers of docker.")] = False,
@@ -90,9 +90,9 @@ def list_hosts(
         cli.print_text(render_hosts(chosen, starts, smt, cli.describe_terminal()["width"]))
 
 
-@cli.upkeep_command(short_help="Let an inventory that lies here start its programs.")
+@cli.upkeep_command(short_help="Allow an inventory in this folder to start its programs.")
 def trust(inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY) -> None:
-    """Let an inventory that no option names start its programs, as long as it stays as it is; list them.
+    """Allow an inventory that no option names to start its programs until it changes; list them.
 
     Example: fleet trust inventory.yaml
     """
@@ -118,7 +118,7 @@ def check(
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
-    script: Annotated[bool, option("Print what a scheduler's step has to start.")] = False,
+    script: Annotated[bool, option("Print the script for a scheduler's step.")] = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.
 
@@ -151,7 +151,7 @@ def clean(
     inventory: cli.InventoryPath = cli.INVENTORY,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
-    dry_run: Annotated[bool, option("Only list it.", "--dry-run -n")] = False,
+    dry_run: Annotated[bool, option("Only list what would be removed.", "--dry-run -n")] = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,

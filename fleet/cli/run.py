@@ -49,7 +49,7 @@ def run(
         str | None, option("Let workers of Dask measure: tcp://host:8786, local:N.", "SCHEDULER", **_WHERE)
     ] = None,
     repeat: Annotated[
-        int, option("Measure all hosts so often, in turn.", "N", min=1, max=10_000, rich_help_panel=HOW_MUCH)
+        int, option("Measure all hosts N times, in turn.", "N", min=1, max=10_000, rich_help_panel=HOW_MUCH)
     ] = 1,
     alternate: Annotated[
         str | None, option("Measure each label in turn, in an order drawn.", "KEY=A,B", **_RARE)

@@ -46,7 +46,7 @@ def label(
     cli.print_text(f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
 
-@cli.app.command(short_help="Keep runs, but read them no longer.")
+@cli.app.command(short_help="Leave runs out of all results; keep their files.")
 def withdraw(
     select: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def withdraw(
     undo: Annotated[bool, option("Read the runs again.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
-    """Keep runs, but read them no longer, until --undo.
+    """Leave runs out of all results until --undo; keep their files.
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
@@ -74,7 +74,7 @@ def withdraw(
 
 @cli.upkeep_command(short_help="Read all that is stored and name every damaged file.")
 def verify(
-    root: Annotated[str | None, typer.Argument(help="As --results, or a file to give away.")] = None,
+    root: Annotated[str | None, typer.Argument(help="A results root, or a file to give away.")] = None,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
 ) -> None:

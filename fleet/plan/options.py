@@ -120,7 +120,7 @@ _NODES = kinds.make_all_or_list_kind(_NODE, "all, or a list of NUMA nodes such a
 _BYTES_OF_4 = _integer(4, 1 << 20, multiple_of=4, metavar="BYTES")
 _BYTES_OF_8 = _integer(8, 1 << 20, multiple_of=8, metavar="BYTES")
 _UNTIL_PRECISE = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
-_BUDGET = "Begin no burst after this, except of --rounds."
+_BUDGET = "Begin no burst after this, except for --rounds."
 _STRIDE = "chase, fetch: from one line to the next; bandwidth/tile: rows."
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure, or a variant: cas/c11.", letter="b"),
