@@ -64,7 +64,7 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         if text is None and match[0].endswith("?}"):
             left_out = True
         elif text is None:
-            raise ValueError(f"{host.name}: nothing to put for {match[0]}; {_ADVICE[kind]}")
+            raise ValueError(f"{host.name}: no value for {match[0]}; {_ADVICE[kind]}")
         elif text.startswith("-") and not match.start():
             why = "which the program would take as an option"
             raise ValueError(f"{host.name}: {match[0]} is {text!r}, {why}")

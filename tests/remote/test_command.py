@@ -207,12 +207,12 @@ def problem(tmp_path: Path) -> Callable[[str], str]:
         ("via: command, command: docker exec -i x", "write a list: [docker, exec, -i, x]"),
         ('via: command, command: [a, "{adress}"]', "no template {adress}; known are {name}, {address}"),
         ('via: command, command: [a, "{"]', "no template {; known are"),
-        ('via: command, command: [a, "{user}"]', "board: nothing to put for {user}; set `user`"),
-        ('via: command, command: [a, "{label:zone}"]', "nothing to put for {label:zone}; set the label"),
-        ('via: command, command: [a, "{env:UNSET_X}"]', "nothing to put for {env:UNSET_X}; set the variable"),
+        ('via: command, command: [a, "{user}"]', "board: no value for {user}; set `user`"),
+        ('via: command, command: [a, "{label:zone}"]', "no value for {label:zone}; set the label"),
+        ('via: command, command: [a, "{env:UNSET_X}"]', "no value for {env:UNSET_X}; set the variable"),
         ('via: command, command: [a, "{env:API_TOKEN}"]', "they may hold no secret"),
         ('via: command, labels: {o: "-x"}, command: [a, "{label:o}"]', "would take as an option"),
-        ("via: srun", "nothing to put for {env:SLURM_JOB_ID}; set the variable"),
+        ("via: srun", "no value for {env:SLURM_JOB_ID}; set the variable"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_at_its_line(
