@@ -198,7 +198,7 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def _make_text_kind(metavar: str, allowed: str, is_allowed: Callable[[str], object]) -> Kind:
-    """Return the kind of lists that the agent reads as they are, blanks apart."""
+    """Return the kind of a list that is passed to the agent as written, without blanks."""
 
     def parse(text: str) -> str | None:
         plain = text.replace(" ", "")

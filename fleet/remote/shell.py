@@ -15,7 +15,7 @@ _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is go
 
 
 def limit_stdin(command: str, size: int) -> str:
-    """Return the command with the next `size` bytes as its stdin: all are read, or srun may lose output."""
+    """Return the command with the next `size` bytes as its stdin. It reads all, or srun may lose output."""
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 

@@ -105,7 +105,7 @@ def prune_logs(store: Store) -> None:
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
-    """Report whether this is a session's folder in which all files are older; most are ruled out by name."""
+    """Report whether this is a session's folder whose files are all older; most names already rule it out."""
     ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False

@@ -244,7 +244,7 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
 
 
 def require_plausible_size(parts: Sequence[Any]) -> None:
-    """Raise DataError if tables that are held at once take more memory than such rows ever do."""
+    """Raise DataError if tables in memory are larger than so many valid rows can be."""
     rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if size > UNPACKED + _CELL * parts[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")

@@ -233,7 +233,7 @@ class Bucket:
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
     def last_change_ns(self, name: str) -> int:
-        """Return when an object was put; 0 for no object."""
+        """Return when an object was stored; 0 if there is none."""
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:

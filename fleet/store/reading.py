@@ -200,7 +200,7 @@ class TableFile:
 
     @cached_property
     def checked_by(self) -> tuple[str, Descriptions]:
-        """Return what else the gate needs of a run to check its bursts: its estimator and benchmarks."""
+        """Return the run's estimator and benchmarks, by which the gate checks its bursts."""
         row = self.record.row
         return row["estimator"], read_descriptions(json.loads(row["hello_json"]))
 

@@ -40,7 +40,7 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
 
 
 def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool) -> str:
-    """Say whether a core runs several threads, by facts of a run; the answer before the first comma."""
+    """Say whether a core runs several threads, by facts of a run; the answer is before the first comma."""
     if smt or has_siblings:
         return "on"
     if control in ("off", "forceoff"):

@@ -221,7 +221,7 @@ def name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Report of each row of `summaries` whether its relation was guessed from the levels of the matrix."""
+    """Report for each row of `summaries` whether its relation was guessed from the levels of the matrix."""
     guesses = {text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()}
     return rows["labels_json"].map(guesses).astype(bool)
 

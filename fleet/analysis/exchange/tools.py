@@ -258,7 +258,7 @@ def _read_core_to_core(text: str) -> list[Grid]:
 
 
 def _write_core_to_core(grid: Grid) -> str:
-    """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
+    """Write the tool's --csv: a row per CPU, without CPU numbers; a cell without a number is empty."""
     cells = {ends: _format_number(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)

@@ -36,7 +36,7 @@ def find_half_sample_modes(logs: Floats) -> Floats:
 
 
 def are_at_main_level(medians: Floats) -> Bools:
-    """Report which runs are at the main level: near the half-sample mode of all; medians: positive."""
+    """Report which runs are at the main level, near the half-sample mode of all. medians: positive."""
     logs = np.log(medians)
     main: Bools = np.abs(logs - find_half_sample_modes(logs[None, :])) <= np.log(REACH)
     return main

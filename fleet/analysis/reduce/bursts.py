@@ -87,7 +87,7 @@ def _join_threads(
 def _join_units(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, descriptions: Descriptions
 ) -> Floats:
-    """Turn samples into the time of a unit by all threads, where the units of each thread are counted.
+    """Convert samples to the time of one unit by all threads, where each thread counts its units.
 
     units: of the other threads; pairs count none. Samples change only if all threads count the same unit.
     Return WORK_COLUMNS for each burst, NaN where nothing is counted: the least and most done by a thread, as

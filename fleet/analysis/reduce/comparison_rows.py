@@ -206,7 +206,7 @@ def _select_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
 
 
 def split_parameters(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
-    """Return the parameters of tables, those of rows and those of columns that have a value in these rows."""
+    """Return the parameters that vary by table, by row and by column, if these rows have values of them."""
     names = {name for name, column in rows.items() if column.notna().any()}
     roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
     return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]

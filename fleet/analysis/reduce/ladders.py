@@ -46,7 +46,7 @@ def select_pairs_on_nodes(pairs: pd.DataFrame, descriptions: Descriptions = SHIP
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Select the steps of ladders, sorted; add `setting`, the point but for its size, such as "read one"."""
+    """Select the steps of ladders, sorted; add `setting`, the point without its size, such as "read one"."""
     of_memory = map_views(pairs["benchmark"], descriptions).eq(View.LADDER)
     rows = pairs[of_memory & pairs["bytes"].notna() & ~is_node_placed(pairs, descriptions)]
     rows = rows.assign(bytes=rows["bytes"].astype(int), threads=rows["threads"].fillna(1).astype(int))

@@ -231,7 +231,7 @@ def has_shape(benchmarks: "pd.Series[Any]", shape: Shape, descriptions: Descript
 
 
 def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
-    """Merge the benchmark descriptions of these runs; of a name that several measured, the first counts."""
+    """Merge the benchmark descriptions of these runs; the first description of a name counts."""
     own: dict[str, Benchmark] = {}
     for run in runs:
         for name in (kind.partition("/")[0] for kind in run.benchmarks):

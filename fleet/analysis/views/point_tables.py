@@ -565,7 +565,7 @@ def _format_lines(
 def _tabulate_settings(
     names: Key, parts: Mapping[Key, pd.DataFrame], descriptions: Descriptions, *, in_cycles: bool
 ) -> Table:
-    """Return titles and a line for each part: its names, and a column per setting, and its cycles."""
+    """Return titles and a line per part: its names, then a number and its cycles for each setting."""
     rows = pd.concat(parts.values())
     settings, benchmark = ladders.sort_settings(rows, descriptions), descriptions[rows["benchmark"].iloc[0]]
     cycles = in_cycles and not text.is_rate(benchmark) and bool(rows["core_ghz"].notna().any())
