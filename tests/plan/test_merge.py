@@ -51,10 +51,10 @@ def huge_server() -> tuple[Cpu, ...]:
 
 
 def test_what_nobody_asked_for_is_left_to_the_agent() -> None:
-    told = arguments(Plan(seed=3, deadline_s=60))
-    asked = {"deadline": "60", "benchmark": "cas,readwrite", "seed": "3"}
-    assert told == {"format": "jsonl", "until-eof": "", **asked}
-    assert arguments(Plan(rounds=7, seed=3, deadline_s=60)) == told | {"rounds": "7"}
+    options = arguments(Plan(seed=3, deadline_s=60))
+    required = {"deadline": "60", "benchmark": "cas,readwrite", "seed": "3"}
+    assert options == {"format": "jsonl", "until-eof": "", **required}
+    assert arguments(Plan(rounds=7, seed=3, deadline_s=60)) == options | {"rounds": "7"}
 
 
 def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> None:
@@ -65,13 +65,13 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
     """
     texts = dict(word.split("=") for word in words.split())
     plan = override_options(Plan(deadline_s=60), parse_requested({"variant": "lse", **texts}))
-    told = arguments(plan)
-    assert list(told).index("preset") < list(told).index("samples")
-    told_texts = {option.name: told.get(option.flag) for option in OPTIONS}
+    options = arguments(plan)
+    assert list(options).index("preset") < list(options).index("samples")
+    told_texts = {option.name: options.get(option.flag) for option in OPTIONS}
     assert {name: told_texts[name] for name in texts} == texts
     left = {"format": "jsonl", "until-eof": "", "deadline": "60", "seed": "0", "variant": "cas=lse"}
-    rest = told.keys() - {BY_NAME[name].flag for name in texts}
-    assert {name: told[name] for name in rest} == left | {"benchmark": "cas,readwrite"}
+    rest = options.keys() - {BY_NAME[name].flag for name in texts}
+    assert {name: options[name] for name in rest} == left | {"benchmark": "cas,readwrite"}
     assert arguments(Plan(precision=0.0))["precision"] == "off"
     assert arguments(Plan(pairs=PairChoice(Pairs.ORDERED)))["pairs"] == "ordered"
 
@@ -82,7 +82,7 @@ def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     plan = merge_plan_with_facts(host, RequestedOptions(seed=1), facts)
     assert plan.pairs is not None
     relation = Topology(facts.cpus).relation
-    counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
+    counts = Counter(relation(ping, pong) for ping, pong in plan.pairs.listed)
     assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM), 3)
     assert merge_plan_with_facts(host, RequestedOptions(seed=1), facts).pairs == plan.pairs
     assert merge_plan_with_facts(host, RequestedOptions(seed=2), facts).pairs != plan.pairs
@@ -111,7 +111,7 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
     for pair in chosen.listed:
         by_relation.setdefault(relation(*pair), []).append(pair)
     assert {name: len(pairs) for name, pairs in by_relation.items()} == dict.fromkeys(by_relation, 40)
-    lower = [one for one, _ in by_relation[Relation.SYSTEM]]
+    lower = [ping for ping, _ in by_relation[Relation.SYSTEM]]
     assert min(lower) < 128
     assert max(lower) > 512  # from all over the machine, not from its first CPUs
 
@@ -162,7 +162,7 @@ def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) 
     facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
     chosen = sample_pairs_per_relation(count, facts, set(range(8)), seed=3)
     relation = Topology(facts.cpus).relation
-    counts = Counter(relation(one, other) for one, other in chosen.listed)
+    counts = Counter(relation(ping, pong) for ping, pong in chosen.listed)
     assert counts == {Relation.SMT: min(count, 4), Relation.PACKAGE: min(count, 24)}
     assert list(chosen.listed) == sorted(set(chosen.listed))
     assert (chosen.which, chosen.per_relation) == (Pairs.PER_RELATION, count)

@@ -31,9 +31,9 @@ def test_every_field_of_a_plan_has_its_option() -> None:
 @pytest.mark.parametrize("name", ["run", "check"])
 def test_a_command_has_every_option_with_its_words_and_default(name: str) -> None:
     command = typer.main.get_command(app).commands[name]
-    shown = {flag: parameter for parameter in command.params for flag in parameter.opts}
+    parameters = {flag: parameter for parameter in command.params for flag in parameter.opts}
     for option in OPTIONS:
-        help_text = shown[f"--{option.flag}"].help
+        help_text = parameters[f"--{option.flag}"].help
         words = "" if option.kind.limits else f"{option.kind.allowed}; "
         if option.name == "benchmarks":  # the rest is below --help-all
             words = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm, …; "
@@ -158,8 +158,8 @@ def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ign
 
 
 def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:
-    shown = [format_duration(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
-    assert shown == ["0s", "500ms", "1s", "1.5s", "90s", "5m", "90m", "2h"]
+    durations = [format_duration(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
+    assert durations == ["0s", "500ms", "1s", "1.5s", "90s", "5m", "90m", "2h"]
 
 
 def test_a_preset_and_a_number_of_rounds_turn_the_precision_off() -> None:
