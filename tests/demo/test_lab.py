@@ -21,17 +21,17 @@ from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
 
 @pytest.mark.long
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
-    found = verify(parse_place(made_lab / "results"))
-    assert (found.problems, found.runs) == ((), sum(map(len, make.nights().values())) + make.REPEATS + 1)
+    report = verify(parse_place(made_lab / "results"))
+    assert (report.problems, report.runs) == ((), sum(map(len, make.nights().values())) + make.REPEATS + 1)
 
 
 @pytest.mark.slow
 def test_the_shipped_lab_is_what_its_script_makes(made_lab: Path, tmp_path: Path) -> None:
     """After a change of the format or of the machines, `make lab` makes it anew."""
     make.write_lab(tmp_path)
-    shipped, made = (load_runs(root / "results") for root in (made_lab, tmp_path))
-    told = ["run_id", "host_id", "content_sha256", "labels_json", "benchmarks"]
-    pd.testing.assert_frame_equal(shipped[told], made[told])
+    shipped, rebuilt = (load_runs(root / "results") for root in (made_lab, tmp_path))
+    columns = ["run_id", "host_id", "content_sha256", "labels_json", "benchmarks"]
+    pd.testing.assert_frame_equal(shipped[columns], rebuilt[columns])
     assert (made_lab / "inventory.yaml").read_text() == (tmp_path / "inventory.yaml").read_text()
 
 
@@ -65,13 +65,13 @@ def test_one_machine_has_most_benchmarks_and_counted_events(made_lab: Path) -> N
 @pytest.mark.long
 def test_numbers_of_different_benchmarks_fit_together(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
-        shown = fleet("show", EVERYTHING.name).stdout
+        summary = fleet("show", EVERYTHING.name).stdout
         both_ways = fleet("show", EVERYTHING.name, "--ways", "-b", "message").stdout
-    assert not [key for key in CROSS_CHECK_MEANINGS if f"  {key}: " in shown]
-    assert re.search(r"^package, ping +\d+ +3 +1$", shown, re.MULTILINE), "counted for each relation"
+    assert not [key for key in CROSS_CHECK_MEANINGS if f"  {key}: " in summary]
+    assert re.search(r"^package, ping +\d+ +3 +1$", summary, re.MULTILINE), "counted for each relation"
     assert "-0.0 ±" not in both_ways
     for words in ("message/mov", "taken for writing", "system, stores", "a CPU", "snoop_hit_modified"):
-        assert words in shown
+        assert words in summary
     assert re.search(r"^ 0-2 +15[0-9]\.\d +14[0-9]\.\d ", both_ways, re.MULTILINE)
 
 
