@@ -41,8 +41,8 @@ def test_a_run_describes_what_this_version_does_not_know() -> None:
 
 @pytest.mark.long
 def test_a_benchmark_is_the_same_in_every_process() -> None:
-    """What modules a process imports, and in which order, changes nothing."""
-    said = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"
+    """Load it in processes that import different modules, in different orders."""
+    script = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"
     modules = (
         "fleet.analysis.reduce.comparison_rows",
         "fleet.analysis.report.page",
@@ -51,7 +51,7 @@ def test_a_benchmark_is_the_same_in_every_process() -> None:
     )
     answers = set()
     for order in ((), modules, modules[::-1]):
-        program = "".join(f"import {module}\n" for module in order) + said
+        program = "".join(f"import {module}\n" for module in order) + script
         answers.add(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
     (answer,) = answers
     assert b"GB/s" in answer

@@ -11,7 +11,7 @@ from tests.facts import trees
 from tests.facts.shells import ask
 
 
-def topology_of(tree: trees.Tree, tmp_path: Path) -> Topology:
+def load_topology(tree: trees.Tree, tmp_path: Path) -> Topology:
     answer = ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root")))
     return Topology(linux.parse(probe.split_sections(answer)).cpus)
 
@@ -27,10 +27,10 @@ def topology_of(tree: trees.Tree, tmp_path: Path) -> Topology:
     ],
 )
 def test_a_relation_is_the_smallest_group_of_both_cpus(tree, relations, tmp_path):
-    topology = topology_of(tree(), tmp_path)
+    topology = load_topology(tree(), tmp_path)
     for pair, relation in (words.split() for words in relations.split(", ")):
-        one, other = map(int, pair.split("-"))
-        assert (topology.relation(one, other), topology.relation(other, one)) == (relation, relation), pair
+        ping, pong = map(int, pair.split("-"))
+        assert (topology.relation(ping, pong), topology.relation(pong, ping)) == (relation, relation), pair
 
 
 def test_cores_alone_say_which_cpus_are_siblings_and_nothing_else():
@@ -56,9 +56,9 @@ def test_where_groups_coincide_the_most_familiar_name_is_used(groups, relation):
 
 @pytest.mark.slow
 def test_all_pairs_of_576_cpus_are_named(tmp_path):
-    huge = topology_of(trees.huge_server(), tmp_path)
-    for one in range(0, 576, 19):
-        assert Counter(huge.relation(one, other) for other in range(576)) == {
+    huge = load_topology(trees.huge_server(), tmp_path)
+    for ping in range(0, 576, 19):
+        assert Counter(huge.relation(ping, pong) for pong in range(576)) == {
             Relation.SELF: 1,
             Relation.SMT: 1,
             Relation.LLC: 22,
