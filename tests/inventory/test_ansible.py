@@ -234,10 +234,10 @@ def test_any_listing_ends_in_an_inventory_of_ours_or_an_error_in_words(
 ) -> None:
     (tmp_path / "listing.json").write_text(json.dumps(groups | {"_meta": {"hostvars": hostvars}}))
     try:
-        made = ansible.from_ansible(tmp_path / "listing.json")
+        converted = ansible.from_ansible(tmp_path / "listing.json")
     except InventoryError:
         return
-    (tmp_path / "inventory.yaml").write_text(made)
+    (tmp_path / "inventory.yaml").write_text(converted)
     try:
         assert select.load(tmp_path / "inventory.yaml").hosts
     except InventoryError as err:

@@ -253,11 +253,11 @@ def test_resume_asks_no_program_again(tmp_path: Path) -> None:
         defaults = f"{{via: command, workdir: {tmp_path}/work, command: {words}}}"
         fleet.inventory(f"hosts_from: [cat, {tmp_path}/listing]\ndefaults: {defaults}\n")
         plan = ("-b", "clock", "--rounds", "1", "--parallel", "1")
-        assert {one["state"] for one in fleet("run", *plan, "--json", "-q").json} == {"failed"}
+        assert {outcome["state"] for outcome in fleet("run", *plan, "--json", "-q").json} == {"failed"}
         (tmp_path / "listing").write_text("three\n")
         (tmp_path / "open").touch()
         done = fleet("resume", "--json", "-q")
-        assert {one["host"] for one in done.json if one["bursts"]} == {"one", "two"}, done
+        assert {outcome["host"] for outcome in done.json if outcome["bursts"]} == {"one", "two"}, done
 
 
 def test_one_list_at_a_time(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def load(tmp_path):
 
 
 @pytest.fixture
-def refused(load, tmp_path):
+def find_problems(load, tmp_path):
     """The problems of a text that must be refused, a line each, the directory cut off."""
 
     def problems(text: str | bytes) -> list[str]:
@@ -59,12 +59,12 @@ def refused(load, tmp_path):
     return problems
 
 
-def by_name(result: Inventory) -> dict:
+def hosts_by_name(result: Inventory) -> dict:
     return {host.name: host for host in result.hosts}
 
 
 def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by_key(load):
-    hosts = by_name(load(LAB))
+    hosts = hosts_by_name(load(LAB))
     assert dict(hosts["rpi4"].labels) == {"site": "lab", "rack": "1.10", "isa": "arm", "kind": "pi"}
     assert (hosts["rpi4"].port, hosts["rpi5"].port, hosts["b03"].port) == (2200, 2222, None)
     assert dict(hosts["rpi4"].env) == {"MODE": "fast"}
@@ -74,24 +74,24 @@ def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by
 
 
 def test_a_group_inside_another_goes_over_it(load):
-    hosts = by_name(load(LAB))
+    hosts = hosts_by_name(load(LAB))
     assert hosts["b01"].groups == ("boards", "arms")
     assert hosts["b01"].port == 2222
 
 
 def test_hosts_come_in_the_order_of_the_file_with_ranges_unfolded_in_place(load):
-    assert list(by_name(load(LAB))) == ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]
+    assert list(hosts_by_name(load(LAB))) == ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]
 
 
 def test_an_address_is_the_name_unless_the_file_says_otherwise(load):
-    hosts = by_name(load(LAB))
+    hosts = hosts_by_name(load(LAB))
     assert hosts["rpi5"].address == "rpi5"
     assert hosts["b02"].address == "b02.lab.example"
     assert hosts["localhost"].address == "localhost"
 
 
 def test_each_host_remembers_the_line_it_stands_in(load):
-    hosts = by_name(load(LAB))
+    hosts = hosts_by_name(load(LAB))
     assert hosts["rpi5"].origin.endswith("inventory.yaml:13")
     assert hosts["b03"].origin.endswith("inventory.yaml:14")
 
@@ -286,12 +286,12 @@ def test_a_key_with_nothing_behind_it_says_nothing(load):
         ("- " * 500_000, "inventory.yaml:1: nested too deeply"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_line_and_field(refused, text, problem):
-    assert problem in "\n".join(refused(text))
+def test_a_mistake_is_named_with_its_line_and_field(find_problems, text, problem):
+    assert problem in "\n".join(find_problems(text))
 
 
-def test_all_mistakes_are_listed_in_the_order_of_the_file(refused):
-    problems = refused("defaults:\n  usr: x\nhosts:\n  a: {port: x}\n  b:\n    via: z\n    cpus: q\n")
+def test_all_mistakes_are_listed_in_the_order_of_the_file(find_problems):
+    problems = find_problems("defaults:\n  usr: x\nhosts:\n  a: {port: x}\n  b:\n    via: z\n    cpus: q\n")
     fields = ["defaults.usr", "hosts.a.port", "hosts.b.via", "hosts.b.cpus"]
     assert [problem.split(": ")[1] for problem in problems] == fields
     assert [problem.split(":")[1] for problem in problems] == ["2", "4", "6", "7"]
@@ -301,19 +301,19 @@ def test_all_mistakes_are_listed_in_the_order_of_the_file(refused):
 @pytest.mark.parametrize(
     "place", ["hosts: {{a: {{{key}: hunter2}}}}", "defaults: {{env: {{{key}: hunter2}}}}"]
 )
-def test_a_secret_is_refused_with_advice_and_never_repeated(refused, key, place):
-    (problem,) = refused(place.format(key=key) + "\n")
+def test_a_secret_is_refused_with_advice_and_never_repeated(find_problems, key, place):
+    (problem,) = find_problems(place.format(key=key) + "\n")
     assert "this file must hold no secret; use an SSH agent" in problem
     assert "hunter2" not in problem
 
 
-def test_a_password_inside_a_hop_is_not_repeated(refused):
-    assert "hunter2" not in "".join(refused("hosts: {a: {jump: 'me:hunter2@host'}}\n"))
+def test_a_password_inside_a_hop_is_not_repeated(find_problems):
+    assert "hunter2" not in "".join(find_problems("hosts: {a: {jump: 'me:hunter2@host'}}\n"))
 
 
-def test_a_file_that_unfolds_without_end_is_refused(refused):
+def test_a_file_that_unfolds_without_end_is_refused(find_problems):
     levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert "expands to too many values" in refused("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
+    assert "expands to too many values" in find_problems("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
 
 
 def test_a_file_that_is_missing_or_is_none_is_named_and_not_waited_for(tmp_path):
@@ -359,8 +359,8 @@ def test_the_starter_loads_also_with_every_commented_line_made_real(load):
     text = "\n".join(
         line for line in active if not line.lstrip().startswith("#") and not line.endswith((".", "needed:"))
     )
-    kept = [line for line in text.splitlines() if not line.strip().endswith(("entry:", "name:"))]
-    assert {"rpi4", "web1", "board40"} <= set(by_name(load("\n".join(kept))))
+    complete = [line for line in text.splitlines() if not line.strip().endswith(("entry:", "name:"))]
+    assert {"rpi4", "web1", "board40"} <= set(hosts_by_name(load("\n".join(complete))))
 
 
 def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(load):

@@ -92,7 +92,7 @@ def test_a_trusted_inventory_starts_its_programs_until_it_changes(stranger: Flee
 
 def test_trust_is_of_one_file_and_shows_no_secret(stranger: Fleet, tmp_path: Path) -> None:
     stranger.inventory("hosts: {a: {via: local, env: {TERM: hunter2}}}\n")
-    assert "hunter2" not in (said := stranger("trust")).stdout + said.stderr
+    assert "hunter2" not in (done := stranger("trust")).stdout + done.stderr
     with Fleet(tmp_path / "other", {**stranger.environment, "HOME": str(tmp_path / "home")}) as other:
         other.folder.mkdir()
         other.inventory((stranger.folder / "inventory.yaml").read_text())
@@ -102,8 +102,8 @@ def test_trust_is_of_one_file_and_shows_no_secret(stranger: Fleet, tmp_path: Pat
 
 def test_hosts_that_nobody_asked_for_may_be_named_in_the_file(stranger: Fleet) -> None:
     stranger.inventory("hosts_from: [echo, n1]\ngroups: {g: {hosts: [n1]}}\n")
-    shown = stranger("hosts", "--json")
-    assert (shown.exit_code, shown.json, "hosts_from: echo n1 lists more" in shown.stderr) == (0, [], True)
+    done = stranger("hosts", "--json")
+    assert (done.exit_code, done.json, "hosts_from: echo n1 lists more" in done.stderr) == (0, [], True)
     resolved = stranger("hosts", "--json", "--resolve", "-i", "inventory.yaml")
     assert [host["name"] for host in resolved.json] == ["n1"]
 
