@@ -215,21 +215,21 @@ def test_a_range_is_read_as_it_is_written(
 ) -> None:
     file = tmp_path / "expected.yaml"
     file.write_text(f"- host: web*\n  cas/llsc:\n    package: {text}\n")
-    (found,) = read_expected(file)
-    assert (found.low, found.high, found.source) == (low, high, "expected.yaml:3")
+    (expected,) = read_expected(file)
+    assert (expected.low, expected.high, expected.source) == (low, high, "expected.yaml:3")
     run = {"cpu_model": None, "host_name": "web3", "host_id": "web3", "labels_json": "{}"}
-    assert found.matches(run, "cas", "llsc", "package")
-    assert not found.matches(run, "cas", "c11", "package")
-    assert not found.matches(run, "cas", "llsc", "llc")
+    assert expected.matches(run, "cas", "llsc", "package")
+    assert not expected.matches(run, "cas", "c11", "package")
+    assert not expected.matches(run, "cas", "llsc", "llc")
 
 
 def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
     file = tmp_path / "expected.yaml"
     file.write_text("- label: rack=b*\n  bandwidth:\n    mem read: 10 to 20\n")
-    (found,) = read_expected(file)
-    assert found.limits_ns(is_rate=True) == (0.05, 0.1)
+    (expected,) = read_expected(file)
+    assert expected.limits_ns(is_rate=True) == (0.05, 0.1)
     run = {"cpu_model": "x", "host_name": "a", "host_id": "a", "labels_json": '{"rack": "b2"}'}
-    assert found.matches(run, "bandwidth", "avx2", "mem read")
+    assert expected.matches(run, "bandwidth", "avx2", "mem read")
 
 
 @pytest.mark.parametrize(

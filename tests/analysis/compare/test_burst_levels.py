@@ -59,11 +59,11 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
             for burst in builders.make_bursts(run, noise=0.005, seed=place)
         )
         Store(tmp_path).publish(run, bursts)
-    found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert not found[0].has_changed
-    text = render_comparisons(found)
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert not comparisons[0].has_changed
+    text = render_comparisons(comparisons)
     assert "Bursts at another level, not judged (other: their median;" in text
     assert re.search(r"cas/cmpxchg +0-1 .* 1\d% +4\d% ", text)
-    (listed,) = json.loads(comparisons_as_json(found))["rows"][0]["levels"]
+    (listed,) = json.loads(comparisons_as_json(comparisons))["rows"][0]["levels"]
     assert (round(listed["a_ns"], -1), round(listed["a_other_ns"], -1)) == (50, 100)
     assert listed["moved"] > 0.1

@@ -11,7 +11,7 @@ from fleet.analysis.reduce import choose_number_column
 
 def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
     """The runs of `letter` where sides a and b were measured in this order, a minute each."""
-    places = [place for place, each in enumerate(order) if each == letter]
+    places = [place for place, entry in enumerate(order) if entry == letter]
     runs = pd.DataFrame(
         {
             "run_id": [f"r{place:02}" for place in places],
@@ -42,7 +42,7 @@ def pairs(
     return pd.DataFrame(rows)
 
 
-def caveats_of(
+def build_caveats(
     a: ComparisonSide | None = None,
     b: ComparisonSide | None = None,
     pairs_a: pd.DataFrame | None = None,
@@ -61,7 +61,7 @@ def caveats_of(
 
 
 def test_two_sides_measured_alike_leave_nothing_to_say() -> None:
-    assert caveats_of() == []
+    assert build_caveats() == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_two_sides_measured_alike_leave_nothing_to_say() -> None:
     ],
 )
 def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> None:
-    (text,) = caveats_of(pairs_a=pairs(a), pairs_b=pairs(b), unit="run")
+    (text,) = build_caveats(pairs_a=pairs(a), pairs_b=pairs(b), unit="run")
     assert text.startswith("No verdict: a verdict needs 3 runs a side; ")
     assert words in text
 
@@ -99,7 +99,7 @@ def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> No
 def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(order: str, words: str | None) -> None:
     a, b = side(order, "a"), side(order, "b")
     assert spell_order(a, b) == order.upper()
-    assert [words in text for text in caveats_of(a, b)] == ([True] if words else [])
+    assert [words in text for text in build_caveats(a, b)] == ([True] if words else [])
 
 
 def test_runs_of_one_second_are_ordered_by_their_id() -> None:
@@ -120,19 +120,19 @@ def test_runs_of_one_second_are_ordered_by_their_id() -> None:
 def test_what_hosts_and_topologies_allow_to_claim(
     host: str, unit: str, same_topology: bool, words: str | None
 ) -> None:
-    found = caveats_of(b=side("abbaba", "b", host_id=host), unit=unit, same_topology=same_topology)
-    assert [words in text for text in found] == ([True] if words else [])
+    caveats = build_caveats(b=side("abbaba", "b", host_id=host), unit=unit, same_topology=same_topology)
+    assert [words in text for text in caveats] == ([True] if words else [])
 
 
 def test_summaries_made_elsewhere_are_no_evidence() -> None:
-    assert caveats_of(b=side("abbaba", "b", state=["complete", "partial", "summary"]))[0] == (
+    assert build_caveats(b=side("abbaba", "b", state=["complete", "partial", "summary"]))[0] == (
         "1 run without samples: no evidence of a change."
     )
 
 
 def test_runs_sampled_in_different_ways_are_named() -> None:
     b = side("abbaba", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
-    (text,) = caveats_of(b=b)
+    (text,) = build_caveats(b=b)
     assert "different sampling, c2clat (min), default (median): " in text
     assert choose_number_column(b.runs, b.runs) == "median_ns"
     same = side("abbaba", "b", preset="c2clat", estimator="min")
@@ -144,30 +144,30 @@ def test_runs_sampled_in_different_ways_are_named() -> None:
 
 
 def test_clocks_that_differ_are_named() -> None:
-    assert caveats_of(b=side("abbaba", "b", clock="cntvct")) == ["The clocks differ: cntvct, tsc."]
+    assert build_caveats(b=side("abbaba", "b", clock="cntvct")) == ["The clocks differ: cntvct, tsc."]
 
 
 def test_what_only_one_side_measured_is_named() -> None:
     both, one = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
-    assert caveats_of(pairs_a=both, pairs_b=one) == ["clock: only A measured it."]
-    assert caveats_of(pairs_a=one, pairs_b=both) == ["clock: only B measured it."]
-    (text,) = caveats_of(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
+    assert build_caveats(pairs_a=both, pairs_b=one) == ["clock: only A measured it."]
+    assert build_caveats(pairs_a=one, pairs_b=both) == ["clock: only B measured it."]
+    (text,) = build_caveats(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
     assert text.startswith("cas: A was measured with cmpxchg, B with c11 and cmpxchg. ")
 
 
 @pytest.mark.parametrize(("load", "listed"), [(2.4, False), (2.6, True), (0.0, False)])
 def test_a_load_is_weighed_by_the_cpus(load: float, listed: bool) -> None:
     """Before the runs of A 0.4 threads ran on 4 CPUs: 0.1 a CPU; more than half a thread more is listed."""
-    found = caveats_of(b=side("abbaba", "b", load_1m_before=load))
+    caveats = build_caveats(b=side("abbaba", "b", load_1m_before=load))
     expected = "The load differs: 0.1 runnable threads per CPU before the runs of A, 0.7 before those of B."
-    assert found == ([expected.replace("0.7", f"{load / 4:.1f}")] if listed else [])
-    assert len(caveats_of(side("abbaba", "a", load_1m_before=load), side("abbaba", "b"))) == listed
+    assert caveats == ([expected.replace("0.7", f"{load / 4:.1f}")] if listed else [])
+    assert len(build_caveats(side("abbaba", "a", load_1m_before=load), side("abbaba", "b"))) == listed
 
 
 def test_partial_runs_are_counted_with_what_they_lost() -> None:
     a = side("abbaba", "a", state=["partial", "complete", "partial"], failed_bursts=[2, 9, 3])
     b = side("abbaba", "b", state=["partial", "complete", "complete"])
-    assert caveats_of(a, b) == [
+    assert build_caveats(a, b) == [
         "Partial: 2 runs of A; 5 bursts failed.",
         "Partial: 1 run of B; not all pairs were measured.",
     ]
@@ -176,14 +176,14 @@ def test_partial_runs_are_counted_with_what_they_lost() -> None:
 @pytest.mark.parametrize("flag", ["multimodal", "drift", "smt_pair", "outliers"])
 def test_a_flag_on_more_than_a_fifth_of_the_pairs_is_listed(flag: str) -> None:
     few, many = (flag, "", "", "", ""), (f"{flag},preempted", "", "", flag, "")
-    assert caveats_of(pairs_a=pairs(flags=few), pairs_b=pairs(flags=few)) == []
-    (text,) = caveats_of(pairs_a=pairs(flags=few), pairs_b=pairs(flags=many))
+    assert build_caveats(pairs_a=pairs(flags=few), pairs_b=pairs(flags=few)) == []
+    (text,) = build_caveats(pairs_a=pairs(flags=few), pairs_b=pairs(flags=many))
     assert flag in text
     assert "40% of B" in text
     assert "of A" not in text
-    (text,) = caveats_of(pairs_a=pairs(flags=(flag,)), pairs_b=pairs(flags=many))
+    (text,) = build_caveats(pairs_a=pairs(flags=(flag,)), pairs_b=pairs(flags=many))
     assert "100% of A" in text
 
 
 def test_a_flag_that_shows_from_run_to_run_is_not_listed() -> None:
-    assert caveats_of(pairs_a=pairs(flags=("not_converged",)), pairs_b=pairs(flags=("preempted",))) == []
+    assert build_caveats(pairs_a=pairs(flags=("not_converged",)), pairs_b=pairs(flags=("preempted",))) == []

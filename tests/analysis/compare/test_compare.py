@@ -62,23 +62,23 @@ def series(root: Path, order: str, **of_b: object) -> list[Run]:
 
 
 def verdicts(root: Path, *sides: str) -> dict[str, str]:
-    (found,) = compare(root, sides or ("kernel=a", "kernel=b"))
-    return dict(zip(found.relations["relation"], found.relations["verdict"], strict=True))
+    (comparison,) = compare(root, sides or ("kernel=a", "kernel=b"))
+    return dict(zip(comparison.relations["relation"], comparison.relations["verdict"], strict=True))
 
 
 @pytest.mark.long
 def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.08})
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    smt, package = found.relations.to_dict("records")
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    smt, package = comparison.relations.to_dict("records")
     assert (smt["relation"], smt["verdict"]) == ("smt", "equivalent")
     assert (package["verdict"], package["why"]) == ("changed", "slower, by more than 3%")
     assert package["ratio"] == pytest.approx(1.08, abs=0.01)
     assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
     assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
-    assert (found.pairs["verdict"] == "changed").sum() == 24
-    assert found.caveats == ()
-    text = render_comparisons([found])
+    assert (comparison.pairs["verdict"] == "changed").sum() == 24
+    assert comparison.caveats == ()
+    text = render_comparisons([comparison])
     expected = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
     assert re.match(expected, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
@@ -88,25 +88,25 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", pair=(1, 2, 1.10))
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert set(found.relations["verdict"]) == {"equivalent"}
-    changed = found.pairs[found.pairs["verdict"] == "changed"]
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert set(comparison.relations["verdict"]) == {"equivalent"}
+    changed = comparison.pairs[comparison.pairs["verdict"] == "changed"]
     assert list(zip(changed["ping_cpu"], changed["pong_cpu"], strict=True)) == [(1, 2)]
-    assert "1-2" in render_comparisons([found])
+    assert "1-2" in render_comparisons([comparison])
 
 
 def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     """However far apart they are, and however sure either is of itself."""
     a, b = series(tmp_path, "ab", slower={Relation.PACKAGE: 2.0})
-    (found,) = compare(tmp_path, [a.run_id, b.run_id])
-    assert set(found.relations["verdict"]) == {"no verdict"}
-    assert found.relations[["low", "high", "p", "q", "smallest"]].isna().all(axis=None)
-    assert found.pairs.empty
-    assert not found.has_changed
-    assert not found.has_verdict
-    text = render_comparisons([found])
+    (comparison,) = compare(tmp_path, [a.run_id, b.run_id])
+    assert set(comparison.relations["verdict"]) == {"no verdict"}
+    assert comparison.relations[["low", "high", "p", "q", "smallest"]].isna().all(axis=None)
+    assert comparison.pairs.empty
+    assert not comparison.has_changed
+    assert not comparison.has_verdict
+    text = render_comparisons([comparison])
     assert "2 relations, 2 no verdict (too few runs at a common level), 1 of them at several" in text
-    assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
+    assert comparison.relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert "measure 2 more of A and 2 more of B" in text
     assert "within A" in text
 
@@ -115,8 +115,8 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
     changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
     series(tmp_path, "abbaba", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    entries = {row["what"]: (row["a"], row["b"]) for row in found.environment.to_dict("records")}
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    entries = {row["what"]: (row["a"], row["b"]) for row in comparison.environment.to_dict("records")}
     assert entries == {
         "kernel": ("6.12", "6.13"),
         "microcode": ("unknown", "0x2b"),
@@ -125,15 +125,15 @@ def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
         "label.kernel": ("a", "b"),
         "mitigation.mds": ("unknown", "Vulnerable"),
     }
-    assert "microcode" in render_comparisons([found])
+    assert "microcode" in render_comparisons([comparison])
 
 
 @pytest.mark.long
 def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.05}, hypervisor="kvm")
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert found.threshold == 0.03
-    assert list(found.relations["verdict"]) == ["equivalent", "changed"]
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert comparison.threshold == 0.03
+    assert list(comparison.relations["verdict"]) == ["equivalent", "changed"]
     assert not compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.1)[0].has_changed
 
 
@@ -143,13 +143,13 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
     for place, side in enumerate("abbabaab"):
         level = 1.4 if place in (0, 1, 2, 4) else 1.0
         keep(tmp_path, place, side, slower={Relation.PACKAGE: level})
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    smt, package = found.relations.to_dict("records")
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    smt, package = comparison.relations.to_dict("records")
     assert smt["levels"] == 1
     assert (package["verdict"], package["levels"]) == ("at another level", 2)
-    assert not found.has_changed
-    assert found.is_at_another_level
-    headline = render_comparisons([found]).splitlines()[0]
+    assert not comparison.has_changed
+    assert comparison.is_at_another_level
+    headline = render_comparisons([comparison]).splitlines()[0]
     assert re.search(
         r"1 at another level \(package: most of A at 4\d\.\d, most of B at 6\d\.\d; about \d+ runs", headline
     )
@@ -157,9 +157,9 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
 
 def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     series(tmp_path, "abbaba", variant="c11")
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert found.relations.empty
-    text = render_comparisons([found])
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert comparison.relations.empty
+    text = render_comparisons([comparison])
     assert "no verdict: measured with different instructions: cas\n" in text
     assert re.search(r"^cas +package +4\d\.\d cmpxchg +4\d\.\d c11$", text, re.MULTILINE)
     assert re.search(r"^To compare them: fleet run \S+ -b cas --variant c11$", text, re.MULTILINE)
@@ -170,10 +170,10 @@ def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) ->
     for place in range(6):
         host, cpus = (("one", DESKTOP), ("two", builders.hybrid_laptop()))[place % 2]
         keep(tmp_path, place, "a", host=host, cpus=cpus)
-    (found,) = compare(tmp_path, ["one", "two"])
-    assert list(found.relations["relation"]) == ["smt"]  # the laptop has clusters, and two kinds of cores
-    assert found.pairs.empty
-    assert any("these two machines only" in line for line in found.caveats)
+    (result,) = compare(tmp_path, ["one", "two"])
+    assert list(result.relations["relation"]) == ["smt"]  # the laptop has clusters, and two kinds of cores
+    assert result.pairs.empty
+    assert any("these two machines only" in line for line in result.caveats)
 
 
 @pytest.mark.long
@@ -189,11 +189,11 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
         host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
         slower = {Relation.SMT: 1.3} if (host, side) == ("two", "b") else None
         keep(tmp_path, place, side, host=host, slower=slower)
-    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    results = compare(tmp_path, ["kernel=a", "kernel=b"])
     names = [(f"{host}@kernel=a", f"{host}@kernel=b") for host in ("one", "two")]
-    assert [(one.a.name, one.b.name) for one in found] == names
-    assert all(one.unit == "run" and one.has_verdict for one in found)
-    first, _, _, changed, *rest = render_comparisons(found).splitlines()  # what changed, before any details
+    assert [(result.a.name, result.b.name) for result in results] == names
+    assert all(result.unit == "run" and result.has_verdict for result in results)
+    first, _, _, changed, *rest = render_comparisons(results).splitlines()  # what changed, before any details
     counts = "4 relations, 1 changed (two), 3 equivalent (within ±3%)"
     assert first == f"kernel=b against kernel=a, 2 hosts: {counts}"
     assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", changed)
@@ -224,18 +224,18 @@ def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -
 def test_groups_of_different_hosts_count_each_host_once(tmp_path: Path) -> None:
     for place in range(12):
         keep(tmp_path, place, "ab"[place % 2], host=f"h{place % 4}")
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert found.unit == "host"
-    assert set(found.relations["a_units"]) == {2}
-    assert set(found.relations["verdict"]) == {"no verdict"}
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert comparison.unit == "host"
+    assert set(comparison.relations["a_units"]) == {2}
+    assert set(comparison.relations["verdict"]) == {"no verdict"}
 
 
 @pytest.mark.long
 def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None:
     for place, side in enumerate("abcabcabc"):
         keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
-    found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
-    sides = [(one.a.name, one.b.name, one.has_changed) for one in found]
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
+    sides = [(comparison.a.name, comparison.b.name, comparison.has_changed) for comparison in comparisons]
     assert sides == [("kernel=a", "kernel=b", False), ("kernel=a", "kernel=c", True)]
 
 
@@ -246,12 +246,12 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaba", slower={Relation.SMT: 1.1})
-    found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    (entries,) = json.loads(comparisons_as_json(found))["rows"]
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    (entries,) = json.loads(comparisons_as_json(comparisons))["rows"]
     assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 5)]
     assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
     assert len(entries["pairs"]) == 28
-    assert comparisons_as_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
+    assert comparisons_as_csv(comparisons).splitlines()[0].startswith("benchmark,variant,relation,pairs")
     (few,) = json.loads(comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))["rows"]
     assert few["relations"][0]["p"] is None
 
@@ -284,9 +284,9 @@ def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> Non
     for place in range(12):
         host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
         keep(tmp_path, place, side, host=host, variant="llsc" if host == "one" else None)
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg"))
-    assert found.b.hosts == ["two"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons([found])
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg"))
+    assert comparison.b.hosts == ["two"]
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons([comparison])
     with pytest.raises(UsageError, match="one, two: not compared: no latencies of cas/cmpxchg on both sides"):
         compare(tmp_path, ["one", "two"], only=Only("cas/cmpxchg"))
 
@@ -296,20 +296,20 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 4}", "abbaba"[place // 4]
         keep(tmp_path, place, side, host=host, slower={Relation.SMT: 1.1} if side == "b" else None)
-    found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    smt, package = found[0].fleet.to_dict("records")
+    results = compare(tmp_path, ["kernel=a", "kernel=b"])
+    smt, package = results[0].fleet.to_dict("records")
     assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
     assert 1.07 < smt["low"] < smt["ratio"] < smt["high"] < 1.13
     assert (smt["verdict"], smt["why"]) == ("changed", "slower, by more than 3%")
     assert package["verdict"] == "equivalent"
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
-    lines = render_comparisons(found).splitlines()
+    lines = render_comparisons(results).splitlines()
     headline = "kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed (h[0-3]), 4 equiv"
     assert lines[0].startswith(headline)
     assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
-    assert [row["hosts"] for row in json.loads(comparisons_as_json(found))["rows"][0]["fleet"]] == [4, 4]
+    assert [row["hosts"] for row in json.loads(comparisons_as_json(results))["rows"][0]["fleet"]] == [4, 4]
 
 
 @pytest.mark.long
@@ -319,9 +319,9 @@ def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -
         drift = 1.05 ** (place // 2) * (1.04 if side == "b" else 1.0)
         keep(tmp_path, place, side, slower=dict.fromkeys(Relation, drift))
     for blocks in (None, "time"):
-        (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks=blocks)
-        assert set(found.relations["verdict"]) == {"changed"}
-        assert found.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.015)
+        (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks=blocks)
+        assert set(comparison.relations["verdict"]) == {"changed"}
+        assert comparison.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.015)
     with pytest.raises(UsageError, match="has no label 'boot'; label it, or use time"):
         compare(tmp_path, ["kernel=a", "kernel=b"], blocks="boot")
     with pytest.raises(UsageError, match="no block has runs of both sides"):
@@ -353,10 +353,10 @@ def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
 def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: Path) -> None:
     for place, side in enumerate("abbaba"):
         keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    entries = {row["what"]: row["between"] for row in found.environment.to_dict("records")}
+    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    entries = {row["what"]: row["between"] for row in comparison.environment.to_dict("records")}
     assert entries == {"microcode": False, "label.kernel": True}
-    between, within = render_comparisons([found]).split("What varies within a side")
+    between, within = render_comparisons([comparison]).split("What varies within a side")
     assert "microcode" in within
     assert "microcode" not in between
 
@@ -368,6 +368,6 @@ def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_ben
     for place in range(18):
         host, side = ("one", "two")[place % 2], "abccba"[place // 2 % 6]
         keep(tmp_path, place, side, host=host, variant="llsc" if (host, side) == ("one", "b") else None)
-    found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg"))
-    assert [one.b.name for one in found] == ["two@kernel=b", "one@kernel=c", "two@kernel=c"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons(found)
+    results = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg"))
+    assert [result.b.name for result in results] == ["two@kernel=b", "one@kernel=c", "two@kernel=c"]
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons(results)

@@ -68,8 +68,8 @@ def test_within_blocks_of_two_a_change_is_that_of_a_paired_test() -> None:
 
 def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
     """A coarse clock gives the same number again and again: a thousandth of it, squared, over 12, is left."""
-    found = fit(np.log(np.full(3, 50.0)), np.log(np.full(3, 50.01)))
-    assert found.variance[0] == pytest.approx(0.001**2 / 12)
+    fitted = fit(np.log(np.full(3, 50.0)), np.log(np.full(3, 50.01)))
+    assert fitted.variance[0] == pytest.approx(0.001**2 / 12)
 
 
 def test_a_pass_ends_with_runs_of_both_sides_and_the_rest_joins_the_last() -> None:
@@ -97,15 +97,15 @@ def test_a_variance_is_known_as_well_as_all_others_tell() -> None:
     chance, own, freedom, level = np.random.default_rng(3), 8.0, 10.0, 0.0004
     true = level * freedom / chance.chisquare(freedom, 4000)
     drawn = true * chance.chisquare(own, len(true)) / own
-    found, known = moderate_variances(drawn, np.full(len(drawn), own))
-    np.testing.assert_allclose(found, (freedom * level + own * drawn) / (freedom + own), rtol=0.1)
-    assert known[0] == pytest.approx(freedom + own, rel=0.1)
+    variances, freedoms = moderate_variances(drawn, np.full(len(drawn), own))
+    np.testing.assert_allclose(variances, (freedom * level + own * drawn) / (freedom + own), rtol=0.1)
+    assert freedoms[0] == pytest.approx(freedom + own, rel=0.1)
 
 
 def test_equal_variances_are_known_far_better_and_two_stay_as_they_are() -> None:
-    found, known = moderate_variances(np.full(3, 0.1), np.full(3, 4.0))
-    assert np.ptp(found) == 0
-    assert known.tolist() == [12, 12, 12]
+    variances, freedoms = moderate_variances(np.full(3, 0.1), np.full(3, 4.0))
+    assert np.ptp(variances) == 0
+    assert freedoms.tolist() == [12, 12, 12]
     pair = moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
     assert [each.tolist() for each in pair] == [[0.1, 0.3], [4, 4]]
 
@@ -125,12 +125,12 @@ def test_the_change_named_is_found_about_four_times_in_five(runs: int, scatter: 
     chance, matters = np.random.default_rng(5), float(np.log1p(0.03))
     named, later = chance.normal(0, scatter, (2, 4000, 2 * runs))
     is_b, one_block = sides(runs, runs), np.zeros(2 * runs, dtype=np.int64)
-    found = fit_within_blocks(named, is_b, one_block)
-    error = np.sqrt(found.variance * found.scale)
-    later[:, is_b] += estimate_detectable_change(error, found.freedom, alpha, matters)[:, None]
-    found = fit_within_blocks(later, is_b, one_block)
-    _, _, p = apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
-    assert 0.6 < ((p < alpha) & (found.change > matters)).mean() < 0.9
+    fitted = fit_within_blocks(named, is_b, one_block)
+    error = np.sqrt(fitted.variance * fitted.scale)
+    later[:, is_b] += estimate_detectable_change(error, fitted.freedom, alpha, matters)[:, None]
+    fitted = fit_within_blocks(later, is_b, one_block)
+    _, _, p = apply_student(fitted.change, np.sqrt(fitted.variance * fitted.scale), fitted.freedom)
+    assert 0.6 < ((p < alpha) & (fitted.change > matters)).mean() < 0.9
 
 
 def test_the_chance_of_levels_is_the_binomial_tail_of_both_sides() -> None:

@@ -28,38 +28,38 @@ def alternated(root: Path, change: float, level: str = "L2", operation: str = "r
 
 
 def only(root: Path, **how: Any) -> Comparison:
-    (found,) = compare(root, ["side=a", "side=b"], **how)
-    return found
+    (comparison,) = compare(root, ["side=a", "side=b"], **how)
+    return comparison
 
 
 @pytest.mark.long
 def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
-    found = only(tmp_path)
-    rows = found.relations.set_index("relation")
+    comparison = only(tmp_path)
+    rows = comparison.relations.set_index("relation")
     assert len(rows) == 4 * (2 + 3 * 2)  # levels; orders of chase, operations by one and two threads
     assert set(rows.index[rows["verdict"] == "changed"]) == {"L2 read", "L2 read x2"}
     assert rows.loc["L2 read", "ratio"] == pytest.approx(1.25, rel=0.01)
     assert set(rows["verdict"]) == {"changed", "equivalent"}
-    assert found.pairs.empty
+    assert comparison.pairs.empty
 
 
 @pytest.mark.long
 def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(tmp_path: Path) -> None:
     alternated(tmp_path, 1.0)
-    found = only(tmp_path)
-    assert set(found.relations["verdict"]) == {"equivalent"}
-    assert "at several levels" not in render_headline(found)
-    at_two = np.arange(len(found.relations)) == 3
-    rows = found.relations.assign(levels=1 + at_two, more=np.where(at_two, 9.0, np.nan))
+    comparison = only(tmp_path)
+    assert set(comparison.relations["verdict"]) == {"equivalent"}
+    assert "at several levels" not in render_headline(comparison)
+    at_two = np.arange(len(comparison.relations)) == 3
+    rows = comparison.relations.assign(levels=1 + at_two, more=np.where(at_two, 9.0, np.nan))
     assert f"1 of them at several levels ({rows['relation'][3]}: most of A at" in render_headline(
-        replace(found, relations=rows)
+        replace(comparison, relations=rows)
     )
-    assert "about 9 runs a side would tell)" in render_headline(replace(found, relations=rows))
+    assert "about 9 runs a side would tell)" in render_headline(replace(comparison, relations=rows))
     rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0))
-    assert "about 12 runs a side would tell all)" in render_headline(replace(found, relations=rows))
+    assert "about 12 runs a side would tell all)" in render_headline(replace(comparison, relations=rows))
     rows = rows.assign(more=np.where(at_two, np.nan, 12.0))
-    assert "more runs than 200 a side would tell all)" in render_headline(replace(found, relations=rows))
+    assert "more runs than 200 a side would tell all)" in render_headline(replace(comparison, relations=rows))
 
 
 @pytest.mark.long

@@ -80,7 +80,7 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs[3, [5, 24]] += np.log(1.3)
     clean = clean_series(logs, np.zeros(12, dtype=bool))
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert [(one.row, one.night) for one in find_changes(clean.logs)] == [(3, 17)]
+    assert [(change.row, change.night) for change in find_changes(clean.logs)] == [(3, 17)]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
@@ -88,9 +88,9 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
     logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
     pool = add_means(logs, hosts, relations)
-    (one,) = drop_changes_of_parts(find_changes(pool.logs), pool)
-    assert one.night == 6
-    assert pool.members[one.row].tolist() == (relations == 1).tolist()
+    (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
+    assert change.night == 6
+    assert pool.members[change.row].tolist() == (relations == 1).tolist()
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
     pool = add_means(alone, hosts, relations)
@@ -138,9 +138,9 @@ def test_a_virtual_machine_at_another_level_is_named_first_with_an_exit_code_of_
 
 def test_notebooks_get_the_same_changes(made_lab: Path) -> None:
     results = open_results(made_lab / "results")
-    (found,) = results.changes("lucca").to_dict("records")
-    assert (found["hosts"], found["relation"], f"{found['after']}") == (("lucca",), "package", "2026-11-04")
-    assert found["changed"]
+    (entry,) = results.changes("lucca").to_dict("records")
+    assert (entry["hosts"], entry["relation"], f"{entry['after']}") == (("lucca",), "package", "2026-11-04")
+    assert entry["changed"]
     assert results.changes("siena").empty
 
 

@@ -23,8 +23,8 @@ def alternated(root: Path) -> None:
 
 def test_a_slower_state_is_found_and_the_other_points_are_not(tmp_path: Path) -> None:
     alternated(tmp_path)
-    (found,) = compare(tmp_path, ["side=a", "side=b"])
-    rows = found.relations.set_index("relation")
+    (comparison,) = compare(tmp_path, ["side=a", "side=b"])
+    rows = comparison.relations.set_index("relation")
     assert len(rows) == len(points.FETCHED) + len(points.WRITTEN)
     assert set(rows["verdict"]) == {"changed", "equivalent"}
     assert set(rows.index[rows["verdict"] == "changed"]) == {SLOWER}
@@ -50,13 +50,13 @@ def test_the_command_prints_the_changed_state_in_every_form(tmp_path: Path) -> N
 def test_the_pairs_of_a_run_name_state_and_block(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         points.publish(fleet.results)
-        (shown,) = fleet("show", "--json").json
+        (summary,) = fleet("show", "--json").json
         rows = list(csv.DictReader(StringIO(fleet("show", "--csv").stdout)))
-        for pairs in (shown["pairs"], rows):
+        for pairs in (summary["pairs"], rows):
             measured = {
                 (row["state"] or row["sharing"], row["operation"]): float(row["median_ns"]) for row in pairs
             }
             reads = {("own", "read"): 4.4, ("third", "read"): 61.5, ("memory", "read"): 150.0}
             writes = {("written", "swap"): 80.2, ("own", "write"): 2.0, ("shared", "write"): 5.0}
             assert measured == pytest.approx(reads | writes, rel=1e-3)
-        assert {row["block_bytes"] for row in shown["pairs"]} == {None, points.BLOCK}
+        assert {row["block_bytes"] for row in summary["pairs"]} == {None, points.BLOCK}

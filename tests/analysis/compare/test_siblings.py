@@ -34,16 +34,16 @@ def machines(count: int, seed: int = 1) -> Floats:
 def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
     logs = machines(8)
     logs[2, 5] += 0.2
-    found = measure_distances(logs, THRESHOLD)
-    assert np.argwhere(found.are_odd(THRESHOLD)).tolist() == [[2, 5]]
-    assert found.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
-    assert list(found.others[2]) == [6] * 5 + [7] + [6] * 2, "the others are held against those without it"
+    moves = measure_distances(logs, THRESHOLD)
+    assert np.argwhere(moves.are_odd(THRESHOLD)).tolist() == [[2, 5]]
+    assert moves.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
+    assert list(moves.others[2]) == [6] * 5 + [7] + [6] * 2, "the others are held against those without it"
 
 
 def test_three_machines_get_distances_and_no_verdict() -> None:
-    found = measure_distances(machines(3), THRESHOLD)
-    assert np.isnan(found.q).all()
-    assert not np.isnan(found.moved).any()
+    moves = measure_distances(machines(3), THRESHOLD)
+    assert np.isnan(moves.q).all()
+    assert not np.isnan(moves.moved).any()
 
 
 def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:

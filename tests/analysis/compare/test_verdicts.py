@@ -70,8 +70,8 @@ def test_equivalent_means_that_the_whole_interval_lies_within_the_threshold(
 
 
 def test_an_interval_within_the_threshold_is_equivalent_though_the_small_change_is_significant() -> None:
-    found = verdict(threshold=0.05, ratio=1.01, low=1.005, high=1.015, p=0.001, q=0.001)
-    assert found == ("equivalent", "within ±5%")
+    outcome = verdict(threshold=0.05, ratio=1.01, low=1.005, high=1.015, p=0.001, q=0.001)
+    assert outcome == ("equivalent", "within ±5%")
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_a_small_p_among_many_relations_may_be_chance(p: float, q: float, why: s
 
 
 def test_what_may_be_another_level_by_chance_is_no_change() -> None:
-    found = verdict(ratio=1.4, low=0.99, high=1.45, p=0.2, q=0.3, chance=0.2, levels=2, more=9.0)
-    assert found == ("at another level", "2 levels; about 9 runs a side would tell")
+    outcome = verdict(ratio=1.4, low=0.99, high=1.45, p=0.2, q=0.3, chance=0.2, levels=2, more=9.0)
+    assert outcome == ("at another level", "2 levels; about 9 runs a side would tell")
     proved = verdict(ratio=1.4, low=1.35, high=1.45, p=0.001, q=0.001, chance=0.001, levels=2, more=3.0)
     assert proved == ("changed", "slower, by more than 3%")
 
 
 def test_a_change_beside_the_session_says_so() -> None:
-    found = verdict(ratio=1.06, low=1.04, high=1.08, p=0.001, q=0.002, shared=1.2)
-    assert found == ("changed", "slower than all hosts, by more than 3%")
+    outcome = verdict(ratio=1.06, low=1.04, high=1.08, p=0.001, q=0.002, shared=1.2)
+    assert outcome == ("changed", "slower than all hosts, by more than 3%")
 
 
 def test_runs_that_would_show_twice_the_threshold_need_no_more() -> None:
@@ -126,9 +126,9 @@ def test_without_a_p_there_is_no_verdict() -> None:
 
 def test_rows_stay_as_they_are_and_in_their_order() -> None:
     rows = pd.DataFrame([NOTHING_FOUND, NOTHING_FOUND | {"p": float("nan")}], index=[7, 3])
-    found = conclude(rows, 0.03)
-    pd.testing.assert_frame_equal(found[rows.columns], rows)
-    assert list(found["verdict"]) == ["cannot tell", "no verdict"]
+    concluded = conclude(rows, 0.03)
+    pd.testing.assert_frame_equal(concluded[rows.columns], rows)
+    assert list(concluded["verdict"]) == ["cannot tell", "no verdict"]
     assert conclude(rows[:0], 0.03).columns[-2:].tolist() == ["verdict", "why"]
 
 
