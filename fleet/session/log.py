@@ -21,6 +21,7 @@ from fleet.text import one_line, printable
 KEPT_DAYS = 90  # after a session's last line
 SESSION_LIMIT = 8 << 20  # bytes of a session's log; what follows is not kept, and the log says so
 LINES_OF_A_HOST = 500  # the last ones
+COMMAND_LINES = 100  # of the output of a command, the first and the last ones
 _SESSION = re.compile(r"s[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _FULL = "The log is full; what follows is not kept.\n"
 
@@ -46,7 +47,11 @@ class SessionLog:
             case events.NoteAdded(host, text):
                 self._write(host, strip_host_name(host, text))
             case events.CommandEnded(host, stage, command, code, output):
-                for line in (f"`{command}` ended with exit code {code}", *output.splitlines()):
+                lines = output.splitlines()
+                if len(lines) > 2 * COMMAND_LINES:
+                    gap = f"({len(lines) - 2 * COMMAND_LINES:,} lines left out)"
+                    lines = [*lines[:COMMAND_LINES], gap, *lines[-COMMAND_LINES:]]
+                for line in (f"`{command}` ended with exit code {code}", *lines):
                     self._write(host, f"{stage}: {line}")
             case events.HostFinished(outcome):
                 self._finish(outcome)
