@@ -57,7 +57,8 @@ def write_report(
         raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
     is_empty = summaries and not (words and root.runs)
     runs, heading = ([], "") if is_empty else _select_runs(root, words, sides, benchmarks)
-    ranges = read_expected(Path(EXPECTED)) if Path(EXPECTED).exists() else []
+    measured = {name for run in (root.runs if runs else ()) for name in run.benchmarks}
+    ranges = read_expected(Path(EXPECTED), measured) if Path(EXPECTED).exists() else []
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
@@ -240,32 +241,28 @@ def export(
     if output is not None and is_run_file:
         if benchmarks:
             raise UsageError("--benchmark: a file of runs holds them whole; leave it out.")
-        runs = _select_to_export(root, select, only_last=output.suffix != ".zip")
-        run_ids = [run.run_id for run in runs]
+        run_ids = _select_run_ids(root, select, only_last=output.suffix != ".zip")
         cli.print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
     elif format_ in exports.DASHBOARDS:
         _write([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])], output)
     elif format_ == exports.SAMPLES:
         if value is not None:
             raise UsageError("--value chooses a number per pair; -F samples exports every sample.")
-        run_ids = [run.run_id for run in _select_to_export(root, select)]
-        _write(exports.export_samples(root, run_ids, benchmarks), output)
+        _write(exports.export_samples(root, _select_run_ids(root, select), benchmarks), output)
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
-            name = _select_to_export(root, select, only_last=True)[0].run_id
+            name = _select_run_ids(root, select, only_last=True)[0]
         _write(exports.export_matrix(root, name, format_, benchmarks, value), output)
 
 
-def _select_to_export(
-    root: "store.Listing", select: list[str] | None, *, only_last: bool = False
-) -> list["store.RunSummary"]:
-    """Return the selected runs, by default all. only_last: the last, and say so."""
+def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_last: bool = False) -> list[str]:
+    """Return the ids of the selected runs, by default all. only_last: of the last, and say so."""
     runs = base.select_runs(root.runs, select or ["all"], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
         cli.print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
-    return runs[-1:] if only_last else runs
+    return [run.run_id for run in (runs[-1:] if only_last else runs)]
 
 
 def _format_medians(

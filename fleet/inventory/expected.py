@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -53,15 +53,15 @@ class ExpectedRange:
         return (1 / high, 1 / low) if is_rate else (low, high)
 
 
-def read_expected(path: Path) -> list[ExpectedRange]:
-    """Read the ranges in their order. Raises InventoryError with file and line of each mistake."""
+def read_expected(path: Path, measured: Collection[str] = ()) -> list[ExpectedRange]:
+    """Read the ranges, of known variants or `measured` ones. Raises InventoryError with each mistake's line."""
     _, document = read_yaml(path, "`fleet accept --write` proposes one.")
-    ranges = list(_read_entries(document, path))
+    ranges = list(_read_entries(document, path, measured))
     document.require_no_problems(path)
     return ranges
 
 
-def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
+def _read_entries(document: Document, path: Path, measured: Collection[str]) -> Iterator[ExpectedRange]:
     entries = document.data
     if not entries or not isinstance(entries, list):
         document.reject((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
@@ -79,7 +79,7 @@ def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
-            if why := _explain_not_measured(benchmark):
+            if why := _explain_not_measured(benchmark, measured):
                 document.reject((number, benchmark), why)
             elif not relations or not isinstance(relations, dict):
                 document.reject((number, benchmark), f"a relation and its range are needed; {_HOW}")
@@ -87,14 +87,14 @@ def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
                 yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
 
 
-def _explain_not_measured(benchmark: str) -> str:
+def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
     """Return why this names neither a benchmark nor a variant of one; "" if it does."""
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
         return f"is no benchmark{similar} There are {', '.join(_BENCHMARKS)}"
     variants = VARIANTS.get(name)
-    if slash and variants and variant not in variants:
+    if slash and variants and variant not in variants and benchmark not in measured:
         return f"is no variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
     return ""
 

@@ -318,7 +318,7 @@ def load_history(
         matching = {name for name in names if level_or_point in (name, name.partition(" ")[0])}
         if not matching:
             choices = list(dict.fromkeys([name.partition(" ")[0] for name in names] + names))
-            listed = ", ".join(choices[:_SHOWN]) or "none"
+            listed = ", ".join(choices[:_SHOWN]) + (", …" if len(choices) > _SHOWN else "") or "none"
             why = f"no such relation{Only(benchmark)}{suggest_similar(level_or_point, choices)}"
             raise UsageError(f"--relation {level_or_point}: {why} There are {listed}.")
         rows = rows[rows["relation"].isin(matching)]
