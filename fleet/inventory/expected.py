@@ -54,7 +54,7 @@ class ExpectedRange:
 
 
 def read_expected(path: Path, measured: Collection[str] = ()) -> list[ExpectedRange]:
-    """Read the ranges, of known variants or `measured` ones. Raises InventoryError with each mistake's line."""
+    """Read the ranges of known or `measured` variants. Raises InventoryError with each mistake's line."""
     _, document = read_yaml(path, "`fleet accept --write` proposes one.")
     ranges = list(_read_entries(document, path, measured))
     document.require_no_problems(path)
