@@ -30,9 +30,10 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
     """Name the units of the numbers in these lines, and what is expected; "" if they have none."""
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
-    named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
-    units = text.describe_units(named, acceptances[0].descriptions) if len(named) else ""
-    return units and f"\n{units}. Expected: where 19 of 20 such machines or runs are."
+    named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]
+    predicted = "" if named["q"].isna().all() else " Expected: where 19 of 20 such machines or runs are."
+    units = text.describe_units(named["benchmark"].unique(), acceptances[0].descriptions)
+    return "" if named.empty else f"\n{units}.{predicted}"
 
 
 def render_acceptance(acceptance: Acceptance) -> str:
