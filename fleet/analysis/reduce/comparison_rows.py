@@ -140,7 +140,7 @@ def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataF
     ends = zip(*(pairs[name] for name in ("run_id", "ping_cpu", "pong_cpu")), strict=True)
     selected = pairs[[{ping, pong} <= cpus_by_run.get(run, set()) for run, ping, pong in ends]]
     if selected.empty:
-        kinds_text = f"kinds of cores there: {', '.join(sorted(kinds_present)) or 'one'}"
+        kinds_text = f"kinds of cores: {', '.join(sorted(kinds_present)) or 'all alike'}"
         raise UsageError(f"--cpus {text}: nothing was measured on such CPUs alone; {kinds_text}.")
     return selected
 

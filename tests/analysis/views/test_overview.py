@@ -206,7 +206,7 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     slow = load_overview_history(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
     assert {*load_overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
-    with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores there: E, P\."):
+    with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores: E, P\."):
         load_overview_history(listing, runs, Only(cpus="big"))
 
 
