@@ -207,8 +207,10 @@ def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, 
 def test_medians_of_several_runs_keep_their_own_names(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     two = shutil.copytree(root, tmp_path / "two")
     simulated.publish(two, simulated.desktop("board"), 5)
+    simulated.publish(two, simulated.desktop("board"), 6)
     file, friend_root = tmp_path / "all.zip", tmp_path / "there"
-    assert fleet_here("export", "all", "--medians", "-o", str(file), "-r", str(two)).exit_code == 0
+    words = ("export", "all", "--medians", "--keep", "hostname", "-o", str(file), "-r", str(two))
+    assert fleet_here(*words).exit_code == 0
     refused = fleet_here("import", str(file), "--name", "friend", "-r", str(friend_root))
     count = len(Listing(two).runs)
     assert (refused.exit_code, f"not for {count} summaries" in refused.stderr) == (2, True)

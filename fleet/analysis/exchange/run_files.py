@@ -19,7 +19,7 @@ from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
-from fleet.model import SHIPPED, Descriptions
+from fleet.model import Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
@@ -49,6 +49,7 @@ def export_runs(
     listing = open_listing(root)
     runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
     chosen, lines, drafts = run_ids if output.suffix == ".zip" else run_ids[-1:], list[str](), list[Path]()
+    names = set[str]()
     try:
         with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
             for run_id in chosen:
@@ -56,7 +57,9 @@ def export_runs(
                 record = TableFile(listing.place, name, "samples").record
                 if medians:
                     exported, pairs = anonymize(record, keep), load_pairs(root, run_id=run_id)
-                    write_table(draft, _make_summary(exported.row, pairs, runs[run_id].descriptions))
+                    host, own_id = str(exported.row["host_name"]), exported.row["run_id"]
+                    names.add(summary := f"{host}-{own_id}" if host in names else host)
+                    write_table(draft, _make_summary(summary, exported.row, pairs, runs[run_id].descriptions))
                 else:
                     exported = export_run(listing.place, record, draft, keep)
                 drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
@@ -94,7 +97,7 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     return "\n".join(lines)
 
 
-def _make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
+def _make_summary(name: str, row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions) -> Any:
     """Make a table of `summaries` with the median and interval of each pair of CPUs.
 
     row: the anonymized run; pairs: its table. Raises UsageError if there is no pair.
@@ -105,7 +108,7 @@ def _make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Des
         raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")
     constants = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
         **{name: row[name] for name in ("cpu_model", "os", "labels_json")},
-        "summary": row["host_name"],
+        "summary": name,
         "tool": "fleet",
         "estimator": "median",
         "conditions": f"kernel {row['kernel'] or 'unknown'}, {row['started_utc']:%Y-%m-%d}",
