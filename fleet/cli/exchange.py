@@ -146,7 +146,7 @@ def import_(
         benchmark=named_benchmark,
         variant=variant or named_variant,
         estimator=estimator,
-        cpus=None if cpus is None else options.parse_option("cpus", cpus, kinds.CPU_NUMBERS),
+        cpus=None if cpus is None else options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS),
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,
@@ -231,9 +231,9 @@ def export(
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.plan.options import parse_choice
 
-    parse_choice("format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
+    parse_choice("--format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
     if value is not None:
-        parse_choice("value", value, exports.VALUES)
+        parse_choice("--value", value, exports.VALUES)
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")

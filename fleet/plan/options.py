@@ -217,12 +217,13 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
     """Parse the plan options of a command line, by name; None: not typed. Raises UsageError."""
     benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
     if benchmarks and set("/ ") & set(benchmarks.strip()):  # cas/c11 becomes the option `variant`
-        benchmarks, variants = parse_option("benchmark", benchmarks, kinds.Kind("NAMES", "", split_variants))
+        kind = kinds.Kind("NAMES", "", split_variants)
+        benchmarks, variants = parse_option("--benchmark", benchmarks, kind)
         if variant and variants:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")
         texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
     options = [(BY_NAME[name], text) for name, text in texts.items() if text is not None]
-    values = {option.name: parse_option(option.flag, text, option.kind) for option, text in options}
+    values = {option.name: parse_option(f"--{option.flag}", text, option.kind) for option, text in options}
     return model.RequestedOptions(**values)
 
 
@@ -239,13 +240,13 @@ def parse_keywords(**options: object) -> model.RequestedOptions:
     )
 
 
-def parse_option(flag: str, text: str, kind: kinds.Kind) -> Any:
-    """Parse the value of an option. Raises UsageError that names the option and what is allowed."""
+def parse_option(name: str, text: str, kind: kinds.Kind) -> Any:
+    """Parse the value of the option or argument `name`. Raises UsageError that says what is allowed."""
     try:
         return kind.read(text)
     except ValueError as err:
         quoted = text if len(text) <= 60 else f"{text[:57]}..."
-        raise UsageError(f"--{flag} {quoted}: {err}") from err
+        raise UsageError(f"{name} {quoted}: {err}") from err
 
 
 def agent_arguments(plan: model.Plan) -> list[str]:
@@ -257,10 +258,10 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     return [f"--{option.flag}={option.kind.write(value)}" for option, value in values if value is not None]
 
 
-def parse_choice(flag: str, text: str, choices: Iterable[str]) -> str:
+def parse_choice(name: str, text: str, choices: Iterable[str]) -> str:
     """Return the text if it is one of `choices`. Raises UsageError that lists them."""
     kind = kinds.Kind("", "", lambda text: kinds.require_choice(text, tuple(choices)))
-    return str(parse_option(flag, text, kind))
+    return str(parse_option(name, text, kind))
 
 
 def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
@@ -269,12 +270,11 @@ def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not pair.isprintable():  # neither are bytes that are no UTF-8
-            raise UsageError(f"--label {pair}: must be one line of text in UTF-8.")
+            raise UsageError(f"label {pair}: must be one line of text in UTF-8.")
         if not re.fullmatch(LABEL_KEY, key) or not equals:
             raise UsageError(
-                f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
-                "digits, dot, dash and _."
+                f"label {pair}: write key=value, like kernel=6.12; a key is letters, digits, '.', '-', '_'."
             )
         if (other := labels_by_key.setdefault(key, value)) != value:
-            raise UsageError(f"--label {pair}: {key}={other} was given before; keep one of them.")
+            raise UsageError(f"label {pair}: {key}={other} was given before; keep one of them.")
     return MappingProxyType(labels_by_key)

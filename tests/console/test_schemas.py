@@ -134,4 +134,5 @@ def test_each_schema_is_printed_by_its_name(fleet_here: Callable[..., Done]) -> 
     assert {"show", "record", "inventory", "expected", *COMMANDS} <= set(names)
     for name in names:
         assert fleet_here("schema", name).stdout == (SCHEMAS / f"{name}.json").read_text()
-    assert fleet_here("schema", "shw").exit_code == 2
+    refused = fleet_here("schema", "shw")
+    assert (refused.exit_code, "fleet: schema shw: must be " in refused.stderr) == (2, True)

@@ -43,7 +43,7 @@ def export_runs(
     StoreError.
     """
     for word in keep:
-        parse_choice("keep", word, tuple(KEEP))
+        parse_choice("--keep", word, tuple(KEEP))
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
