@@ -54,7 +54,7 @@ class Hosts:
     def facts(self, host: Host, **more: object) -> Facts:
         workdir = self.folder / host.name / "workdir"
         workdir.mkdir(mode=0o700, exist_ok=True)
-        known = Facts(
+        facts = Facts(
             os="linux",
             arch=os.uname().machine,
             libc="glibc 2.99",
@@ -63,7 +63,7 @@ class Hosts:
             workdir_entries=tuple(sorted(file.name for file in workdir.iterdir())),
             compilers=(Compiler("cc", VERSION),),
         )
-        return replace(known, **more)  # type: ignore[arg-type]
+        return replace(facts, **more)  # type: ignore[arg-type]
 
     def deploy(self, host: Host, **more: object) -> Agent:
         with local_connection(host) as connection:
@@ -165,11 +165,11 @@ def test_where_the_first_fails_the_next_tries_and_each_says_why(hosts: Hosts) ->
 
 def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_compiles(hosts: Hosts) -> None:
     first = hosts.deploy(hosts.make("first"))
-    (kept,) = (hosts.folder / "cache").glob("alike-*")
-    binary = bytearray(kept.read_bytes())
+    (folder,) = (hosts.folder / "cache").glob("alike-*")
+    binary = bytearray(folder.read_bytes())
     binary[64:] = bytes(len(binary) - 64)  # an ELF header and nothing else
     binary[56:58] = b"\0\0"
-    kept.write_bytes(binary)
+    folder.write_bytes(binary)
     hosts.builder = hosts.session()
     second = hosts.deploy(hosts.make("second"))
     (note,) = hosts.notes

@@ -111,7 +111,7 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
 ) -> None:
     first = deployer(HERE, deployer.facts(*compilers))
     path = Path(first.path)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     path.write_bytes(b"")  # as after a power cut
     empty = {path.name: hashlib.sha256(b"").hexdigest()}
     deployer.notes.clear()
@@ -122,11 +122,11 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
 
     again = deployer(HERE, deployer.facts(*compilers, workdir_hashes=empty))
     assert (again.path, again.build, again.place) == (first.path, first.build, first.place)
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == content
     assert any(f"{path} has changed since it was put there" in note for note in deployer.notes)
 
     deployer.notes.clear()
-    sound = {path.name: hashlib.sha256(whole).hexdigest()}
+    sound = {path.name: hashlib.sha256(content).hexdigest()}
     stamp = path.stat().st_mtime_ns
     deployer(HERE, deployer.facts(*compilers, workdir_hashes=sound))
     assert path.stat().st_mtime_ns == stamp
@@ -148,8 +148,8 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
     deployer: Deployer, tmp_path: Path
 ) -> None:
     def names(*commands: str) -> Facts:
-        found = tuple(Compiler(command, "") for command in commands)
-        return replace(deployer.facts(), compilers=found)
+        compilers = tuple(Compiler(command, "") for command in commands)
+        return replace(deployer.facts(), compilers=compilers)
 
     silent = script(tmp_path / "silent-cc", 'touch "$0.asked"; exit 1')
     first = deployer(HERE, names(silent, "cc"))
@@ -169,11 +169,11 @@ def test_without_a_compiler_the_controller_builds_once_for_many_hosts(deployer: 
     first = deployer(HERE, deployer.facts())
     assert "on the controller" in first.place
     assert read_build_id(first.path) == first.build
-    kept = deployer.cache / f"fleet-agent-{first.build}"
-    stamp = kept.stat().st_mtime_ns
+    cached = deployer.cache / f"fleet-agent-{first.build}"
+    stamp = cached.stat().st_mtime_ns
     Path(first.path).unlink()
     assert deployer(HERE, deployer.facts()) == first
-    assert kept.stat().st_mtime_ns == stamp
+    assert cached.stat().st_mtime_ns == stamp
 
 
 def test_an_agent_that_cannot_be_kept_on_the_controller_is_sent_all_the_same(

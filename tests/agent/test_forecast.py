@@ -45,7 +45,7 @@ def test_a_forecast_of_another_plan_is_named() -> None:
 def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
+    agents = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     machines = [
         replace(
             make_typical_machine(range(4)),
@@ -58,11 +58,11 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
     run = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda words, **how: started.append(words) or run(words, **how))
     for benchmark, answers in (("cas", 1), ("chase", 2)):
-        wanted = RequestedOptions(benchmarks=(benchmark,))
+        chosen = RequestedOptions(benchmarks=(benchmark,))
         started.clear()
-        found = [
-            asked.from_facts(Host(name, name), facts, merge_plan_with_facts(Host(name, name), wanted, facts))
+        rounds = [
+            agents.from_facts(Host(name, name), facts, merge_plan_with_facts(Host(name, name), chosen, facts))
             for name, facts in zip(("rome", "milan"), machines, strict=True)
         ]
-        assert found[0] == found[1]
+        assert rounds[0] == rounds[1]
         assert len([words for words in started if "--forecast" in words]) == answers

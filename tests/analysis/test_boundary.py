@@ -160,8 +160,8 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A stored run whose samples are damaged."""
     run = honest(tmp_path / "results", "b", host="liar")
     (samples,) = (tmp_path / "results").rglob(f"run_id={run.run_id}/samples.parquet")
-    whole = samples.read_bytes()
-    samples.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+    content = samples.read_bytes()
+    samples.write_bytes(content[:20] + bytes([content[20] ^ 1]) + content[21:])
     monkeypatch.chdir(tmp_path)
     return run
 
@@ -170,9 +170,9 @@ def test_of_a_single_run_the_error_names_file_cause_and_remedy(
     bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = fleet_here("report", "liar", "-o", "-")
-    said = " ".join(done.stderr.split())  # whatever the width it is wrapped to
+    message = " ".join(done.stderr.split())  # whatever the width it is wrapped to
     words = (f"run_id={bad.run_id}", "not what was written", "put it back from a copy")
-    assert (done.exit_code, [word for word in words if word not in said]) == (11, [])
+    assert (done.exit_code, [word for word in words if word not in message]) == (11, [])
     assert "Traceback" not in done.stderr
     monkeypatch.setenv("FLEET_DEBUG", "1")
     assert "Traceback" in fleet_here("report", "liar", "-o", "-").stderr
@@ -293,7 +293,7 @@ def test_each_damaged_run_is_left_out_and_named_once(tmp_path: Path) -> None:
 
     with pytest.warns(StoreWarning) as warned:
         assert set(skip_damaged_runs(work)()) == {*runs} - {*runs[1:3]}
-    assert sorted(str(one.message) for one in warned) == sorted(
+    assert sorted(str(warning.message) for warning in warned) == sorted(
         f"{run_id} is damaged. It is left out." for run_id in runs[1:3]
     )
 

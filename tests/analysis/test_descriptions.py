@@ -14,10 +14,10 @@ RATE = {"unit": "byte", "heading": "GB/s", "rate": "GB/s"}
 
 def publish(root: Path, number: int, description: dict[str, str]) -> str:
     """Store the recorded run as one of host h`number`, its clock as a benchmark with this description."""
-    said = json.loads(json.dumps(lies.SAID).replace('"clock"', '"getppid"'))
-    lies.description(said, "getppid").update(description)
-    said[0]["clock"] = "tsc"
-    assert lies.publish(root, list(map(lies.line, said)), number) is None
+    described = json.loads(json.dumps(lies.SAID).replace('"clock"', '"getppid"'))
+    lies.description(described, "getppid").update(description)
+    described[0]["clock"] = "tsc"
+    assert lies.publish(root, list(map(lies.line, described)), number) is None
     return f"r20260102T030405Z-{number:08x}"
 
 
@@ -26,10 +26,10 @@ def test_two_hosts_that_describe_a_name_differently_are_not_mixed(tmp_path: Path
     with Fleet(tmp_path) as fleet:
         first, second = publish(fleet.results, 0, CALL), publish(fleet.results, 1, RATE)
         for order in (("h0", "h1"), ("h1", "h0")):
-            shown = {host: fleet("show", host, "-b", "getppid").stdout for host in order}
-            assert "ns per system call" in shown["h0"]
-            assert "GB/s" not in shown["h0"]
-            assert "GB/s" in shown["h1"]
+            pages = {host: fleet("show", host, "-b", "getppid").stdout for host in order}
+            assert "ns per system call" in pages["h0"]
+            assert "GB/s" not in pages["h0"]
+            assert "GB/s" in pages["h1"]
         both = fleet("show", "h0", "h1")
         assert f"run {second} of h1 describes benchmark getppid otherwise than an earlier run" in both.stderr
         assert "GB/s" not in fleet("show", "h0", "h1", "-b", "getppid").stdout
@@ -43,7 +43,7 @@ def test_two_hosts_that_describe_a_name_differently_are_not_mixed(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["..", "a/b", "Getppid"])
 def test_no_stored_name_is_one_that_the_command_line_cannot_take(tmp_path: Path, name: str) -> None:
-    said = json.dumps(lies.SAID).replace('"clock"', json.dumps(name))
-    why = lies.publish(tmp_path, list(map(lies.line, json.loads(said))), 0)
+    described = json.dumps(lies.SAID).replace('"clock"', json.dumps(name))
+    why = lies.publish(tmp_path, list(map(lies.line, json.loads(described))), 0)
     assert why is not None
     assert "benchmark" in why

@@ -97,8 +97,8 @@ def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPa
     names = run("Spark")
     try:
         raw = {row["host_id"]: row["smt_ns"] for row in names["raw"].collect()}
-        kept = {row["host_id"]: row["smt_ns"] for row in names["kept"].collect()}
+        medians = {row["host_id"]: row["smt_ns"] for row in names["kept"].collect()}
     finally:
         names["spark"].stop()
     assert raw == pytest.approx(by_medians(root), rel=1e-6)
-    assert kept == pytest.approx(by_host(root), rel=1e-6)
+    assert medians == pytest.approx(by_host(root), rel=1e-6)

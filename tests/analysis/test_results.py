@@ -77,8 +77,8 @@ def test_published_tables_are_read_and_drawn_like_runs(results: Results) -> None
 
 def test_a_comparison_is_that_of_the_command(results: Results) -> None:
     ids = list(results.runs("desktop")["run_id"])
-    (found,) = results.compare(ids[0], ",".join(ids[1:]))
-    assert set(found.relations["relation"]) == {"smt", "package"}
+    (comparison,) = results.compare(ids[0], ",".join(ids[1:]))
+    assert set(comparison.relations["relation"]) == {"smt", "package"}
 
 
 def test_an_empty_root_says_so(tmp_path: Path) -> None:

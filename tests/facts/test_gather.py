@@ -252,9 +252,9 @@ def test_a_workdir_on_a_full_disk_is_refused_with_the_reason(mount):
     with (place / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
         while True:
             filler.write(bytes(4096))
-    said = refusal(place / "fleet")
-    assert "No space left on device" in said
-    assert "make room there" in said
+    refused = refusal(place / "fleet")
+    assert "No space left on device" in refused
+    assert "make room there" in refused
 
 
 def test_when_no_place_will_do_every_one_is_listed_with_its_reason():

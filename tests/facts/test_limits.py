@@ -133,10 +133,10 @@ TIMES = {
 def test_probe_and_agent_read_the_same_cpu_time(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = TIMES[name]
     root, result = look(tmp_path, cgroup, mounts, folders)
-    told = json.loads(run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[0])
+    machine = json.loads(run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[0])
     words = f"control group {expected[1]}, {expected[0]:g} CPUs" if expected else None
     assert (result.cpu_quota, result.cpu_limit) == (expected[0] if expected else None, words)
-    assert told["cpu_limit"] == words
+    assert machine["cpu_limit"] == words
 
 
 def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, str]]) -> tuple[str, Facts]:
@@ -160,16 +160,16 @@ def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = LIMITS[name]
     root, result = look(tmp_path, cgroup, mounts, folders)
     refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": root}).stderr
-    told = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
-    assert told, refusal
+    match = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
+    assert match, refusal
     if expected is None:
         assert (result.memory_available_bytes, result.memory_limit) == (9999999999 << 10, None)
-        assert told[2] is None
+        assert match[2] is None
     else:
         left, limit, group = expected
         words = f"control group {group}, {limit} MiB"
         assert (result.memory_available_bytes, result.memory_limit) == (left * MIB, words)
-        assert (int(told[1]), told[2]) == (left, words)
+        assert (int(match[1]), match[2]) == (left, words)
 
 
 @pytest.mark.parametrize("option", ["-v", "-d"])

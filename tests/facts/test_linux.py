@@ -253,8 +253,8 @@ def test_a_group_whose_lowest_member_is_hidden_stays_a_group(facts):
         tree.files[f"{trees.CPU}/cpu{cpu}/cache/index3/shared_cpu_list"] = "0-7"
     tree.files |= {f"{trees.CPU}/online": "2-3,6-7", "proc/self/status": "Cpus_allowed_list:\t2-3,6-7"}
     result = facts(tree)
-    shown = [result.cpus[cpu] for cpu in (2, 3, 6, 7)]
-    assert {(cpu.package, cpu.llc, len(cpu.caches)) for cpu in shown} == {(0, 0, 1)}
+    cpus = [result.cpus[cpu] for cpu in (2, 3, 6, 7)]
+    assert {(cpu.package, cpu.llc, len(cpu.caches)) for cpu in cpus} == {(0, 0, 1)}
     relation = Topology(result.cpus).relation
     assert (relation(2, 3), relation(2, 6)) == ("package", "smt")
 

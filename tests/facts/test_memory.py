@@ -207,8 +207,8 @@ def test_a_table_that_is_cut_or_damaged_tells_nothing():
 
 
 def test_a_string_that_a_module_does_not_have_is_unknown():
-    whole = build_dimm(2, "DIMM_A1", "BANK 0")
-    memory, _ = read(build_table(MODULES, whole[:0x10] + b"\x3f\x40" + whole[0x12:]))
+    dimm = build_dimm(2, "DIMM_A1", "BANK 0")
+    memory, _ = read(build_table(MODULES, dimm[:0x10] + b"\x3f\x40" + dimm[0x12:]))
     assert (memory.dimms[0].slot, memory.dimms[0].channel, memory.channels) == (None, None, None)
 
 
@@ -224,9 +224,9 @@ def test_no_table_is_an_accident(noise, place):
 def test_what_is_kept_of_a_table_has_neither_serial_numbers_nor_other_structures(tmp_path):
     table = build_table(MODULES, dimms(DESKTOP))
     (line,) = keep_memory_only(print_hex(table))
-    kept = bytes.fromhex(line)
-    assert not any(secret in kept for secret in (b"S3R1AL", b"ASSET", b"SECRET"))
-    assert b"DIMM_A1" in kept
+    entry = bytes.fromhex(line)
+    assert not any(secret in entry for secret in (b"S3R1AL", b"ASSET", b"SECRET"))
+    assert b"DIMM_A1" in entry
     lines = (f"{probe.MARK} begin", f"{probe.MARK} smbios", *print_hex(table), f"{probe.MARK} end", "")
     answer = "\n".join(lines)
     assert probe.split_sections(probe.extract_answer(answer.encode()) or "")["smbios"] == [line]

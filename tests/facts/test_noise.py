@@ -144,7 +144,7 @@ def test_boost_says_how_much_it_can_change() -> None:
 @pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
 def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(driver: str) -> None:
     result = find_noise(replace(QUIET, governor="powersave", frequency_driver=driver))
-    assert [one.kind for one in result] == ["governor", "driver"]
+    assert [finding.kind for finding in result] == ["governor", "driver"]
     assert driver in result[1].found
 
 
@@ -173,5 +173,5 @@ def test_a_stolen_tick_is_found() -> None:
 def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
     limited = {"user": "me", "processes_most": 9}
     busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), **limited)
-    assert [one.kind for one in find_noise(busy)] == ["processes", "load", "governor", "smt"]
-    assert describe_serious_findings(busy) == tuple(one.found for one in find_noise(busy)[:2])
+    assert [finding.kind for finding in find_noise(busy)] == ["processes", "load", "governor", "smt"]
+    assert describe_serious_findings(busy) == tuple(finding.found for finding in find_noise(busy)[:2])

@@ -55,12 +55,12 @@ def test_a_host_with_hardly_any_tools_tells_as_much(tmp_path, shell):
         (tools / name).symlink_to(needs.program(name, "coreutils"))
     package, command = POSIX_SHELLS[shell]
     shell_at_hand = [needs.program(command[0], package), *command[1:]]
-    lacking = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
-    whole = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home")))
-    assert lacking.page_bytes == os.sysconf("SC_PAGE_SIZE")
+    without = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
+    complete = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home")))
+    assert without.page_bytes == os.sysconf("SC_PAGE_SIZE")
     for name in ("arch", "user", "cpus", "memory_bytes", "mitigations", "distribution", "cpu_flags"):
-        assert getattr(lacking, name) == getattr(whole, name), name
-    assert (lacking.user, lacking.compilers) == (pwd.getpwuid(os.getuid()).pw_name, ())
+        assert getattr(without, name) == getattr(complete, name), name
+    assert (without.user, without.compilers) == (pwd.getpwuid(os.getuid()).pw_name, ())
 
 
 def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
@@ -138,8 +138,8 @@ def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
 
 
 def test_half_a_script_does_nothing(tmp_path):
-    whole = probe.render_probe(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
-    run = subprocess.run(["/bin/sh"], input=whole[: len(whole) - 40], capture_output=True, check=False)
+    script = probe.render_probe(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
+    run = subprocess.run(["/bin/sh"], input=script[: len(script) - 40], capture_output=True, check=False)
     assert run.stdout == b""
     assert not (tmp_path / "never").exists()
 
@@ -202,12 +202,12 @@ KEPT = [
 
 def test_what_may_be_a_secret_is_hidden_and_what_is_known_to_be_none_is_kept():
     line = " ".join([*HIDDEN, *KEPT])
-    said = probe.extract_answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
-    assert "hunter2" not in said
-    assert "words" not in said
-    assert "cifsroot=//nas/root,password=… " in said
-    assert said.count("…") == len(HIDDEN)
-    assert " ".join(KEPT) in said
+    answer = probe.extract_answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
+    assert "hunter2" not in answer
+    assert "words" not in answer
+    assert "cifsroot=//nas/root,password=… " in answer
+    assert answer.count("…") == len(HIDDEN)
+    assert " ".join(KEPT) in answer
 
 
 def test_a_wished_compiler_is_looked_for_first_and_may_be_two_words(tmp_path):

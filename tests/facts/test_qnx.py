@@ -175,8 +175,8 @@ def test_an_inventory_that_contradicts_the_host_is_refused(wish):
 
 
 def test_a_stand_in_is_never_taken_for_qnx():
-    said = answer(QEMU, QEMU_PIDIN, "= standin yes")
-    facts = parse_answer(said, Host("board", "board", os="qnx"))
+    printed = answer(QEMU, QEMU_PIDIN, "= standin yes")
+    facts = parse_answer(printed, Host("board", "board", os="qnx"))
     assert facts.os == "qnx-standin"
     assert str(facts.target) == "qnx-x86_64"
     assert any("not QNX" in finding for finding in systems.describe_serious_findings(facts))
@@ -200,8 +200,8 @@ OTHER = (
 def test_only_where_the_inventory_says_qnx_is_one_question_enough(told, questions):
     connection = Replay({"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()})
     assert gather(connection, Host("board", "board", os=told)).os == "qnx"
-    asked = [question for question, _ in connection.calls if question != "use minimal tools"]
-    assert [part in question for part, question in zip(questions, asked, strict=True)] == [True] * len(asked)
+    steps = [question for question, _ in connection.calls if question != "use minimal tools"]
+    assert [part in question for part, question in zip(questions, steps, strict=True)] == [True] * len(steps)
 
 
 def test_a_linux_host_that_the_inventory_calls_qnx_is_asked_again_and_refused():
@@ -215,15 +215,15 @@ def test_a_linux_host_that_the_inventory_calls_qnx_is_asked_again_and_refused():
     ("name", "words"), [("", "has no `uname` .*PATH is '/opt/none' there"), ("Darwin", "says 'Darwin'")]
 )
 def test_a_host_that_is_neither_is_named(name, words):
-    said = OTHER.format(name).encode()
+    printed = OTHER.format(name).encode()
     with pytest.raises(ProbeError, match=words):
-        gather(Replay({"uname -snrvm": said, "pidin info": said}), HOST)
+        gather(Replay({"uname -snrvm": printed, "pidin info": printed}), HOST)
 
 
 def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason():
-    said = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
+    printed = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
     with pytest.raises(DeployError, match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written"):
-        parse_answer(said, HOST)
+        parse_answer(printed, HOST)
 
 
 # The question itself, in every shell that may be /bin/sh
@@ -239,12 +239,12 @@ def tree() -> Iterator[Path]:
             (root / place).mkdir(parents=True)
         for place in ("home", "dev/shmem"):
             (root / place).chmod(0o777)
-        for name, said in (
+        for name, printed in (
             ("uname", f"case $1 in -a) echo '{QEMU}';; *) echo QNX;; esac"),
             ("pidin", pidin()),
             ("qcc", "echo qcc 8.0; echo Copyright"),
         ):
-            (root / "proc/boot" / name).write_text(f"#!/bin/sh\n{said}\n")
+            (root / "proc/boot" / name).write_text(f"#!/bin/sh\n{printed}\n")
             (root / "proc/boot" / name).chmod(0o755)
         for name in ("chmod", "rm", "mkdir", "rmdir"):
             (root / "proc/boot" / name).symlink_to(shutil.which(name) or name)
@@ -274,9 +274,9 @@ def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **
         cwd="/",
         check=False,
     )
-    said = probe.extract_answer(done.stdout)
-    assert said is not None, (done.stdout, done.stderr)
-    return said
+    printed = probe.extract_answer(done.stdout)
+    assert printed is not None, (done.stdout, done.stderr)
+    return printed
 
 
 @pytest.mark.parametrize("ordinary", [False, True], ids=["as we are", "as an ordinary user"])
@@ -285,8 +285,8 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
         needs.root()
     answers = {}
     for shell in QNX_SHELLS:
-        said = ask(shell, tree, user=65534 if ordinary else None)
-        answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", said)  # its version; busybox has its own ls
+        printed = ask(shell, tree, user=65534 if ordinary else None)
+        answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", printed)  # its version; busybox has its own ls
         (tree / "home/fleet-qnxuser").rmdir()
     assert len(set(answers.values())) == 1, answers
     assert "\nqcc\tqcc 8.0\n" in answers["ksh93"]
@@ -302,19 +302,19 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
 def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named):
     (tree / "proc/boot/uname").rename(tree / ("nothing" if named else "etc") / "uname")
     before = sorted(tree.rglob("*"))
-    said = ask(shell, tree, system=SYSTEMS["linux"])
-    assert "other" in probe.split_sections(said)
+    printed = ask(shell, tree, system=SYSTEMS["linux"])
+    assert "other" in probe.split_sections(printed)
     name = "QNX" if named and shell != "busybox" else ""
-    assert probe.split_sections(said)["system"][0] == f"uname_s {name}"
+    assert probe.split_sections(printed)["system"][0] == f"uname_s {name}"
     assert sorted(tree.rglob("*")) == before
 
 
 def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
     question = probe.render_probe(QNX.probe, workdir=str(tmp_path / "never"))
     done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
-    said = probe.extract_answer(done.stdout)
-    assert "other" in probe.split_sections(said)
-    assert probe.split_sections(said)["system"][0] == "uname_s Linux"
+    printed = probe.extract_answer(done.stdout)
+    assert "other" in probe.split_sections(printed)
+    assert probe.split_sections(printed)["system"][0] == "uname_s Linux"
     assert not (tmp_path / "never").exists()
 
 
@@ -337,8 +337,8 @@ def test_a_profile_may_do_what_it_likes(tree, profile):
 
 def test_looking_only_makes_nothing(tree):
     before = sorted(tree.rglob("*"))
-    said = ask("mksh", tree, read_only=True)
-    assert f"\nplanned {tree}/home/fleet-qnxuser\nrefused {tree}/data/home/qnxuser: is not there\n" in said
+    printed = ask("mksh", tree, read_only=True)
+    assert f"\nplanned {tree}/home/fleet-qnxuser\nrefused {tree}/data/home/qnxuser: is not there\n" in printed
     assert sorted(tree.rglob("*")) == before
 
 
@@ -372,15 +372,15 @@ def test_a_directory_that_is_somebody_elses_is_left_alone(tree):
 
 
 def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
-    said = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
+    printed = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
     with pytest.raises(ProbeError):
-        parse_with_workdir_error(said, HOST)
+        parse_with_workdir_error(printed, HOST)
     report = ("shell @(#)MIRBSD KSH", "place drwxrwxrwt 2 root /tmp", "place /data/tmp: cannot be listed")
     more = "".join(f"{line}\n" for line in report)
-    said = said.replace(
+    printed = printed.replace(
         f"{probe.MARK} end", f"{probe.MARK} report\n{more}{probe.MARK} qtime\nCPS 31250000\n{probe.MARK} end"
     )
-    told = "\n".join(describe_answer(said))
+    lines = "\n".join(describe_answer(printed))
     for words in (
         "uname -a      QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc vax\n",
         "pidin info    CPU:X86_64 Release:8.0.0",
@@ -392,7 +392,7 @@ def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
         "ls -ld        drwxrwxrwt 2 root /tmp\n              /data/tmp: cannot be listed\n",
         "pidin rmasks  none\npidin qtime   CPS 31250000",
     ):
-        assert words in told
+        assert words in lines
     assert (
         describe_answer((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text())
         == ()

@@ -53,9 +53,9 @@ class Tree:
             members = [cpu for cpu in group if cpu not in self.offline]
             for cpu in members:
                 folder = f"{CPU}/cpu{cpu}/cache/index{index}"
-                said = {"level": str(level), "type": kind, "size": size, "coherency_line_size": "64"}
-                said["shared_cpu_list"] = format_cpus(members)
-                self.files.update({f"{folder}/{name}": text for name, text in said.items()})
+                files = {"level": str(level), "type": kind, "size": size, "coherency_line_size": "64"}
+                files["shared_cpu_list"] = format_cpus(members)
+                self.files.update({f"{folder}/{name}": text for name, text in files.items()})
 
     def each(self, path: str, values: Iterable[str]) -> None:
         """Write one file per CPU, `{}` in the path being its number."""
@@ -67,8 +67,8 @@ class Tree:
         for number, (name, latency) in enumerate(states):
             for cpu in (cpu for cpu in range(self.cpus) if cpu not in self.offline):
                 folder = f"{CPU}/cpu{cpu}/cpuidle/state{number}"
-                said = {"name": name, "latency": str(latency), "disable": str(int(number in disabled))}
-                self.files.update({f"{folder}/{part}": text for part, text in said.items()})
+                files = {"name": name, "latency": str(latency), "disable": str(int(number in disabled))}
+                self.files.update({f"{folder}/{part}": text for part, text in files.items()})
 
 
 def _x86_cpuinfo(cpus: Iterable[int], model: str, flags: str = "fpu sse2 constant_tsc nonstop_tsc") -> str:

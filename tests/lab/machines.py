@@ -62,27 +62,27 @@ def _caches(core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]) -> tu
 
 def _alike(cores: int, threads: int = 1, sockets: int = 1, llc: int = 0, outer_bytes: int = 0) -> list[Cpu]:
     """Equal cores, `llc` of which share a cache, or a socket's; siblings are numbered `cores` higher."""
-    found, every, of_socket = [], range(cores * threads), cores // sockets
+    cpus, every, of_socket = [], range(cores * threads), cores // sockets
     for number in every:
         core, node = number % cores, number % cores // of_socket
         outer = core // (llc or of_socket) * (llc or of_socket)
-        sharing = [each for each in every if 0 <= each % cores - outer < (llc or of_socket)]
+        sharing = [cpu for cpu in every if 0 <= cpu % cores - outer < (llc or of_socket)]
         caches = _caches((core, core + cores), outer_bytes, sharing) if outer_bytes else ()
         socket = node * of_socket
-        found.append(Cpu(number, core=core, llc=outer, die=socket, package=socket, node=node, caches=caches))
-    return found
+        cpus.append(Cpu(number, core=core, llc=outer, die=socket, package=socket, node=node, caches=caches))
+    return cpus
 
 
 def _desktop() -> list[Cpu]:
     """4 fast cores of two siblings side by side, 8 slow cores in clusters of four, one cache for all."""
-    found = []
+    cpus = []
     for number in range(16):
         core = number & ~1 if number < 8 else number
         cluster, kind = (core, "performance") if number < 8 else (number & ~3, "efficiency")
         caches = _caches((core, core + 1), 30 << 20, range(16)) if number < 8 else ()
         groups: dict[str, Any] = {"core": core, "llc": 0, "die": 0, "package": 0, "node": 0}
-        found.append(Cpu(number, **groups, cluster=cluster, kind=kind, caches=caches))
-    return found
+        cpus.append(Cpu(number, **groups, cluster=cluster, kind=kind, caches=caches))
+    return cpus
 
 
 def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
@@ -91,15 +91,15 @@ def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
     for each in listed:
         about = by_name[each["name"]] = by_name.get(each.pop("like", ""), {}) | each
         cpus = about["cpus"]
-        made = about | {"cpus": tuple(_desktop() if cpus == "desktop" else _alike(**cpus))}
+        keys = about | {"cpus": tuple(_desktop() if cpus == "desktop" else _alike(**cpus))}
         for name in ("ns", "changed"):
-            made[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
-        made["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
-        made["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
-        made["memory"] = Memory(**about["memory"]) if "memory" in about else None
+            keys[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
+        keys["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
+        keys["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
+        keys["memory"] = Memory(**about["memory"]) if "memory" in about else None
         if "nights" in about:
-            made["nights"] = about["nights"].split()
-        yield Machine(**made)
+            keys["nights"] = about["nights"].split()
+        yield Machine(**keys)
 
 
 *MACHINES, EVERYTHING = _machines(json.loads(Path(__file__).with_name("machines.json").read_text()))

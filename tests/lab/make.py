@@ -54,11 +54,11 @@ def pack_lab(archive: Path) -> None:
 
 def nights() -> dict[int, list[tuple[Machine, str]]]:
     """Which machines are measured in a night, each with its kernel."""
-    found: dict[int, list[tuple[Machine, str]]] = {}
+    runs: dict[int, list[tuple[Machine, str]]] = {}
     for machine in MACHINES:
         for ago, kernel in enumerate(reversed(machine.nights)):
-            found.setdefault(LAST_NIGHT - ago, []).append((machine, kernel))
-    return dict(sorted(found.items()))
+            runs.setdefault(LAST_NIGHT - ago, []).append((machine, kernel))
+    return dict(sorted(runs.items()))
 
 
 def inventory() -> str:

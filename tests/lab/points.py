@@ -55,11 +55,11 @@ def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
 
 def names(machine: Machine) -> dict[tuple[str, str], list[str]]:
     """The points of each benchmark and variant, in the order of a plan."""
-    found: dict[tuple[str, str], list[str]] = {}
+    choices: dict[tuple[str, str], list[str]] = {}
     for point in points(machine):
-        of_kind = found.setdefault((point.benchmark, point.variant), [])
+        of_kind = choices.setdefault((point.benchmark, point.variant), [])
         of_kind += [point.name] if point.name not in of_kind else []
-    return found
+    return choices
 
 
 def points(machine: Machine) -> Iterator[_Point]:
@@ -85,8 +85,8 @@ def points(machine: Machine) -> Iterator[_Point]:
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
     ns, ahead = _MADE_UP["message_ns"][relation], _AHEAD_NS * (relation is Relation.SYSTEM)
-    what, setting = ("message", "mov", "x1", "message"), Parameters(pages="base", threads=2)
-    return _Point(*what, pair, ns - ahead, _MESSAGES, setting, pair, 1.0, ns + ahead)
+    names, setting = ("message", "mov", "x1", "message"), Parameters(pages="base", threads=2)
+    return _Point(*names, pair, ns - ahead, _MESSAGES, setting, pair, 1.0, ns + ahead)
 
 
 def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
@@ -101,10 +101,10 @@ def _watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
     """A write to a line that all others look at, and one that waits until all have answered."""
     for operation, watched in _MADE_UP["watched"].items():
         ns, seen = watched["ns"][place], watched["seen"]
-        what = Parameters(operation=operation, pages="base", threads=len(cpus))
+        parameters = Parameters(operation=operation, pages="base", threads=len(cpus))
         name = f"watch.k{len(cpus) - 1}{'.all' if seen == 1 else ''}"
         pair, rate = (cpus[0], cpus[-1]), seen / ns
-        yield _Point("sharing", "lock", name, "write", pair, ns, _CONTENTIONS, what, cpus, rate=rate)
+        yield _Point("sharing", "lock", name, "write", pair, ns, _CONTENTIONS, parameters, cpus, rate=rate)
 
 
 def _walks() -> Iterator[_Point]:
@@ -114,8 +114,8 @@ def _walks() -> Iterator[_Point]:
         pages, size = 1 << power, f"{4 << power}K" if power < 8 else f"{4 << power >> 10}M"
         cached, walked = (next(ns for most, ns in part if pages <= most) for part in parts)
         for kind, ns in (("base", cached + walked), ("huge", cached)):
-            what = Parameters(bytes=pages << 12, stride_bytes=4160, pages=kind, threads=1)
-            yield _Point("walk", "mov", f"{size}.{kind}", "load", (0, 0), ns, _LOADS, what, (0,))
+            parameters = Parameters(bytes=pages << 12, stride_bytes=4160, pages=kind, threads=1)
+            yield _Point("walk", "mov", f"{size}.{kind}", "load", (0, 0), ns, _LOADS, parameters, (0,))
 
 
 def _copies() -> Iterator[_Point]:
@@ -124,25 +124,25 @@ def _copies() -> Iterator[_Point]:
         size = str(1 << power) if power < 10 else f"{1 << power >> 10}K"
         for kind, share in (("aligned", 1.0), ("unaligned", 1.5), ("shuffled", 0.7)):
             ns = 2.0 + share * (1 << power) / 128
-            what = Parameters(bytes=1 << power, operation=kind, threads=1)
-            yield _Point("memcpy", "libc", f"{kind}.{size}", "call", (0, 0), ns, _LOADS, what, (0,))
+            parameters = Parameters(bytes=1 << power, operation=kind, threads=1)
+            yield _Point("memcpy", "libc", f"{kind}.{size}", "call", (0, 0), ns, _LOADS, parameters, (0,))
 
 
 def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
     """The more of what the memory gives the others take, the longer a load takes."""
     threads, pair, end = len(cpus), (cpus[0], cpus[-1]), f"x{len(cpus)}.256M.huge"
-    what = Parameters(
+    parameters = Parameters(
         bytes=_LOAD_BYTES, stride_bytes=256, pages="huge", load_bytes=1 << 26, threads=threads, load_mbps=0
     )
-    idle = replace(what, operation="idle")
+    idle = replace(parameters, operation="idle")
     yield _Point("loaded", "mov", f"idle.{end}", "load", pair, _LOAD_NS, _LOADS, idle, cpus, rate=0.0)
-    for operation, most in _MADE_UP["most_gbps"].items():
-        for asked in (1, 2, 4, 8, None):
-            each = min(asked or most, most / (threads - 1))
-            share = each * (threads - 1) / most
-            mbps = asked and 1000 * asked
-            setting = replace(what, operation=operation, load_mbps=mbps, load_variant="avx2")
-            name, ns = f"at{asked}G" if asked else "full", _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share))
+    for operation, peak in _MADE_UP["most_gbps"].items():
+        for rate in (1, 2, 4, 8, None):
+            each = min(rate or peak, peak / (threads - 1))
+            share = each * (threads - 1) / peak
+            mbps = rate and 1000 * rate
+            setting = replace(parameters, operation=operation, load_mbps=mbps, load_variant="avx2")
+            name, ns = f"at{rate}G" if rate else "full", _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share))
             name = f"{operation}.{name}.{end}"
             yield _Point("loaded", "mov", name, "load", pair, ns, _LOADS, setting, cpus, rate=each)
 
@@ -188,9 +188,9 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 
 def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
     slower, is_product = level(machine, chance), point.benchmark == "gemm"
-    alike = is_product or point.benchmark in ("walk", "memcpy")
+    same = is_product or point.benchmark in ("walk", "memcpy")
     ticks = ticks_of(machine, chance, point.ns * point.units * slower)
-    others = (ticks,) * (len(point.cpus) - 1) if alike else None
+    others = (ticks,) * (len(point.cpus) - 1) if same else None
     if point.other_ns:
         others = (ticks_of(machine, chance, point.other_ns * point.units * slower),)
     mhz = round(1000 * machine.ghz)
@@ -222,9 +222,9 @@ def _units_of_others(
     if point.rate is not None:  # what is seen of a write does not depend on how long it takes
         units *= point.rate * point.ns * (slower if point.benchmark == "loaded" else 1)
         scatter = 0.002 * (point.benchmark == "loaded")
-    each = range(SAMPLES + 1)
+    counts = range(SAMPLES + 1)
     return tuple(
-        tuple(round(units * chance.uniform(1 - scatter, 1 + scatter)) for _ in each) for _ in point.cpus[1:]
+        tuple(round(units * chance.uniform(1 - scatter, 1 + scatter)) for _ in counts) for _ in point.cpus[1:]
     )
 
 

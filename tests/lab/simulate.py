@@ -39,9 +39,9 @@ def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
                 kind, when = (benchmark, variant), (visit, at_ns)
                 yield _of_pair(machine, chance, kind, when, pair, levels[pair] * factor)
         if machine.memory is not None:
-            for found in _of_memory(machine, machine.memory, chance, visit, at_ns):
-                at_ns = found.start_offset_ns
-                yield found
+            for burst in _of_memory(machine, machine.memory, chance, visit, at_ns):
+                at_ns = burst.start_offset_ns
+                yield burst
 
 
 def pairs(machine: Machine) -> int:
@@ -93,13 +93,13 @@ def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     run = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
     if kernel == "new":
         run = {relation: shift * (1 + machine.changed.get(relation, 0)) for relation, shift in run.items()}
-    found = {}
+    levels = {}
     for a, b in combinations((cpu.cpu for cpu in machine.cpus), 2):
         relation = topology.relation(a, b)
         of_kinds = add_core_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[2]
         usual = machine.ns[relation] * run[relation] * machine.by_kinds.get(of_kinds, 1)
-        found[a, b] = usual * math.exp(own.gauss(0, machine.pair_sd))
-    return found
+        levels[a, b] = usual * math.exp(own.gauss(0, machine.pair_sd))
+    return levels
 
 
 def _of_pair(

@@ -24,11 +24,11 @@ def test_a_real_binary_is_read_right(tmp_path: Path, static: bool) -> None:
     (tmp_path / "m.c").write_text('#include <stdio.h>\nint main(void) { puts(""); }\n')
     flags = ["-static"] if static else []
     subprocess.run([cc, *flags, "-o", "m", "m.c"], cwd=tmp_path, check=True)
-    found = elf.read_elf((tmp_path / "m").read_bytes())
+    header = elf.read_elf((tmp_path / "m").read_bytes())
     machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
-    assert found.machine == machine
-    assert (found.interpreter is None) is static
-    assert elf.explain_mismatch(found, Target("linux", machine), None) is None
+    assert header.machine == machine
+    assert (header.interpreter is None) is static
+    assert elf.explain_mismatch(header, Target("linux", machine), None) is None
 
 
 def headers(machine: int, bits: int, order: str, interpreter: bytes) -> bytes:
@@ -93,15 +93,15 @@ def test_an_elf_file_that_points_beyond_its_end_is_refused_in_words(
     tmp_path: Path, bits: int, fields: Sequence[int]
 ) -> None:
     """fields: where it has the place of its program headers, and of a segment its place and its size."""
-    whole = headers(62, bits, "<", b"/lib/ld.so.1\0")
-    for at in fields:
-        for number in (len(whole), 2 ** (bits - 1), 2**bits - 1):
-            binary = bytearray(whole)
-            binary[at : at + bits // 8] = number.to_bytes(bits // 8, "little")
+    content = headers(62, bits, "<", b"/lib/ld.so.1\0")
+    for offset in fields:
+        for number in (len(content), 2 ** (bits - 1), 2**bits - 1):
+            binary = bytearray(content)
+            binary[offset : offset + bits // 8] = number.to_bytes(bits // 8, "little")
             with pytest.raises(ValueError, match=r"damaged ELF file: it has .+ bytes; byte .+ is needed"):
                 elf.read_elf(bytes(binary))
     with pytest.raises(ValueError, match="damaged ELF file"):
-        elf.read_elf(whole[:-1])
+        elf.read_elf(content[:-1])
     (tmp_path / "agent").write_bytes(binary)
     host = Host("board", "h", toolchain=RequestedToolchain(binary=str(tmp_path / "agent")))
     with pytest.raises(BuildError, match=f"board: the agent from {tmp_path}/agent cannot .*damaged ELF file"):

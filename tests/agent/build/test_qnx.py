@@ -243,16 +243,16 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
 def test_a_build_host_builds_where_the_controller_has_no_sdp(
     deployer: QnxDeployer, home: Path, tmp_path: Path
 ) -> None:
-    there = tmp_path / "there"
-    standin.install(there / "qnx800")
-    builder = replace(BUILDER, env={"HOME": str(there), "TMPDIR": str(there)})
+    folder = tmp_path / "there"
+    standin.install(folder / "qnx800")
+    builder = replace(BUILDER, env={"HOME": str(folder), "TMPDIR": str(folder)})
     host = replace(BOARD, toolchain=make_toolchain(build_host="builder"), build_host=builder)
     agent = deployer(host)
     assert agent.place == "built with qcc on the build host builder (QNX 8)"
     assert build_id(agent) == agent.build
-    assert [path.name for path in there.iterdir()] == ["qnx800"]
-    found = preview(host, deployer.facts())
-    assert found.description == "would be built with qcc on the build host builder and sent"
+    assert [path.name for path in folder.iterdir()] == ["qnx800"]
+    build = preview(host, deployer.facts())
+    assert build.description == "would be built with qcc on the build host builder and sent"
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
 def test_a_build_host_without_an_sdp_says_where_it_looked(
     deployer: QnxDeployer, tmp_path: Path, named: str | None, words: str
 ) -> None:
-    there = tmp_path / "there"
-    standin.install(there / "qnx710", 7)
-    builder = replace(BUILDER, env={"HOME": str(there)}, toolchain=RequestedToolchain(sdp=named))
+    folder = tmp_path / "there"
+    standin.install(folder / "qnx710", 7)
+    builder = replace(BUILDER, env={"HOME": str(folder)}, toolchain=RequestedToolchain(sdp=named))
     host = replace(BOARD, build=BuildPlace.BUILD_HOST, build_host=builder)
     with pytest.raises(BuildError, match=f"no SDP for QNX 8 there. {words}"):
         deployer(host)
@@ -366,11 +366,11 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_vice_versa(deployer: QnxDeploye
     with pytest.raises(BuildError, match="it is not for QNX: its interpreter is /lib"):
         deployer(host)
     linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
-    there = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
-    assert elf.explain_mismatch(there, board, None) is None
-    assert "it is for QNX" in str(elf.explain_mismatch(there, linux, None))
+    target = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
+    assert elf.explain_mismatch(target, board, None) is None
+    assert "it is for QNX" in str(elf.explain_mismatch(target, linux, None))
     assert "statically" in str(elf.explain_mismatch(elf.Elf("x86_64", None, None), board, None))
-    assert "it is for x86_64" in str(elf.explain_mismatch(there, Target("qnx", "aarch64"), None))
+    assert "it is for x86_64" in str(elf.explain_mismatch(target, Target("qnx", "aarch64"), None))
 
 
 def test_a_build_host_is_no_way_for_linux(deployer: QnxDeployer) -> None:

@@ -60,8 +60,8 @@ def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     line = shlex.join(toolchain.command_line({"bench/show.c": show}, "show"))
     assert "FLEET_" not in line
     subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
-    shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
-    assert shown.stdout == '-O1 -DWORD="a b\\\\"\n'
+    printed = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
+    assert printed.stdout == '-O1 -DWORD="a b\\\\"\n'
 
 
 def test_the_controllers_own_target_tries_native_compilers_before_cross_ones() -> None:

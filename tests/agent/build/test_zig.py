@@ -37,5 +37,5 @@ def test_zig_builds_a_static_agent_and_it_runs(
     agent = tmp_path / "agent"
     agent.write_bytes(built.binary)
     agent.chmod(0o755)
-    shown = subprocess.run([*emulator, agent, "--build-id"], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == built.build
+    printed = subprocess.run([*emulator, agent, "--build-id"], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == built.build

@@ -55,8 +55,8 @@ def line(record: dict[str, Any], **changes: object) -> bytes:
 
 def feed_lines(*lines: bytes) -> Reader:
     reader = Reader()
-    for one in lines:
-        reader.read_line(one)
+    for text in lines:
+        reader.read_line(text)
     return reader
 
 
@@ -88,8 +88,8 @@ def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None
     reader = feed_lines(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
     assert reader.explain_unfinished() is None
     assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
-    said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
-    assert len(list(conversation.decode_bursts([said]))) == 1
+    lines = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
+    assert len(list(conversation.decode_bursts([lines]))) == 1
 
 
 CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
@@ -231,8 +231,8 @@ def test_a_description_that_contradicts_a_known_benchmark_is_refused(
 
 
 def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
-    whole = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
-    reader = feed_lines(*whole, b'{"record":"exit","code":3}')
+    lines = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
+    reader = feed_lines(*lines, b'{"record":"exit","code":3}')
     assert reader.explain_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
 
 
@@ -310,9 +310,9 @@ def test_without_a_known_quantum_a_tick_is_one() -> None:
 
 
 def test_a_long_text_is_kept_up_to_its_limit() -> None:
-    for length, kept in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
+    for length, note in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
         reader = feed_lines(line(HELLO), line({"record": "note", "text": "x" * length}))
-        assert reader.notes == [kept]
+        assert reader.notes == [note]
 
 
 COUNTED = {**HELLO, "counters": [{"event": "cycles"}, {"event": "r04d2"}]}

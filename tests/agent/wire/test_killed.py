@@ -47,6 +47,6 @@ def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: 
 )
 def test_nothing_is_concluded_without_a_visit_and_a_signal(sent: list[bytes], after: list[bytes]) -> None:
     reader = Reader()
-    for one in (line(HELLO), *sent):
-        reader.read_line(one)
+    for text in (line(HELLO), *sent):
+        reader.read_line(text)
     assert make_failed_record_after_kill(reader, after) is None

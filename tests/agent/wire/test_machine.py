@@ -79,8 +79,8 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
     assert {c.package for c in machine.cpus} == {0, 8}
     assert machine.cpus[5].caches[1] == Cache(3, "Unified", 1 << 24, 64, (4, 5, 6, 7))
     assert machine.cpus[0].max_khz == 2_500_000
-    found = relations(machine)
-    assert [found[0, other] for other in (1, 2, 4, 8)] == [
+    pairs = relations(machine)
+    assert [pairs[0, other] for other in (1, 2, 4, 8)] == [
         Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM
     ]  # fmt: skip
 
@@ -165,9 +165,9 @@ def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
     machine = read_machine(done.stdout.encode())
     host = Host("here", "localhost", via=Via.LOCAL)
     with local_connection(host) as connection:
-        known = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}
+        by_number = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}
     for cpu in machine.cpus:  # None: the CPU itself does not report it
-        linux = known[cpu.cpu]
+        linux = by_number[cpu.cpu]
         assert cpu.core in (None, linux.core)
         assert cpu.package in (None, linux.package)
         assert cpu.llc in (None, linux.llc)

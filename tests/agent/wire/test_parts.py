@@ -49,15 +49,15 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
     slow = [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]
     pushed = burst(2, switches=[0, 0, 0, 2], ticks=slow)
     journal = [FIRST, [b"no hello came"], [SECOND[0], pushed, *SECOND[2:]]]
-    kept: list[Burst] = []
-    so_far = read_run(journal[:2], kept.append)
-    reader = Reader(so_far.done, so_far.hello)
-    kept += [record for each in journal[2] if isinstance(record := reader.read_line(each), Burst)]
-    assert kept == list(decode_bursts(journal))
-    assert [one.flags for one in kept] == [(), ("preempted",), ()]
+    bursts: list[Burst] = []
+    run = read_run(journal[:2], bursts.append)
+    reader = Reader(run.done, run.hello)
+    bursts += [record for text in journal[2] if isinstance(record := reader.read_line(text), Burst)]
+    assert bursts == list(decode_bursts(journal))
+    assert [visit.flags for visit in bursts] == [(), ("preempted",), ()]
     read: list[Burst] = []
     read_run(journal, read.append)
-    assert read == kept
+    assert read == bursts
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
@@ -103,9 +103,9 @@ def test_parts_that_are_not_of_one_run_are_refused(second: list[bytes], words: s
     "bad", [b'{"record":"burst"', b"{}", FIRST[1]], ids=["torn", "no record", "hello again"]
 )
 def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(bad: bytes) -> None:
-    whole = read_run([FIRST])
+    first = read_run([FIRST])
     run = read_run([[*FIRST, bad, *SECOND[1:]]])
-    assert (run.bursts, run.done.visits, run.refused) == (whole.bursts, whole.done.visits, len(SECOND))
+    assert (run.bursts, run.done.visits, run.refused) == (first.bursts, first.done.visits, len(SECOND))
     assert run.lines == (len(FIRST),)
     assert run.missing is not None
     again = read_run([FIRST, SECOND])
@@ -135,7 +135,7 @@ def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
     second = [hello(done=2), line({"record": "note", "text": "two"}), line(FAILED, round=2), burst(3)]
     together = read_run([first, [*second, line(END, bursts=1, failed=1)]])
     assert together.notes == ("one", "two")
-    assert [each.round for each in together.failed] == [1, 2]
+    assert [failure.round for failure in together.failed] == [1, 2]
     assert together.end is not None
     assert (together.end.bursts, together.end.failed) == (2, 2)
     assert together.missing is None
@@ -166,11 +166,12 @@ def test_the_clock_may_differ_by_a_tenth_of_a_percent(ticks_per_second: int, all
 def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None:
     silent = [hello(monotonic_ns=None), *FIRST[2:]]
     starts = [
-        one.start_offset_ns for one in decode_bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
+        visit.start_offset_ns
+        for visit in decode_bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
     ]
     assert starts == [BURST["start_ns"]] * 3
     third = [hello(done=3, monotonic_ns=4_000_000), burst(3)]
-    later = [one.start_offset_ns for one in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])]
+    later = [visit.start_offset_ns for visit in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])]
     assert later == [BURST["start_ns"] + ns for ns in (0, 8_000_000, 3_000_000)]
 
 
@@ -190,10 +191,10 @@ def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_with
 
 
 def test_a_part_followed_as_it_came_completes_what_the_journal_held() -> None:
-    so_far = read_run([FIRST])
-    reader = Reader(so_far.done)
-    for each in SECOND:
-        reader.read_line(each)
-    live, read = so_far.add_part(reader), read_run([FIRST, SECOND])
+    run = read_run([FIRST])
+    reader = Reader(run.done)
+    for text in SECOND:
+        reader.read_line(text)
+    live, read = run.add_part(reader), read_run([FIRST, SECOND])
     for name in ("hello", "end", "failed", "bursts", "parts", "missing"):
         assert getattr(live, name) == getattr(read, name), name

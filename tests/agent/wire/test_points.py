@@ -89,8 +89,8 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     reader = Reader()
     failed = line({**BURST, **ALONE, "record": "failed"})
-    for one in (line(HELLO, plan=PLAN), point_line(), failed, line(END, bursts=1, failed=1)):
-        reader.read_line(one)
+    for text in (line(HELLO, plan=PLAN), point_line(), failed, line(END, bursts=1, failed=1)):
+        reader.read_line(text)
     assert reader.explain_unfinished() is None
     assert reader.failed == [Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])]
 
@@ -141,18 +141,18 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
         return line({**HELLO, "seed": 7, "monotonic_ns": 1}, plan=PAIRS, done=done, bursts=4 - done)
 
     first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
-    so_far = conversation.read_run([first])
-    assert so_far.missing == "cut after 3 of 4 bursts"
-    assert list(so_far.done.lines()) == [
+    partial = conversation.read_run([first])
+    assert partial.missing == "cut after 3 of 4 bursts"
+    assert list(partial.done.lines()) == [
         "message mov x1 0 3 1000 250003\n",
         "message mov x4 0 3 1000 250003 250003\n",
         "end\n",
     ]
     last = [hello(3), message(1, "x1"), line(END, bursts=1)]
-    whole = [first, last]
-    assert conversation.read_run(whole).missing is None
+    parts = [first, last]
+    assert conversation.read_run(parts).missing is None
     assert [
-        (one.point, one.round, one.ping_cpu, one.pong_cpu) for one in conversation.decode_bursts(whole)
+        (row.point, row.round, row.ping_cpu, row.pong_cpu) for row in conversation.decode_bursts(parts)
     ] == [*(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))]
     again = conversation.read_run([first, [hello(3), message(1, "x4")]])
     assert "came twice" in (again.damage or "")

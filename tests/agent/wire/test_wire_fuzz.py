@@ -104,24 +104,24 @@ def draw_damaged(draw: st.DrawFn) -> list[bytes]:
     """A valid conversation after some accidents."""
     lines = draw(conversations())
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, max(len(lines) - 1, 0)))
+        place = draw(st.integers(0, max(len(lines) - 1, 0)))
         match draw(st.sampled_from(["cut", "repeat", "swap", "drop", "bytes", "hostile", "halve"])):
             case "cut":
-                lines = lines[:at]
+                lines = lines[:place]
             case "repeat":
-                lines[at:at] = lines[at : at + 1]
+                lines[place:place] = lines[place : place + 1]
             case "swap":
-                lines[at : at + 2] = reversed(lines[at : at + 2])
+                lines[place : place + 2] = reversed(lines[place : place + 2])
             case "drop":
-                del lines[at : at + 1]
+                del lines[place : place + 1]
             case "bytes" if lines:
-                spoilt = bytearray(lines[at] or b" ")
+                spoilt = bytearray(lines[place] or b" ")
                 spoilt[draw(st.integers(0, len(spoilt) - 1))] = draw(st.integers(0, 255))
-                lines[at] = bytes(spoilt)
+                lines[place] = bytes(spoilt)
             case "hostile":
-                lines.insert(at, draw(HOSTILE))
+                lines.insert(place, draw(HOSTILE))
             case "halve" if lines:
-                lines[at] = lines[at][: len(lines[at]) // 2]
+                lines[place] = lines[place][: len(lines[place]) // 2]
     return lines
 
 
@@ -156,8 +156,8 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[by
         assert len(error) < 500
         return
     assert reader.hello is not None  # what is called finished can be stored, number for number
-    for one in conversation.decode_bursts([lines]):
-        assert all(0 <= tick <= records.INT64_MAX for tick in one.ticks)
+    for burst in conversation.decode_bursts([lines]):
+        assert all(0 <= tick <= records.INT64_MAX for tick in burst.ticks)
     for value in (reader.hello.raw, reader.failed, reader.notes):
         to_json(value).encode()
 
@@ -165,10 +165,10 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[by
 @SETTINGS
 @given(conversations(), st.data())
 def test_a_visit_lost_or_repeated_is_never_a_finished_run(lines: list[bytes], data: st.DataObject) -> None:
-    visits = [at for at, line in enumerate(lines) if b'"ping"' in line]
-    at = data.draw(st.sampled_from(visits))
-    repeated = [*lines[: at + 1], *lines[at:]]
-    lost = lines[:at] + lines[at + 1 :]
+    visits = [place for place, line in enumerate(lines) if b'"ping"' in line]
+    place = data.draw(st.sampled_from(visits))
+    repeated = [*lines[: place + 1], *lines[place:]]
+    lost = lines[:place] + lines[place + 1 :]
     assert follow_lines(repeated)[1] is not None
     assert follow_lines(lost)[1] is not None
 

@@ -149,8 +149,8 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             (machine,) = done.json
             assert (machine["host"], {row["outcome"] for row in machine["rows"]}) == ("here", {outcome})
             disturbed = max(machine["failed"], machine["flagged"]) >= 0.5  # by other work here
-            told = (Outcome.CANNOT_TELL, EXIT_SOME_FAILED) if disturbed else (outcome, exit_code)
-            assert (machine["outcome"], done.exit_code) == told, done.stderr
+            expected = (Outcome.CANNOT_TELL, EXIT_SOME_FAILED) if disturbed else (outcome, exit_code)
+            assert (machine["outcome"], done.exit_code) == expected, done.stderr
             assert "gone" in done.stderr
 
 

@@ -148,9 +148,9 @@ def test_clocks_that_differ_are_named() -> None:
 
 
 def test_what_only_one_side_measured_is_named() -> None:
-    both, one = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
-    assert build_caveats(pairs_a=both, pairs_b=one) == ["clock: only A measured it."]
-    assert build_caveats(pairs_a=one, pairs_b=both) == ["clock: only B measured it."]
+    both, cas = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
+    assert build_caveats(pairs_a=both, pairs_b=cas) == ["clock: only A measured it."]
+    assert build_caveats(pairs_a=cas, pairs_b=both) == ["clock: only B measured it."]
     (text,) = build_caveats(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
     assert text.startswith("cas: A was measured with cmpxchg, B with c11 and cmpxchg. ")
 

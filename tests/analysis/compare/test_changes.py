@@ -126,9 +126,9 @@ def test_pairs_are_compared_relation_by_relation() -> None:
 
 def test_a_pair_changed_only_if_significant_and_beyond_the_threshold() -> None:
     noise = np.array([1.0, 1.001, 0.999])
-    a = side(*[{("smt", 0, cpu): 10 * each for cpu in range(1, 5)} for each in noise])
+    a = side(*[{("smt", 0, cpu): 10 * factor for cpu in range(1, 5)} for factor in noise])
     ratios = {1: 1.0, 2: 1.04, 3: 1.02, 4: 1 / 1.04}
-    b = side(*[{("smt", 0, cpu): 10 * each * ratios[cpu] for cpu in range(1, 5)} for each in noise])
+    b = side(*[{("smt", 0, cpu): 10 * factor * ratios[cpu] for cpu in range(1, 5)} for factor in noise])
     table = compare_pairs(a, b, 0.03)
     assert table["pong_cpu"][table["verdict"] == "changed"].tolist() == [2, 4]
     assert (table["q"][1:] < 0.05).all()

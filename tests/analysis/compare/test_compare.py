@@ -205,13 +205,13 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
 def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -> None:
     for place in range(18):
         keep(tmp_path, place, "abbaba"[place // 3], host=("one", "two", "three")[place % 3])
-    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    parts = compare(tmp_path, ["kernel=a", "kernel=b"])
     relations, pairs = (
-        np.concatenate([getattr(one, table)["p"] for one in found]) for table in ("relations", "pairs")
+        np.concatenate([getattr(part, table)["p"] for part in parts]) for table in ("relations", "pairs")
     )
     for table, p in (("relations", relations), ("pairs", pairs)):
-        q = np.concatenate([getattr(one, table)["q"] for one in found])
-        of_all = found[0].fleet.query("relation != 'all'")[["p", "q"]][: None if table == "relations" else 0]
+        q = np.concatenate([getattr(part, table)["q"] for part in parts])
+        of_all = parts[0].fleet.query("relation != 'all'")[["p", "q"]][: None if table == "relations" else 0]
         q, alone_q = np.append(q, of_all["q"]), stats.false_discovery_control(np.append(p, of_all["p"]))
         questions = q[q < 1] / alone_q[q < 1]  # that of what all have in common is asked of pairs, too
         np.testing.assert_allclose(questions, round(questions[0]))

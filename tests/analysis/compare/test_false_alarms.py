@@ -38,11 +38,11 @@ def test_an_unchanged_machine_is_seldom_called_changed(
 ) -> None:
     monkeypatch.setattr(home(count_false_alarms), "SPLITS", 12)
     keep(tmp_path, 8)
-    found = count_false_alarms(tmp_path).set_index("order")
-    assert list(found.index) == ["random", "interleaved", "blocks"]
-    assert (found["runs"] == 3).all()
-    assert found.loc["random", "interval_share"] <= 0.35
-    assert "False alarms: " in render_false_alarms(found.reset_index())
+    counts = count_false_alarms(tmp_path).set_index("order")
+    assert list(counts.index) == ["random", "interleaved", "blocks"]
+    assert (counts["runs"] == 3).all()
+    assert counts.loc["random", "interval_share"] <= 0.35
+    assert "False alarms: " in render_false_alarms(counts.reset_index())
 
 
 def test_sides_never_share_a_run() -> None:

@@ -55,15 +55,15 @@ def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("b", [B, B[:3]])
 def test_a_change_without_blocks_is_students(b: Floats) -> None:
-    found, other = fit(A, b), stats.ttest_ind(b, A)
-    assert interval(found) == pytest.approx(tuple(other.confidence_interval(0.95)))
-    assert found.freedom[0] == len(A) + len(b) - 2
-    assert found.change[0] == pytest.approx(b.mean() - A.mean())
+    fitted, other = fit(A, b), stats.ttest_ind(b, A)
+    assert interval(fitted) == pytest.approx(tuple(other.confidence_interval(0.95)))
+    assert fitted.freedom[0] == len(A) + len(b) - 2
+    assert fitted.change[0] == pytest.approx(b.mean() - A.mean())
 
 
 def test_within_blocks_of_two_a_change_is_that_of_a_paired_test() -> None:
-    found, paired = fit(A, B, np.tile(np.arange(4), 2)), stats.ttest_rel(B, A)
-    assert interval(found) == pytest.approx(tuple(paired.confidence_interval(0.95)))
+    fitted, paired = fit(A, B, np.tile(np.arange(4), 2)), stats.ttest_rel(B, A)
+    assert interval(fitted) == pytest.approx(tuple(paired.confidence_interval(0.95)))
 
 
 def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
@@ -107,7 +107,7 @@ def test_equal_variances_are_known_far_better_and_two_stay_as_they_are() -> None
     assert np.ptp(variances) == 0
     assert freedoms.tolist() == [12, 12, 12]
     pair = moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
-    assert [each.tolist() for each in pair] == [[0.1, 0.3], [4, 4]]
+    assert [values.tolist() for values in pair] == [[0.1, 0.3], [4, 4]]
 
 
 def test_q_is_benjamini_and_hochbergs_and_what_is_missing_is_not_tested() -> None:
@@ -201,11 +201,11 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     chance, is_b = np.random.default_rng(8), np.tile([False, True, True, False], 5)[:10]
     logs = chance.normal(0, 0.005, (10, 2, 10)) + chance.normal(0, 0.03, 10)
     few, every = np.arange(10)[:, None, None] < 2, np.ones((10, 1, 1), dtype=bool)
-    found, _ = sessions.judge_logs("shared", logs + np.log(1.05) * (few & is_b), is_b)
-    assert found["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
-    assert found["why"][0].startswith("slower than all hosts")
-    assert found["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
-    assert found["shared"].nunique() == 1 != found["shared"][0]
+    judged, _ = sessions.judge_logs("shared", logs + np.log(1.05) * (few & is_b), is_b)
+    assert judged["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
+    assert judged["why"][0].startswith("slower than all hosts")
+    assert judged["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
+    assert judged["shared"].nunique() == 1 != judged["shared"][0]
     _, fleet = sessions.judge_logs("shared", logs + np.log(1.5) * (every & is_b), is_b)
     (common,) = fleet[fleet["relation"] == "all"].to_dict("records")
     assert common["verdict"] == "changed"
@@ -256,9 +256,9 @@ def test_single_runs_of_few_pairs_are_no_evidence() -> None:
 def test_a_session_of_many_hosts_has_one_error_rate(null: str) -> None:
     """The full study is benchmarks/sessions.py; 40 sessions of a true 7 % pass 20 % once in 200 times."""
     errors, _ = sessions.rates(null, 20, 8, 5, sessions=40, seed=2)
-    error, verdict, each, fleet, _ = errors.mean(axis=0)
+    error, verdict, relation, fleet, _ = errors.mean(axis=0)
     assert max(error, verdict) <= 0.2
-    assert max(each, fleet) < 0.15
+    assert max(relation, fleet) < 0.15
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
     assert float(words[4]) == pytest.approx(250, rel=0.01)
     assert float(words[5]) == pytest.approx(200, rel=0.01)
     assert float(words[6].rstrip("%")) == pytest.approx(-20, abs=0.8)
-    low, high = (float(words[at].rstrip("%")) for at in (7, 9))
+    low, high = (float(words[index].rstrip("%")) for index in (7, 9))
     assert low < -20 < high
     assert "slower" in line
     assert "GB/s" in text
@@ -107,14 +107,14 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     runs = Listing(tmp_path).list_with_unfinished()
-    found = load_history(tmp_path, runs, "L2 read", None)
-    assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
+    history = load_history(tmp_path, runs, "L2 read", None)
+    assert list(history["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
     every = load_history(tmp_path, runs, "mem", "chase")
     assert set(every["relation"]) == {"mem random", "mem rising"}
     assert "mem random" in render_relation_history(every)
-    at = load_history(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
-    assert "read.own.768K.huge.x2: GB/s" in render_relation_history(at)
-    assert len(at) == 2 * RUNS
+    by_point = load_history(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
+    assert "read.own.768K.huge.x2: GB/s" in render_relation_history(by_point)
+    assert len(by_point) == 2 * RUNS
     with pytest.raises(UsageError, match="--relation L7: no such relation"):
         load_history(tmp_path, runs, "L7", None)
 

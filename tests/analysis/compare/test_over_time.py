@@ -69,9 +69,9 @@ def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
     ((row, night, moved),) = clean.elsewhere
     assert (row, night) == (1, 18)
     assert moved == pytest.approx(np.log(2), abs=0.01)
-    kept = clean_series(logs, np.array([False, False]))
-    assert kept.elsewhere == []
-    assert np.ptp(kept.logs[1]) > 0.6, "of a machine that does not switch it is a change"
+    cleaned = clean_series(logs, np.array([False, False]))
+    assert cleaned.elsewhere == []
+    assert np.ptp(cleaned.logs[1]) > 0.6, "of a machine that does not switch it is a change"
 
 
 def test_odd_nights_are_named_and_hide_no_change() -> None:
@@ -99,8 +99,8 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
 
 def test_correlation_from_night_to_night_is_no_change() -> None:
     chance = np.random.default_rng(5)
-    found = [simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR") for _ in range(5)]
-    assert not any(one.dated for each in found for one in each)
+    series = [simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR") for _ in range(5)]
+    assert not any(change.dated for session in series for change in session)
 
 
 def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None:

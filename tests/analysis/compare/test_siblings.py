@@ -51,13 +51,13 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
     whose = np.repeat(np.arange(4), 3)
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
-    found, elsewhere, _ = reduce_runs(switched, whose)
-    assert np.exp(found[0]) == pytest.approx(50, rel=0.02)
+    levels, elsewhere, _ = reduce_runs(switched, whose)
+    assert np.exp(levels[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
     slow = runs.copy()
     slow[0, :3] += np.log(2)
-    found, elsewhere, _ = reduce_runs(slow, whose)
-    assert np.exp(found[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
+    levels, elsewhere, _ = reduce_runs(slow, whose)
+    assert np.exp(levels[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
     assert not elsewhere.any()
 
 
@@ -119,8 +119,8 @@ def test_the_slow_node_of_the_lab_is_named(made_lab: Path) -> None:
 
 
 def test_notebooks_get_the_same_table(made_lab: Path) -> None:
-    found = open_results(made_lab / "results").odd("node*")
-    assert list(found.loc[found["odd"], "relation"]) == ["package", "all"]
+    odd = open_results(made_lab / "results").odd("node*")
+    assert list(odd.loc[odd["odd"], "relation"]) == ["package", "all"]
 
 
 def test_healthy_nodes_are_not_odd_and_few_have_no_verdict(made_lab: Path) -> None:
@@ -145,7 +145,7 @@ def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None
         run = a_run(run_id=run_id, host=host)
         run = replace(run, facts=replace(run.facts, cpu_model=model))
         store.publish(run, make_bursts(run, samples=3))
-    groups = [found.hosts for found in compare_siblings(tmp_path, ["*"])]
+    groups = [group.hosts for group in compare_siblings(tmp_path, ["*"])]
     assert sorted(map(sorted, groups)) == [["host0"], ["host1"], ["host2", "host3"]]
 
 

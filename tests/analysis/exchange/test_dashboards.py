@@ -27,10 +27,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
-    found = compute_host_medians(
+    medians = compute_host_medians(
         load_overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
     )
-    return found.assign(host_name='quo"ted|', measured_utc=pd.Timestamp("2026-11-08T02:00:00Z"))
+    return medians.assign(host_name='quo"ted|', measured_utc=pd.Timestamp("2026-11-08T02:00:00Z"))
 
 
 def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:

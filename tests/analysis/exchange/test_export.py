@@ -108,8 +108,8 @@ def test_samples_are_the_same_where_a_burst_is_cut(
     bursts = [
         builders.a_burst(
             benchmark="bandwidth",
-            round=at,
-            start_offset_ns=at * 2_000_003,
+            round=number,
+            start_offset_ns=number * 2_000_003,
             ticks=tuple(range(1000, 1000 + samples)),
             warmup=warmup,
             point=f"read.own.1K.x{1 + others}",
@@ -121,16 +121,16 @@ def test_samples_are_the_same_where_a_burst_is_cut(
             cpus=tuple(range(1 + others)),
             other_ticks=tuple(tuple(range(100 * n, 100 * n + samples)) for n in range(1, 1 + others)) or None,
         )
-        for at, (samples, warmup, others) in enumerate(shapes)
+        for number, (samples, warmup, others) in enumerate(shapes)
     ]
     run = builders.a_run(benchmarks=("bandwidth",), rounds=len(bursts))
     Store(tmp_path).publish(run, bursts)
-    whole = "".join(export_samples(tmp_path, [run.run_id], None))
+    text = "".join(export_samples(tmp_path, [run.run_id], None))
     monkeypatch.setattr(home(export_samples), "SAMPLES_AT_ONCE", at_once)
     pieces = [*export_samples(tmp_path, [run.run_id], None)]
-    assert "".join(pieces) == whole
+    assert "".join(pieces) == text
     assert max(piece.count("\n") for piece in pieces) <= at_once + 1  # the first has the header
-    rows = sorted(csv.DictReader(io.StringIO(whole)), key=lambda row: int(row["round"]))
+    rows = sorted(csv.DictReader(io.StringIO(text)), key=lambda row: int(row["round"]))
     assert [(int(row["sample"]), row["is_warmup"] == "True", row["other_ticks"]) for row in rows] == [
         (n, n < warmup, str([100 * k + n for k in range(1, 1 + others)] or ""))
         for samples, warmup, others in shapes

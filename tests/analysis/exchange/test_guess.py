@@ -50,9 +50,9 @@ def test_every_relation_of_a_plain_machine_is_guessed(cpus: tuple[Cpu, ...], soc
 def test_nothing_is_guessed_from_too_little_or_against_the_sockets_stated() -> None:
     two = make_grid(builders.small_desktop()[:2])
     assert guess_topology(two) is None
-    whole = make_grid(builders.small_desktop())
-    assert guess_topology(Grid(whole.cpus, dict([*whole.cells.items()][1:]))) is None
-    assert guess_topology(whole, 3) is None
+    grid = make_grid(builders.small_desktop())
+    assert guess_topology(Grid(grid.cpus, dict([*grid.cells.items()][1:]))) is None
+    assert guess_topology(grid, 3) is None
 
 
 @pytest.mark.long
@@ -79,8 +79,8 @@ def test_an_import_names_what_it_guesses_as_guessed(tmp_path: Path) -> None:
     file.write_text("\n".join(",".join(row) for row in [names, *rows]))
     message = import_files(tmp_path, [file], "friend", ImportMetadata(benchmark="cas"))
     assert "guessed from its levels" in message
-    found = find_summary(tmp_path, "friend")
-    assert is_guessed(found).all()
-    assert set(found["relation"]) == {"smt", "package"}
-    assert "by what two CPUs share, guessed" in render_summary(found, Canvas())
+    summary = find_summary(tmp_path, "friend")
+    assert is_guessed(summary).all()
+    assert set(summary["relation"]) == {"smt", "package"}
+    assert "by what two CPUs share, guessed" in render_summary(summary, Canvas())
     assert not is_guessed(find_summary(tmp_path, "i3-2120t")).any()

@@ -79,8 +79,8 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
     for name, text in (("by-run", run.run_id), ("by-host", run.host.name)):
         import_files(tmp_path, [file], name, ImportMetadata(topology=text))
         rows = find_summary(tmp_path, name)
-        found = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
-        assert {pair: str(topology.relation(*pair)) for pair in found.index} == dict(found)
+        relations = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
+        assert {pair: str(topology.relation(*pair)) for pair in relations.index} == dict(relations)
         assert "smt" in render_summary(rows, Canvas())
     rows = lay_out_beside(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")

@@ -213,8 +213,8 @@ def test_what_is_written_reads_back_as_the_tool_prints_it(tool: str, gaps: bool,
     grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
     (back,) = read_matrices(TOOLS[tool].write(grid), "x", tool)[1]
     assert back.cpus == grid.cpus
-    shown = {"core-to-core-latency": float, "csv": lambda value: round(value, 2)}.get(tool, math.floor)
-    assert dict(back.cells) == {where: shown(value) for where, value in grid.cells.items()}
+    rounding = {"core-to-core-latency": float, "csv": lambda value: round(value, 2)}.get(tool, math.floor)
+    assert dict(back.cells) == {where: rounding(value) for where, value in grid.cells.items()}
 
 
 @given(st.text(alphabet=" \n,;0123456789.±CPUNum:eE-naN)", max_size=200))

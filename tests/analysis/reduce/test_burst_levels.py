@@ -194,8 +194,8 @@ def test_more_than_fifty_bursts_are_judged_by_the_medians_of_fifty_blocks(bursts
 
 def test_a_thousand_bursts_of_noise_do_not_drift() -> None:
     rows = np.random.default_rng(4).normal(50, 1, (200, 1000))
-    found = find_drift(rows, np.tile(np.arange(1000.0), (200, 1)))
-    assert np.isnan(found).all()
+    drifts = find_drift(rows, np.tile(np.arange(1000.0), (200, 1)))
+    assert np.isnan(drifts).all()
 
 
 @pytest.mark.parametrize(("bursts", "proved"), [(5, False), (6, True), (7, True)])
@@ -212,8 +212,8 @@ def test_the_trend_test_is_mann_and_kendalls(swaps: int) -> None:
     row = np.linspace(50, 60, 12)
     chance = np.random.default_rng(swaps)
     for _ in range(swaps):
-        one, other = chance.integers(0, 12, 2)
-        row[[one, other]] = row[[other, one]]
+        first, second = chance.integers(0, 12, 2)
+        row[[first, second]] = row[[second, first]]
     concordant = sum(np.sign(row[late] - row[early]) for late in range(12) for early in range(late))
     z = (abs(concordant) - 1) / (12 * 11 * 29 / 18) ** 0.5
     moved = stats.theilslopes(row, np.arange(12)).slope * 11 / np.median(row)
@@ -244,10 +244,10 @@ def test_one_or_two_bursts_and_those_of_one_moment_cannot_drift() -> None:
 def test_each_pair_is_judged_for_itself() -> None:
     rising, calm = np.linspace(50, 60, 20), np.tile([50.0, 50.1], 10)
     times = np.tile(np.arange(20.0), (3, 1))
-    found = find_drift(np.stack([calm, rising, rising[::-1]]), times)
-    assert np.isnan(found[0])
-    assert found[1] > 0.1
-    assert found[2] == pytest.approx(-found[1])
+    drifts = find_drift(np.stack([calm, rising, rising[::-1]]), times)
+    assert np.isnan(drifts[0])
+    assert drifts[1] > 0.1
+    assert drifts[2] == pytest.approx(-drifts[1])
 
 
 # Directions
@@ -258,9 +258,9 @@ def asymmetry_of(forth: list[float], back: list[float]) -> float:
     middles = np.array([*forth, *back, 5.0])
     turned = np.array([False] * len(forth) + [True] * len(back) + [False])
     pair = np.array([1] * (len(forth) + len(back)) + [2])
-    found = find_asymmetry(middles, turned, pair, 3)
-    assert np.isnan(found[[0, 2]]).all()
-    return float(found[1])
+    asymmetry = find_asymmetry(middles, turned, pair, 3)
+    assert np.isnan(asymmetry[[0, 2]]).all()
+    return float(asymmetry[1])
 
 
 STEADY = [50.0, 50.1, 49.9, 50.0]
@@ -273,8 +273,8 @@ STEADY = [50.0, 50.1, 49.9, 50.0]
 def test_a_direction_that_takes_over_a_tenth_longer_is_an_asymmetry(
     factor: float, expected: float | None
 ) -> None:
-    found = asymmetry_of(STEADY, [factor * ns for ns in STEADY])
-    assert found == pytest.approx(np.nan if expected is None else expected, nan_ok=True)
+    asymmetry = asymmetry_of(STEADY, [factor * ns for ns in STEADY])
+    assert asymmetry == pytest.approx(np.nan if expected is None else expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(("bursts", "proved"), [(DIRECTION_BURSTS, True), (DIRECTION_BURSTS - 1, False)])

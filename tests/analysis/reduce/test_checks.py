@@ -67,17 +67,17 @@ def test_a_load_is_underfed_below_what_was_asked_for_and_what_there_is_at_full()
 @pytest.mark.parametrize(("nearest", "marked"), [(13.0, False), (12.9, True), (10.0, True), (8.0, True)])
 def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest: float, marked: bool) -> None:
     assert flags(table(CORES)) == [""] * 6
-    found = flags(table({**CORES, ("llc", 1, 2): nearest}))
+    flagged = flags(table({**CORES, ("llc", 1, 2): nearest}))
     expected = "smt_pair" if marked else ""
     near = "smt_pair" if nearest < 0.5 * 50 else ""  # it is itself far nearer than its relation
-    assert found == [expected, expected, "", "", near, ""]
+    assert flagged == [expected, expected, "", "", near, ""]
 
 
 def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
     pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
-    one = np.zeros(4, dtype=np.int64)
-    assert np.array_equal(compare_with_nearest(pairs, one), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
-    assert np.isnan(compare_with_nearest(table({("smt", 0, 1): 10.0}), one[:1])).all(), (
+    zeros = np.zeros(4, dtype=np.int64)
+    assert np.array_equal(compare_with_nearest(pairs, zeros), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
+    assert np.isnan(compare_with_nearest(table({("smt", 0, 1): 10.0}), zeros[:1])).all(), (
         "without any other partner"
     )
 
@@ -87,8 +87,8 @@ def test_a_pair_at_less_than_half_of_its_relation_is_marked_where_that_has_four_
     pairs: int, ns: float, marked: bool
 ) -> None:
     ordinary = {("package", 0, cpu): 50.0 for cpu in range(2, pairs + 1)}
-    found = flags(table({("package", 0, 1): ns, **ordinary}))
-    assert found == ["smt_pair" if marked else ""] + [""] * (pairs - 1)
+    flagged = flags(table({("package", 0, 1): ns, **ordinary}))
+    assert flagged == ["smt_pair" if marked else ""] + [""] * (pairs - 1)
 
 
 @pytest.mark.parametrize("relation", ["self", "smt"])
@@ -101,8 +101,8 @@ def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
     parts = [table(PAIR | {("llc", 0, cpu): 50.0 for cpu in range(2, 6)})]
     for column in ("run_id", "benchmark", "variant"):
         parts.append(parts[0].assign(**{column: "other", "median_ns": 5.0}))
-    found = add_pair_flags(pd.concat(parts), None)
-    assert (found["flags"] == "").all()
+    flagged = add_pair_flags(pd.concat(parts), None)
+    assert (flagged["flags"] == "").all()
     together = pd.concat([parts[0], parts[0].assign(median_ns=5.0).head(1)])
     assert (add_pair_flags(together, None)["flags"] == "smt_pair").sum() == 1
 
@@ -111,8 +111,8 @@ def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
 
 
 def findings(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str, float]]:
-    found = check_topology(pairs, history)
-    return list(zip(found["check"], found["subject"], found["value"].round(6), strict=True))
+    lines = check_topology(pairs, history)
+    return list(zip(lines["check"], lines["subject"], lines["value"].round(6), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_relation_is_held_against_the_next_wider_one_by_its_median() -> None:
         ("llc", 1, 3): 60.0,
         ("system", 0, 4): 50.0,
     }
-    assert [each[:2] for each in findings(table(ns))] == [
+    assert [finding[:2] for finding in findings(table(ns))] == [
         ("siblings", "0-1"),
         ("order", "smt>llc"),
         ("order", "llc>system"),
@@ -159,11 +159,11 @@ def test_a_relation_off_its_history_by_more_than_twice_is_found(now: float, expe
     names = ["run_id", "benchmark", "variant", "relation", "median_ns"]
     rows = [(f"r{run}", "cas", "cmpxchg", ns) for run, ns in enumerate((49.0, 50.0, 500.0))]
     past = pd.DataFrame([(*row[:3], name, row[3]) for row in rows for name in ("llc", "gone")], columns=names)
-    found = check_topology(table({("llc", 0, 1): now}), past)
-    assert found["value"].round(6).tolist() == expected
+    lines = check_topology(table({("llc", 0, 1): now}), past)
+    assert lines["value"].round(6).tolist() == expected
     if expected:
-        assert found["says"][0] == f"llc {now:.1f} ns, in 3 earlier runs 50.0"
-        assert found["subject"].tolist() == ["llc"]
+        assert lines["says"][0] == f"llc {now:.1f} ns, in 3 earlier runs 50.0"
+        assert lines["subject"].tolist() == ["llc"]
     assert findings(table({("llc", 0, 1): now}), past[past["run_id"] != "r2"]) == [], (
         "two runs are no history"
     )
@@ -180,6 +180,6 @@ def test_a_relation_off_its_history_by_more_than_twice_is_found(now: float, expe
 def test_the_slower_direction_is_named_with_how_much_longer_it_takes(
     asymmetry: float, value: float, says: str
 ) -> None:
-    found = check_topology(table(PAIR, asymmetry=asymmetry))
-    assert found[["check", "subject", "says"]].to_numpy().tolist() == [["asymmetry", "0-1", says]]
-    assert found["value"][0] == pytest.approx(value)
+    lines = check_topology(table(PAIR, asymmetry=asymmetry))
+    assert lines[["check", "subject", "says"]].to_numpy().tolist() == [["asymmetry", "0-1", says]]
+    assert lines["value"][0] == pytest.approx(value)

@@ -35,7 +35,7 @@ def find_in_run(root: Path) -> pd.DataFrame:
 
 
 def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
-    return {name: {**each, **(levels if name == setting else {})} for name, each in costs.items()}
+    return {name: {**cost, **(levels if name == setting else {})} for name, cost in costs.items()}
 
 
 def find_in_rows(*rows: dict[str, Any], **run: Any) -> pd.DataFrame:
@@ -147,10 +147,10 @@ def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
 def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
-    one = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
-    one = one.assign(sharing="one", point=one["point"].str.replace(".own.", ".one."))
+    same = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
+    same = same.assign(sharing="one", point=same["point"].str.replace(".own.", ".one."))
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
-        rows = pd.concat([pairs, one.assign(median_ns=one["median_ns"] * slower)])
+        rows = pd.concat([pairs, same.assign(median_ns=same["median_ns"] * slower)])
         assert list(select_breaches(check_run(RUN, rows, load_cpus(tmp_path)))["check"]) == checks
 
 

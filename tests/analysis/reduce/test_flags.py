@@ -132,7 +132,7 @@ def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
     return {
         "ticks": ticks,
         "warmup": 1,
-        "other_units": ((1, *(20 * one for one in per_cent)),),
+        "other_units": ((1, *(20 * percent for percent in per_cent)),),
         "parameters": Parameters(load_mbps=asked, load_bytes=1 << 20),
     }
 

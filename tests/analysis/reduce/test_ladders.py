@@ -22,17 +22,17 @@ from tests.memory import LLC, K, M
 
 
 def levels(root: Path) -> pd.DataFrame:
-    found = find_plateaus(as_float64(load_pairs(root)), load_cpus(root))
-    return found.set_index(["setting", "threads", "level"]).sort_index()
+    plateaus = find_plateaus(as_float64(load_pairs(root)), load_cpus(root))
+    return plateaus.set_index(["setting", "threads", "level"]).sort_index()
 
 
 def test_a_plateau_is_the_number_of_its_level(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    found = levels(tmp_path)
+    rows = levels(tmp_path)
     for setting, costs in {**memory.LOADS, **memory.BYTES}.items():
-        measured = {level: found.loc[setting, 1, level]["median_ns"] for level in costs}
+        measured = {level: rows.loc[setting, 1, level]["median_ns"] for level in costs}
         assert measured == pytest.approx(costs, rel=2e-3)
-    assert found["core_ghz"].unique() == pytest.approx([memory.GHZ])
+    assert rows["core_ghz"].unique() == pytest.approx([memory.GHZ])
 
 
 def test_sizes_near_a_cache_are_in_no_plateau(tmp_path: Path) -> None:
@@ -45,17 +45,17 @@ def test_sizes_near_a_cache_are_in_no_plateau(tmp_path: Path) -> None:
 
 def test_threads_that_share_a_cache_have_a_part_of_it_each(tmp_path: Path) -> None:
     memory.publish(tmp_path, llc=LLC // 2)
-    found = levels(tmp_path).loc["read", 2]
-    assert found.loc["LLC"]["cache_bytes"] == LLC // 2
-    assert found.loc["L2"]["cache_bytes"] == memory.L2
-    assert found.loc["LLC"]["most_bytes"] == 4 * M
-    assert found.loc["mem"]["least_bytes"] == 32 * M
+    rows = levels(tmp_path).loc["read", 2]
+    assert rows.loc["LLC"]["cache_bytes"] == LLC // 2
+    assert rows.loc["L2"]["cache_bytes"] == memory.L2
+    assert rows.loc["LLC"]["most_bytes"] == 4 * M
+    assert rows.loc["mem"]["least_bytes"] == 32 * M
 
 
 def test_two_threads_together_take_half_the_time_of_one(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    found = levels(tmp_path).loc["read"]["median_ns"]
-    assert found[2].to_numpy() == pytest.approx(found[1].to_numpy() / 2, rel=1e-6)
+    medians = levels(tmp_path).loc["read"]["median_ns"]
+    assert medians[2].to_numpy() == pytest.approx(medians[1].to_numpy() / 2, rel=1e-6)
 
 
 def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
     memory.publish(tmp_path, loads=costs)
     pairs = as_float64(load_pairs(tmp_path))
     pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
-    found = find_plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
-    slow = found.loc["random", 1, "L2"]
+    plateaus = find_plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
+    slow = plateaus.loc["random", 1, "L2"]
     assert slow["sizes"] == 3
     assert slow["rise"] == pytest.approx(2, rel=1e-3)
 
@@ -109,8 +109,8 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
     slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
     both = pd.concat([fast, slow], ignore_index=True)
-    found = render_ladder(both, find_plateaus(both, load_cpus(tmp_path)))
-    numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", found, re.MULTILINE)
+    text = render_ladder(both, find_plateaus(both, load_cpus(tmp_path)))
+    numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", text, re.MULTILINE)
     assert numbers == [("CPU 0 (P)", "1.00"), ("CPU 1 (E)", "2.00")]
 
 

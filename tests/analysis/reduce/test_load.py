@@ -42,8 +42,8 @@ def test_filters_choose_host_run_and_benchmark(root: Path) -> None:
     assert len(load_samples(root)) == 4
     assert set(load_samples(root, host_id="a")["host_id"]) == {"a"}
     assert set(load_samples(root, benchmark="clock")["benchmark"]) == {"clock"}
-    one = load_runs(root)["run_id"][0]
-    assert set(load_samples(root, run_id=one)["run_id"]) == {one}
+    run_id = load_runs(root)["run_id"][0]
+    assert set(load_samples(root, run_id=run_id)["run_id"]) == {run_id}
     assert load_samples(root, host_id="nobody").empty
 
 
@@ -93,9 +93,9 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> N
         Store(root).publish(builders.a_run(), [builders.a_burst()])
         (root / "samples/host_id=rpi5").chmod(0)
         with unprivileged():
-            for wanted in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
+            for where in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
                 with pytest.raises(StoreError, match="Permission denied"):
-                    load_samples(root, **wanted)  # type: ignore[arg-type]
+                    load_samples(root, **where)  # type: ignore[arg-type]
         (root / "samples/host_id=rpi5").chmod(0o755)
 
 

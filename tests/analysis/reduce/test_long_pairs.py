@@ -66,7 +66,7 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
 ) -> None:
     run = builders.a_run(rounds=400)
     bursts = [
-        builders.a_burst(round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 2000) for at in range(400)
+        builders.a_burst(round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 2000) for i in range(400)
     ]
     Store(tmp_path).publish(run, bursts)
     (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
@@ -116,9 +116,9 @@ def test_memory_does_not_grow_with_the_samples_of_a_pair(
         root = tmp_path / str(rounds)
         bursts = (
             builders.a_burst(
-                benchmark=benchmark, round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 200, **others
+                benchmark=benchmark, round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 200, **others
             )
-            for at in range(rounds)
+            for i in range(rounds)
         )
         Store(root).publish(builders.a_run(benchmarks=(benchmark,), rounds=rounds), bursts)
         code = (

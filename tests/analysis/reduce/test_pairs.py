@@ -64,12 +64,12 @@ def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_they_are_what_the_samples_say(root: Path) -> None:
     expected = add_pair_flags(pair_medians(load_samples(root)))
-    found = as_float64(load_pairs(root)).drop(columns=["host_id", "stats_version"])
+    loaded = as_float64(load_pairs(root)).drop(columns=["host_id", "stats_version"])
     keys = ["benchmark", "ping_cpu", "pong_cpu"]
-    expected, found = (
-        frame.sort_values(keys).reset_index(drop=True) for frame in (expected[found.columns], found)
+    expected, loaded = (
+        frame.sort_values(keys).reset_index(drop=True) for frame in (expected[loaded.columns], loaded)
     )
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-6)
+    pd.testing.assert_frame_equal(loaded, expected, check_dtype=False, rtol=1e-6)
 
 
 @pytest.mark.long
@@ -82,8 +82,8 @@ def test_many_runs_are_reduced_by_several_processes_to_the_same(
     forget(tmp_path)
     monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
     runs = derivations(monkeypatch)
-    found = load_pairs(Listing(tmp_path, notes.append))
-    pd.testing.assert_frame_equal(found, expected, check_categorical=False)
+    pairs = load_pairs(Listing(tmp_path, notes.append))
+    pd.testing.assert_frame_equal(pairs, expected, check_categorical=False)
     assert runs == []
     assert notes[0] == "reducing the samples of 3 runs to pairs; this is done once for each run"
     assert notes[-1] == "3 of 3 runs"
@@ -116,9 +116,9 @@ def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.Monke
 
 def test_several_at_once_write_the_same(root: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: load_pairs(root), range(4)))
-    for frame in (*found, load_pairs(root)):
-        pd.testing.assert_frame_equal(frame, found[0])
+        tables = list(pool.map(lambda _: load_pairs(root), range(4)))
+    for frame in (*tables, load_pairs(root)):
+        pd.testing.assert_frame_equal(frame, tables[0])
 
 
 def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
@@ -132,7 +132,7 @@ def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
 
 
 def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, sizes = load_pairs(root), list[int]()
+    expected, sizes = load_pairs(root), list[int]()
     real = home(load_pairs).read_bursts
 
     def spy(table, descriptions):
@@ -142,7 +142,7 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
     forget(root)
     monkeypatch.setattr(home(load_pairs), "SLICE_SAMPLES", 100)
     monkeypatch.setattr(home(load_pairs), "read_bursts", spy)
-    pd.testing.assert_frame_equal(load_pairs(root), whole)
+    pd.testing.assert_frame_equal(load_pairs(root), expected)
     assert sum(sizes) == 5 * (28 + 8)
     assert max(sizes) <= 6 * 5  # bursts of the six pairs of one CPU: a slice is never less than that
     assert len(sizes) > 5
@@ -165,11 +165,11 @@ def test_a_run_whose_samples_are_damaged_is_named_and_the_others_are_served(root
 def test_a_history_has_a_row_per_run_oldest_first(root: Path) -> None:
     publish(root, "b", "2026-01-01T00:00:00Z")
     publish(root, "aa", "2026-01-03T00:00:00Z", labels={"kernel": "7.0"})
-    found = history(root, relation="smt")
-    assert list(found["host_name"]) == ["b", "a", "aa"]
-    assert list(found["pairs"]) == [4, 4, 4]
-    np.testing.assert_allclose(found["median_ns"], 6.0, rtol=0.1)
-    assert found["labels"][2]["kernel"] == "7.0"
+    rows = history(root, relation="smt")
+    assert list(rows["host_name"]) == ["b", "a", "aa"]
+    assert list(rows["pairs"]) == [4, 4, 4]
+    np.testing.assert_allclose(rows["median_ns"], 6.0, rtol=0.1)
+    assert rows["labels"][2]["kernel"] == "7.0"
     assert list(history(root, host_id="a")["relation"]) == ["smt", "package", "self"]
     assert history(root, host_id="nobody").empty
 
@@ -178,8 +178,8 @@ def test_numbers_change_only_with_the_version_of_the_statistics(root: Path) -> N
     """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones stay in the index."""
     row = load_pairs(root, benchmark="cas", relation="smt").iloc[0]
     names = ("median_ns", "low_ns", "high_ns", "min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
-    known = {16: (6.0411, 5.586033, 6.351647, 5.7166, 5.76366, 5.96921, 0.0761, 6.149756, 6.155)}
-    np.testing.assert_allclose(row[list(names)].to_numpy(dtype=float), known[STATS_VERSION], rtol=1e-5)
+    numbers = {16: (6.0411, 5.586033, 6.351647, 5.7166, 5.76366, 5.96921, 0.0761, 6.149756, 6.155)}
+    np.testing.assert_allclose(row[list(names)].to_numpy(dtype=float), numbers[STATS_VERSION], rtol=1e-5)
 
 
 @pytest.mark.slow

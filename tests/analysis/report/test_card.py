@@ -57,24 +57,24 @@ def machine(root: Path, count: int) -> Card:
 
 def boxes(card: Card) -> list[tuple[float, float, float, float, str]]:
     """Where each text is, in the widest sans-serif font here: left, upper edge, right, lower edge."""
-    found = []
+    rectangles = []
     for text in card.texts:
         width, x = len(text.words) * text.size * 0.62, text.x
         left = x - {"start": 0, "middle": 0.5, "end": 1}[text.anchor] * width
         box = (left, text.y - 0.75 * text.size, left + width, text.y + 0.1 * text.size, text.words)
         if text.upright:
             box = (x - 0.75 * text.size, text.y - width / 2, x, text.y + width / 2, text.words)
-        found.append(box)
-    return found
+        rectangles.append(box)
+    return rectangles
 
 
 @pytest.mark.parametrize("count", [2, 4, 16, 32, 128, 384])
 def test_no_text_overlaps_another_or_leaves_the_card(root: Path, count: int) -> None:
-    found = boxes(machine(root, count))
-    assert all(a >= 0 and b >= 0 and c <= 1200 and d <= 630 for a, b, c, d, _ in found)
-    ordered = sorted(found)
-    for at, (_, upper, right, lower, words) in enumerate(ordered):
-        for left, other_upper, _, other_lower, other in ordered[at + 1 :]:
+    rectangles = boxes(machine(root, count))
+    assert all(a >= 0 and b >= 0 and c <= 1200 and d <= 630 for a, b, c, d, _ in rectangles)
+    ordered = sorted(rectangles)
+    for index, (_, upper, right, lower, words) in enumerate(ordered):
+        for left, other_upper, _, other_lower, other in ordered[index + 1 :]:
             if left >= right:
                 break
             assert other_upper >= lower or other_lower <= upper, (words, other)
@@ -89,9 +89,9 @@ def test_the_scale_has_no_number_twice(root: Path) -> None:
 def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(root: Path) -> None:
     text = FORMATS[".svg"](lay_out_card(*read(root)))
     tree = ET.fromstring(text)
-    said = tree.findtext(f"{SVG}desc") or ""
+    legend = tree.findtext(f"{SVG}desc") or ""
     for word in ("<&]", "smt", "cas/cmpxchg", "governor powersave", "virtual machine"):
-        assert word in said
+        assert word in legend
     assert all(
         image.get("href", "").startswith("data:image/png;base64,") for image in tree.iter(f"{SVG}image")
     )

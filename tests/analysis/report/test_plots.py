@@ -89,10 +89,10 @@ def test_a_wide_distribution_has_few_plain_numbers_below_it(axes: Axes, low: flo
     axes.figure.draw_without_rendering()
     left, right = axes.get_xlim()
     ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
-    shown = [tick.label1.get_text() for tick in ticks if left <= tick.get_loc() <= right]
-    shown = [text for text in shown if text]
-    assert 2 <= len(shown) <= 6
-    assert all(float(text) > 0 for text in shown)
+    labels = [tick.label1.get_text() for tick in ticks if left <= tick.get_loc() <= right]
+    labels = [text for text in labels if text]
+    assert 2 <= len(labels) <= 6
+    assert all(float(text) > 0 for text in labels)
 
 
 def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_text_stands_out_on_both_pages() -> None:
 
 def luminance(colour: str) -> float:
     """Relative luminance as WCAG 2 defines it."""
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )

@@ -159,8 +159,8 @@ def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_
     assert "against" not in text
     assert "1 host, 2 relations, 2 runs, 1 night: no verdict" in text
     assert re.search(r"desk 2026-\d\d-\d\d \d\d:\d\d:\d\d bios=1\.1", text)
-    asked = Markup(render(tmp_path, [first, second], sides=(first, second))).text
-    assert f"B, {second}, against A, {first}" in asked
+    page = Markup(render(tmp_path, [first, second], sides=(first, second))).text
+    assert f"B, {second}, against A, {first}" in page
 
 
 @pytest.mark.long
@@ -181,9 +181,9 @@ def test_a_page_says_what_the_terminal_says(
     assert bool(changes) == (words != "pisa")
     numbers = []
     if several:  # of one host, show has the last run beside what is usual
-        shown = fleet_here("show", words, *root).stdout
-        sentences += [shown.partition("\n")[0]]
-        numbers = re.findall(r"\d+\.\d+ ±\d+\.\d%", shown)
+        printed = fleet_here("show", words, *root).stdout
+        sentences += [printed.partition("\n")[0]]
+        numbers = re.findall(r"\d+\.\d+ ±\d+\.\d%", printed)
         assert len(numbers) >= 10
     assert [said for said in (*sentences, *changes, *numbers) if said not in page] == []
 
@@ -254,11 +254,11 @@ def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path
 @pytest.mark.long
 def test_two_sides_are_compared_host_by_host_with_all_hosts_first(tmp_path: Path) -> None:
     for number in range(6):
-        for at, name in enumerate(("one", "two", "three")):
+        for index, name in enumerate(("one", "two", "three")):
             ns = {relation: (1 + 0.1 * (number % 2)) * ns for relation, ns in builders.NS.items()}
             labels = {"kernel": "new" if number % 2 else "old"}
             machine = simulated.Machine(name, builders.small_desktop()[:3], ns=ns)
-            simulated.publish(tmp_path, machine, 3 * number + at, rounds=3, samples=3, labels=labels)
+            simulated.publish(tmp_path, machine, 3 * number + index, rounds=3, samples=3, labels=labels)
     sides = ("kernel=old", "kernel=new")
     runs = [run.run_id for run in Store(tmp_path).list_runs()]
     page = render(tmp_path, runs, sides=sides)

@@ -80,10 +80,10 @@ def test_the_message_is_on_the_first_screen(page: Path, browser: Browser) -> Non
       picture: document.querySelector("#medians .picture img").getBoundingClientRect().bottom,
       width: document.querySelector("#medians table").getBoundingClientRect().right
     }"""
-    at = browser.ask(page, script, DESK)
-    assert 0 < at["answer"] < at["medians"]
-    assert max(at["medians"], at["picture"]) < DESK[1]
-    assert at["width"] <= DESK[0]
+    sizes = browser.ask(page, script, DESK)
+    assert 0 < sizes["answer"] < sizes["medians"]
+    assert max(sizes["medians"], sizes["picture"]) < DESK[1]
+    assert sizes["width"] <= DESK[0]
     top = "e => document.querySelector(e).getBoundingClientRect().top"
     seen = f'["#answer p", "#medians .picture"].map({top}).map(y => y < innerHeight)'
     folded = 'getComputedStyle(document.querySelector(".more > summary")).display !== "none"'

@@ -55,21 +55,21 @@ def times(folder: Path) -> dict[str, int]:
 @pytest.mark.long
 def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
-    found = contents(tmp_path / "site")
+    pages = contents(tmp_path / "site")
     assert {
         *("index.html", "runs.json", "changes.html", "changes.xml"),
         *("m/desk.html", "card/desk.svg", "card/desk.png", "map/desk.png"),
-    } < {*found}
-    assert sum(name.startswith("model/cpu-") for name in found) == 3
-    assert {"card/single.svg", "m/single.parquet"} & {*found} == set()
-    for name, data in found.items():
+    } < {*pages}
+    assert sum(name.startswith("model/cpu-") for name in pages) == 3
+    assert {"card/single.svg", "m/single.parquet"} & {*pages} == set()
+    for name, data in pages.items():
         if name.endswith(".html"):
             page = Markup(data.decode())
             assert page.errors == []
             folder = (tmp_path / "site" / name).parent
             for link in [*page.values("href"), *page.values("src")]:
                 assert link == "#main" or (folder / link).resolve().is_file(), link
-    assert [row["runs"] for row in json.loads(found["runs.json"]) if row["host"] == "desk"] == [2]
+    assert [row["runs"] for row in json.loads(pages["runs.json"]) if row["host"] == "desk"] == [2]
 
 
 @pytest.mark.long
@@ -82,8 +82,8 @@ def test_only_its_own_style_and_script_are_allowed(root: Path, tmp_path: Path) -
             own = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
             assert len(own) == text.count(f"<{tag}") == count
             digests = re.findall(rf"{tag}-src '(sha256-[^']*)'", policy)
-            made = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in own]
-            assert digests == [f"sha256-{one}" for one in made]
+            hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in own]
+            assert digests == [f"sha256-{script}" for script in hashes]
         assert policy.startswith("default-src 'none'; img-src data: 'self';")
         assert not re.search(r"<[^>]* (style|on\w+)=", text)
         assert HOSTILE not in text
@@ -105,7 +105,7 @@ def test_a_new_run_makes_its_machine_and_the_index_anew_alone(root: Path, tmp_pa
     before = times(tmp_path / "site")
     simulated.publish(root, simulated.desktop("board"), 4)
     assert "1 of them made anew" in write(root, tmp_path / "site")
-    changed = {name for name, at in times(tmp_path / "site").items() if before.get(name) != at}
+    changed = {name for name, time in times(tmp_path / "site").items() if before.get(name) != time}
     assert {name for name in changed if "desk" in name} == set()
     assert {"index.html", "m/board.html"} < changed
     write(root, tmp_path / "anew")
@@ -197,7 +197,7 @@ def test_the_index_is_sorted_and_searched_in_a_browser(root: Path, tmp_path: Pat
     assert "rowspan=2>&lt;script" in index.read_text()  # without a script, models are above their machines
     browser = Browser(tmp_path)
     assert browser.complaints(index) == []
-    asked = """(() => {
+    script = """(() => {
       const all = (what, of) => Array.from(document.querySelectorAll("#machines " + what), of);
       const head = all("thead button")[1], input = document.getElementById("q");
       const names = () => all("tbody tr:not([hidden]) > th", one => one.textContent);
@@ -207,10 +207,10 @@ def test_the_index_is_sorted_and_searched_in_a_browser(root: Path, tmp_path: Pat
       input.value = "script DESK"; input.dispatchEvent(new Event("input"));
       return [models, sorted, names(), document.getElementById("found").textContent];
     })()"""
-    models, names, found, told = browser.ask(index, asked, DESK)
+    models, names, rows, status = browser.ask(index, script, DESK)
     assert models == ["model"] * 4
     assert names == ["single", "shelf", "desk", "board"]
-    assert (found, told) == (["desk"], "1 of 4 machines")
+    assert (rows, status) == (["desk"], "1 of 4 machines")
 
 
 @pytest.mark.slow
@@ -233,7 +233,7 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     def check() -> int:
         how = {"cwd": tmp_path, "env": environment, "capture_output": True}
         done = (subprocess.run(["bash", "-e", "-c", step], check=False, **how) for step in steps)
-        return next((one.returncode for one in done if one.returncode), 0)
+        return next((process.returncode for process in done if process.returncode), 0)
 
     assert len(steps) == 3
     assert check() == 0
@@ -291,8 +291,8 @@ def test_a_page_is_made_anew_where_a_table_of_the_model_alone_is_added(
     matrix.write_text(fleet_here("export", "desk", "-b", "cas", "-r", str(root)).stdout)
     write(root, folder)
     before = (folder / "m" / "desk.html").read_text()
-    told = fleet_here("import", str(matrix), *words, "--cpu-model", "Made-up desk", "-r", str(root))
-    assert told.exit_code == 0, told.stderr
+    done = fleet_here("import", str(matrix), *words, "--cpu-model", "Made-up desk", "-r", str(root))
+    assert done.exit_code == 0, done.stderr
     assert "1 of them made anew" in write(root, folder)
     assert (folder / "m" / "desk.html").read_text() != before
     assert "0 of them made anew" in write(root, folder)
