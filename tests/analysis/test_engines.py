@@ -46,7 +46,7 @@ def run(heading: str) -> dict[str, Any]:
     return names
 
 
-def by_host(root: Path) -> dict[str, float]:
+def reduce_by_host(root: Path) -> dict[str, float]:
     """The median of the SMT pairs' medians of each host, by our own reduction."""
     pairs = pair_medians(load_samples(root, relation="smt"))
     hosts = load_samples(root, columns=["host_id", "run_id"]).drop_duplicates().astype(str)
@@ -54,7 +54,7 @@ def by_host(root: Path) -> dict[str, float]:
     return dict(joined.groupby("host_id")["median_ns"].median())
 
 
-def by_medians(root: Path) -> dict[str, float]:
+def query_by_host(root: Path) -> dict[str, float]:
     """The same by the medians of the pairs' bursts, which a query can tell."""
     bursts = pd.read_parquet(
         root / "samples", filters=[("benchmark", "==", "cas"), ("relation", "==", "smt")]
@@ -71,7 +71,7 @@ def by_medians(root: Path) -> dict[str, float]:
 def test_the_page_for_pandas_says_what_is_so(root: Path) -> None:
     names = run("Plain pandas")
     assert len(names["bursts"]) == 2 * 28 * 3
-    assert dict(names["smt"]) == pytest.approx(by_host(root), rel=1e-6)
+    assert dict(names["smt"]) == pytest.approx(reduce_by_host(root), rel=1e-6)
 
 
 def test_the_page_for_fleets_own_readers_says_what_is_so(root: Path) -> None:
@@ -86,9 +86,9 @@ def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
     needs.python_module("duckdb", "duckdb")
     names = run("DuckDB")
     rows = {row[0]: row[2] for row in names["history"].fetchall()}
-    assert rows == pytest.approx(by_host(root), rel=1e-6)
+    assert rows == pytest.approx(reduce_by_host(root), rel=1e-6)
     raw = {row[0]: row[1] for row in names["raw"].fetchall()}
-    assert raw == pytest.approx(by_medians(root), rel=1e-6)
+    assert raw == pytest.approx(query_by_host(root), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -100,5 +100,5 @@ def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPa
         medians = {row["host_id"]: row["smt_ns"] for row in names["kept"].collect()}
     finally:
         names["spark"].stop()
-    assert raw == pytest.approx(by_medians(root), rel=1e-6)
-    assert medians == pytest.approx(by_host(root), rel=1e-6)
+    assert raw == pytest.approx(query_by_host(root), rel=1e-6)
+    assert medians == pytest.approx(reduce_by_host(root), rel=1e-6)

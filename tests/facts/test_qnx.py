@@ -43,7 +43,7 @@ def answer(uname: str = QEMU, pidin: tuple[str, ...] = QEMU_PIDIN, *more: str) -
     return "\n".join(line[2:] if line.startswith("= ") else f"{probe.MARK} {line}" for line in lines)
 
 
-def facts_of(*said, host: Host = HOST):
+def parse_facts(*said, host: Host = HOST):
     return parse_answer(answer(*said), host)
 
 
@@ -56,18 +56,18 @@ def facts_of(*said, host: Host = HOST):
     ],
 )
 def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board(line, arch, board, build):
-    facts = facts_of(line, ())
+    facts = parse_facts(line, ())
     assert (facts.arch, facts.board, facts.kernel_version) == (arch, board, build)
 
 
 @pytest.mark.parametrize("line", ["QNX", "QNX a 8.0.0 x86_64", "Linux a 6.1.0 #1 SMP x86_64 GNU/Linux"])
 def test_a_line_that_is_not_as_uname_says_it_is_refused_and_quoted(line):
     with pytest.raises(ProbeError, match=f"board: `uname -a` says '{line}'"):
-        facts_of(line)
+        parse_facts(line)
 
 
 def test_an_arm_board_is_read_whole():
-    facts = facts_of(RPI4, RPI4_PIDIN)
+    facts = parse_facts(RPI4, RPI4_PIDIN)
     assert (facts.os, facts.arch, str(facts.target)) == ("qnx", "aarch64", "qnx-aarch64")
     assert (facts.hostname, facts.kernel, facts.board) == ("rpi4-800", "8.0.0", "RaspberryPi4B")
     assert [(cpu.cpu, cpu.model, cpu.max_khz) for cpu in facts.cpus] == [
@@ -94,12 +94,12 @@ def test_an_arm_board_is_read_whole():
     ids=["one word", "several words, no rate", "no name"],
 )
 def test_a_processor_line_may_have_a_name_of_many_words_or_none_and_no_rate(line, name, khz, flags):
-    facts = facts_of("", ("CPU:X86_64 Release:8.0.0", line))
+    facts = parse_facts("", ("CPU:X86_64 Release:8.0.0", line))
     assert (facts.cpus[0].model, facts.cpus[0].max_khz, facts.cpu_flags) == (name, khz, flags)
 
 
 def test_a_cpu_without_a_name_is_named_by_its_midr():
-    (cpu,) = facts_of(RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")).cpus
+    (cpu,) = parse_facts(RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")).cpus
     assert (cpu.model, cpu.max_khz) == ("Cortex-A72", None)
 
 
@@ -107,12 +107,12 @@ def test_a_cpu_without_a_name_is_named_by_its_midr():
     ("uname", "pidin"), [(QEMU, ()), ("", QEMU_PIDIN)], ids=["without pidin", "without uname"]
 )
 def test_one_voice_is_enough(uname, pidin):
-    facts = facts_of(uname, pidin)
+    facts = parse_facts(uname, pidin)
     assert (facts.arch, facts.kernel) == ("x86_64", "8.0.0")
 
 
 def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
-    facts = facts_of(QEMU, ())
+    facts = parse_facts(QEMU, ())
     assert facts.cpus == ()
     assert any("pidin" in note for note in facts.notes)
 
@@ -140,15 +140,15 @@ def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
     ],
 )
 def test_other_forms_of_pidin_info_are_read(lines, arch, memory, processors):
-    facts = facts_of("", lines)
+    facts = parse_facts("", lines)
     assert (facts.arch, facts.memory_bytes, len(facts.cpus)) == (arch, memory, processors)
     assert facts.kernel is not None
 
 
 def test_without_any_voice_the_inventory_names_the_architecture():
     with pytest.raises(ProbeError, match=r"board: neither .* names an architecture: name it as `arch:`"):
-        facts_of("", ())
-    assert facts_of("", (), host=Host("board", "board", arch="aarch64")).arch == "aarch64"
+        parse_facts("", ())
+    assert parse_facts("", (), host=Host("board", "board", arch="aarch64")).arch == "aarch64"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_without_any_voice_the_inventory_names_the_architecture():
 )
 def test_contradictions_and_strangers_are_refused_with_the_raw_line(uname, pidin, words):
     with pytest.raises(ProbeError) as caught:
-        facts_of(uname, pidin)
+        parse_facts(uname, pidin)
     assert words in str(caught.value)
     assert str(caught.value).startswith("board: ")
 
@@ -171,7 +171,7 @@ def test_contradictions_and_strangers_are_refused_with_the_raw_line(uname, pidin
 @pytest.mark.parametrize("wish", [{"os": "linux"}, {"arch": "aarch64"}])
 def test_an_inventory_that_contradicts_the_host_is_refused(wish):
     with pytest.raises(ProbeError, match=r"the inventory says `(os|arch): "):
-        facts_of(host=Host("board", "board", **wish))
+        parse_facts(host=Host("board", "board", **wish))
 
 
 def test_a_stand_in_is_never_taken_for_qnx():

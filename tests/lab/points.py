@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleet.model import Burst, Count, Parameters, Relation, Topology
 from tests.lab.machines import Machine
-from tests.lab.simulate import SAMPLES, burst, level, ticks_of
+from tests.lab.simulate import SAMPLES, burst, level, make_ticks
 
 COUNTED = ("cycles", "instructions", "snoop_hit_modified")
 # Of a unit, by relation; of an operation of two threads, and of one in each core; of a load by the lines it
@@ -76,8 +76,8 @@ def points(machine: Machine) -> Iterator[_Point]:
         yield from _products(cpus)
     for place, group in enumerate((cores[:2], cores)):
         for words, ns in _MADE_UP["contended_ns"].items():
-            yield _contended(words, ns[place], tuple(group))
-        yield from _watched(place, tuple(group))
+            yield _make_contended(words, ns[place], tuple(group))
+        yield from _make_watched(place, tuple(group))
     yield from _walks()
     yield from _copies()
     yield from _loads(tuple(cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core and not cpu.package))
@@ -89,7 +89,7 @@ def _message(pair: tuple[int, int], relation: Relation) -> _Point:
     return _Point(*names, pair, ns - ahead, _MESSAGES, setting, pair, 1.0, ns + ahead)
 
 
-def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
+def _make_contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
     operation, _, sharing = words.partition(".")
     threads, pair = len(cpus), (cpus[0], cpus[-1])
     setting = Parameters(operation=operation, sharing=sharing, pages="base", threads=threads)
@@ -97,7 +97,7 @@ def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
     return _Point("contend", "lock", name, "operation", pair, ns * threads, _CONTENTIONS, setting, cpus)
 
 
-def _watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
+def _make_watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
     """A write to a line that all others look at, and one that waits until all have answered."""
     for operation, watched in _MADE_UP["watched"].items():
         ns, seen = watched["ns"][place], watched["seen"]
@@ -189,10 +189,10 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
     slower, is_product = level(machine, chance), point.benchmark == "gemm"
     same = is_product or point.benchmark in ("walk", "memcpy")
-    ticks = ticks_of(machine, chance, point.ns * point.units * slower)
+    ticks = make_ticks(machine, chance, point.ns * point.units * slower)
     others = (ticks,) * (len(point.cpus) - 1) if same else None
     if point.other_ns:
-        others = (ticks_of(machine, chance, point.other_ns * point.units * slower),)
+        others = (make_ticks(machine, chance, point.other_ns * point.units * slower),)
     mhz = round(1000 * machine.ghz)
     return burst(
         (point.benchmark, point.variant),

@@ -37,9 +37,9 @@ def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
             for pair in chance.sample(list(levels), len(levels)):
                 at_ns += _BURST_NS
                 kind, when = (benchmark, variant), (visit, at_ns)
-                yield _of_pair(machine, chance, kind, when, pair, levels[pair] * factor)
+                yield _measure_pair(machine, chance, kind, when, pair, levels[pair] * factor)
         if machine.memory is not None:
-            for burst in _of_memory(machine, machine.memory, chance, visit, at_ns):
+            for burst in _measure_memory(machine, machine.memory, chance, visit, at_ns):
                 at_ns = burst.start_offset_ns
                 yield burst
 
@@ -75,7 +75,7 @@ def burst(
     )
 
 
-def ticks_of(machine: Machine, chance: random.Random, ns: float) -> tuple[int, ...]:
+def make_ticks(machine: Machine, chance: random.Random, ns: float) -> tuple[int, ...]:
     """A warm-up and SAMPLES samples of `ns` nanoseconds each."""
     scattered = (1 + abs(chance.gauss(0, machine.burst_sd / 3)) for _ in range(SAMPLES))
     return tuple(round(ns / _NS_PER_TICK * factor) for factor in (_WARMUP, *scattered))
@@ -102,7 +102,7 @@ def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     return levels
 
 
-def _of_pair(
+def _measure_pair(
     machine: Machine,
     chance: random.Random,
     kind: tuple[str, str],
@@ -113,7 +113,7 @@ def _of_pair(
     if pair in machine.two_levels and chance.random() < _OTHER_SHARE:
         one_way *= _OTHER_LEVEL
     busy = chance.random() < _BUSY
-    ticks = ticks_of(machine, chance, 2 * one_way * _ITERATIONS * level(machine, chance))
+    ticks = make_ticks(machine, chance, 2 * one_way * _ITERATIONS * level(machine, chance))
     if busy:
         ticks = (*ticks[:-1], 4 * ticks[-1])
     flags = ("preempted",) if busy else ()
@@ -121,7 +121,7 @@ def _of_pair(
     return burst(kind, when, ends, _ITERATIONS, ticks, switches=(0, int(busy), 0, 0), flags=flags)
 
 
-def _of_memory(
+def _measure_memory(
     machine: Machine, memory: Memory, chance: random.Random, visit: int, at_ns: int
 ) -> Iterator[Burst]:
     """One visit to every point of `chase` and `bandwidth`, on the first CPU."""
@@ -140,7 +140,7 @@ def _of_memory(
             points.append((("bandwidth", "avx2"), point, "byte", _BYTES, took_ns, parameters))
         for kind, point, unit, iterations, took_ns, parameters in points:
             at_ns += _BURST_NS
-            ticks = ticks_of(machine, chance, took_ns * level(machine, chance))
+            ticks = make_ticks(machine, chance, took_ns * level(machine, chance))
             of_point = {"point": point, "unit": unit, "parameters": parameters, "cpus": (0,)}
             more = {**of_point, "core_mhz": (mhz, mhz), "checked": False}
             yield burst(kind, (visit, at_ns), (0, 0), iterations, ticks, **more)

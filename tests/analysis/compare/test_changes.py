@@ -33,7 +33,7 @@ def levels(relation: str, *values: float) -> Sequence[Unit]:
     ]
 
 
-def joined(*groups: Sequence[Unit]) -> list[Unit]:
+def join(*groups: Sequence[Unit]) -> list[Unit]:
     return [{key: ns for unit in units for key, ns in unit.items()} for units in zip(*groups, strict=True)]
 
 
@@ -65,9 +65,9 @@ def test_another_number_can_be_compared() -> None:
 
 def test_relations_of_both_sides_come_nearest_first_and_benchmarks_in_the_order_of_a() -> None:
     a, b = (
-        joined(levels("system", *far), levels("smt", *smt)) for far, smt in ((A_FAR, A_SMT), (B_FAR, B_SMT))
+        join(levels("system", *far), levels("smt", *smt)) for far, smt in ((A_FAR, A_SMT), (B_FAR, B_SMT))
     )
-    only_a, only_b = joined(a, levels("core", *A_SMT)), joined(levels("llc", *B_SMT), b)
+    only_a, only_b = join(a, levels("core", *A_SMT)), join(levels("llc", *B_SMT), b)
     table = compare_relations(
         pd.concat([side(*a, benchmark="readwrite"), side(*only_a)]),
         pd.concat([side(*only_b), side(*b, benchmark="readwrite")]),
@@ -103,7 +103,7 @@ def test_nothing_in_common_is_an_empty_table_with_all_columns() -> None:
 
 def test_pairs_are_compared_relation_by_relation() -> None:
     groups = [
-        joined(levels("smt", *smt), levels("system", *far)) for smt, far in ((A_SMT, A_FAR), (B_SMT, B_FAR))
+        join(levels("smt", *smt), levels("system", *far)) for smt, far in ((A_SMT, A_FAR), (B_SMT, B_FAR))
     ]
     a, b = (side(*units) for units in groups)
     table = compare_pairs(a, b, 0.03)
@@ -162,7 +162,7 @@ def test_the_pairs_of_a_relation_are_those_of_a() -> None:
 
 def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     a, b = (
-        side(*joined(levels("system", *far), levels("smt", *near)))
+        side(*join(levels("system", *far), levels("smt", *near)))
         for far, near in ((A_FAR, A_SMT), (B_FAR, B_SMT))
     )
     table = compare_relations(a, b, 0.03)

@@ -18,7 +18,7 @@ from tests.command import Fleet
 RUNS = 4
 
 
-def alternated(root: Path, change: float, level: str = "L2", operation: str = "read") -> None:
+def alternate(root: Path, change: float, level: str = "L2", operation: str = "read") -> None:
     """Runs a b b a a b b a; on side b one level of one operation takes `change` times as long."""
     rates = {**memory.BYTES, operation: {**memory.BYTES[operation]}}
     rates[operation][level] *= change
@@ -34,7 +34,7 @@ def only(root: Path, **how: Any) -> Comparison:
 
 @pytest.mark.long
 def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
-    alternated(tmp_path, 1.25)
+    alternate(tmp_path, 1.25)
     comparison = only(tmp_path)
     rows = comparison.relations.set_index("relation")
     assert len(rows) == 4 * (2 + 3 * 2)  # levels; orders of chase, operations by one and two threads
@@ -46,7 +46,7 @@ def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(tmp_path: Path) -> None:
-    alternated(tmp_path, 1.0)
+    alternate(tmp_path, 1.0)
     comparison = only(tmp_path)
     assert set(comparison.relations["verdict"]) == {"equivalent"}
     assert "at several levels" not in render_headline(comparison)
@@ -64,7 +64,7 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
 
 @pytest.mark.long
 def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
-    alternated(tmp_path, 1.25)
+    alternate(tmp_path, 1.25)
     text = render_comparisons([only(tmp_path)])
     (line,) = [line for line in text.splitlines() if "L2 read " in line and " x2" not in line]
     words = line.split()
@@ -79,7 +79,7 @@ def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
-    alternated(tmp_path, 1.25)
+    alternate(tmp_path, 1.25)
     assert set(only(tmp_path, only=Only("chase")).relations["benchmark"]) == {"chase"}
     (row,) = only(tmp_path, point="read.own.768K.huge.x1").relations.to_dict("records")
     assert (row["relation"], row["verdict"]) == ("read.own.768K.huge.x1", "changed")
@@ -105,7 +105,7 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
-    alternated(tmp_path, 1.25)
+    alternate(tmp_path, 1.25)
     runs = Listing(tmp_path).list_with_unfinished()
     history = load_history(tmp_path, runs, "L2 read", None)
     assert list(history["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
@@ -122,7 +122,7 @@ def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_command_compares_levels(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        alternated(fleet.results, 1.25)
+        alternate(fleet.results, 1.25)
         done = fleet("compare", "side=a", "side=b", "-b", "bandwidth", "--fail-on-change")
         assert done.exit_code == 20
         assert "L2 read" in done.stdout

@@ -13,7 +13,7 @@ from tests.command import Fleet
 SLOWER = "package third.chase.128K"
 
 
-def alternated(root: Path) -> None:
+def alternate(root: Path) -> None:
     """Runs a b b a a b b a; on side b one state of fetch takes 1.25 times as long."""
     slower = {**points.FETCHED, ("chase", "third"): 1.25 * points.FETCHED["chase", "third"]}
     for number, side in enumerate("abbaabba"):
@@ -22,7 +22,7 @@ def alternated(root: Path) -> None:
 
 
 def test_a_slower_state_is_found_and_the_other_points_are_not(tmp_path: Path) -> None:
-    alternated(tmp_path)
+    alternate(tmp_path)
     (comparison,) = compare(tmp_path, ["side=a", "side=b"])
     rows = comparison.relations.set_index("relation")
     assert len(rows) == len(points.FETCHED) + len(points.WRITTEN)
@@ -35,7 +35,7 @@ def test_a_slower_state_is_found_and_the_other_points_are_not(tmp_path: Path) ->
 @pytest.mark.slow
 def test_the_command_prints_the_changed_state_in_every_form(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        alternated(fleet.results)
+        alternate(fleet.results)
         done = fleet("compare", "side=a", "side=b", "--fail-on-change")
         assert done.exit_code == 20
         (line,) = [line for line in done.stdout.splitlines() if SLOWER in line and "slower" in line]

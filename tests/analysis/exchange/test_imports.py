@@ -37,7 +37,7 @@ SMT_PAIRS = {
 }
 
 
-def saved(folder: Path, text: str, name: str = "table.txt") -> Path:
+def save(folder: Path, text: str, name: str = "table.txt") -> Path:
     (folder / name).write_text(text)
     return folder / name
 
@@ -47,7 +47,7 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     before = pd.read_parquet(tmp_path / "results" / "samples")
     metadata = ImportMetadata(variant="cmpxchg", os="linux")
-    message = import_files(tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", metadata)
+    message = import_files(tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", metadata)
     assert "summary:i3" in message
     rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
@@ -60,7 +60,7 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
     import_files(
-        tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
+        tmp_path, [save(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
     )
     assert set(make_grid(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
 
@@ -75,7 +75,7 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
     run = builders.a_run(builders.small_desktop())
     Store(tmp_path).publish(run, builders.make_bursts(run))
     topology = Topology(run.facts.cpus)
-    file = saved(tmp_path, full_matrix(len(run.facts.cpus)))
+    file = save(tmp_path, full_matrix(len(run.facts.cpus)))
     for name, text in (("by-run", run.run_id), ("by-host", run.host.name)):
         import_files(tmp_path, [file], name, ImportMetadata(topology=text))
         rows = find_summary(tmp_path, name)
@@ -88,7 +88,7 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
     missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
     for cpus, text, message in ((9, run.run_id, missing), (2, "nowhere", "nowhere")):
         with pytest.raises(FleetError, match=message):
-            import_files(tmp_path, [saved(tmp_path, full_matrix(cpus))], "x", ImportMetadata(topology=text))
+            import_files(tmp_path, [save(tmp_path, full_matrix(cpus))], "x", ImportMetadata(topology=text))
     assert set(load_imports(tmp_path)["summary"]) == {"by-run", "by-host"}
 
 
@@ -110,12 +110,12 @@ def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
     tmp_path: Path, text: str, metadata: ImportMetadata, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        import_files(tmp_path / "results", [saved(tmp_path, text)], "x", metadata)
+        import_files(tmp_path / "results", [save(tmp_path, text)], "x", metadata)
     assert load_imports(tmp_path / "results").empty
 
 
 def test_a_name_is_used_once(tmp_path: Path) -> None:
-    file = saved(tmp_path, CORE_LATENCY)
+    file = save(tmp_path, CORE_LATENCY)
     import_files(tmp_path, [file], "i3", ImportMetadata())
     assert import_files(tmp_path, [file], "i3", ImportMetadata()).startswith("Is here already: summary:i3")
     with pytest.raises(UsageError, match="'i3' is stored already"):
@@ -181,7 +181,7 @@ def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -
 
 
 def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
-    import_files(tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
+    import_files(tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
     with Fleet(tmp_path) as fleet:
         done = fleet("show")
     assert done.exit_code == 2

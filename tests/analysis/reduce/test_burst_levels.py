@@ -37,7 +37,7 @@ def describe(*rows: list[float]) -> dict[str, Floats]:
     return describe_rows(medians, counts, visits.astype(float), main)
 
 
-def drift_of(row: list[float] | Floats, times: list[float] | Floats | None = None) -> float:
+def compute_drift(row: list[float] | Floats, times: list[float] | Floats | None = None) -> float:
     moments = np.arange(len(row)) if times is None else np.asarray(times)
     return float(find_drift(np.array([row], dtype=float), np.array([moments], dtype=float))[0])
 
@@ -147,7 +147,7 @@ def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> Non
 
 def test_bursts_that_switch_levels_do_not_drift() -> None:
     row = [50 + x / 100 for x in range(15)] + [80 + x / 100 for x in range(15)]
-    assert drift_of(row) > 0.4
+    assert compute_drift(row) > 0.4
     assert np.isnan(describe(row)["drift"][0])
 
 
@@ -177,7 +177,7 @@ def test_runs_are_at_the_main_level_by_the_rule_of_bursts(runs: list[float], mai
 def test_a_drift_is_told_by_its_size_however_many_bursts_there_are(bursts: int, rise: float) -> None:
     chance = np.random.default_rng(bursts)
     row = 50 * (1 + rise * np.linspace(0, 1, bursts)) * chance.normal(1, 0.005, bursts)
-    assert drift_of(row) == pytest.approx(rise / (1 + rise / 2), rel=0.15)
+    assert compute_drift(row) == pytest.approx(rise / (1 + rise / 2), rel=0.15)
 
 
 @pytest.mark.parametrize("bursts", [51, 99, 100, 333])
@@ -187,9 +187,9 @@ def test_more_than_fifty_bursts_are_judged_by_the_medians_of_fifty_blocks(bursts
     row = 50 * (1 + 0.001 * times / times[-1] * 60) * chance.normal(1, 0.02, bursts)
     blocks = [np.median(part) for part in np.array_split(row, 50)]
     moments = [np.median(part) for part in np.array_split(times, 50)]
-    assert drift_of(row, times) == pytest.approx(drift_of(blocks, moments))
+    assert compute_drift(row, times) == pytest.approx(compute_drift(blocks, moments))
     slope = stats.theilslopes(blocks, moments).slope
-    assert drift_of(row, times) == pytest.approx(slope * (moments[-1] - moments[0]) / np.median(blocks))
+    assert compute_drift(row, times) == pytest.approx(slope * (moments[-1] - moments[0]) / np.median(blocks))
 
 
 def test_a_thousand_bursts_of_noise_do_not_drift() -> None:
@@ -202,8 +202,8 @@ def test_a_thousand_bursts_of_noise_do_not_drift() -> None:
 def test_the_trend_of_a_rising_row_is_proved_from_six_bursts_on(bursts: int, proved: bool) -> None:
     """Mann and Kendall: S = n(n-1)/2, and (S - 1) / sqrt(n(n-1)(2n+5)/18) must exceed 2.576."""
     rising = np.linspace(50, 60, bursts)
-    assert np.isfinite(drift_of(rising)) == proved
-    assert np.isfinite(drift_of(rising[::-1])) == proved
+    assert np.isfinite(compute_drift(rising)) == proved
+    assert np.isfinite(compute_drift(rising[::-1])) == proved
 
 
 @pytest.mark.parametrize("swaps", range(12))
@@ -218,13 +218,13 @@ def test_the_trend_test_is_mann_and_kendalls(swaps: int) -> None:
     z = (abs(concordant) - 1) / (12 * 11 * 29 / 18) ** 0.5
     moved = stats.theilslopes(row, np.arange(12)).slope * 11 / np.median(row)
     expected = moved if z > stats.norm.ppf(0.995) and abs(moved) > DRIFT_CHANGE else np.nan
-    assert drift_of(row) == pytest.approx(expected, nan_ok=True)
+    assert compute_drift(row) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(("rise", "proved"), [(0.0199, False), (0.0205, True), (-0.0199, False)])
 def test_a_proved_trend_of_two_percent_or_less_is_no_drift(rise: float, proved: bool) -> None:
     row = 50 * (1 + rise * np.linspace(-0.5, 0.5, 20))
-    assert np.isfinite(drift_of(row)) == proved
+    assert np.isfinite(compute_drift(row)) == proved
 
 
 def test_the_slope_is_by_the_clock_and_bursts_of_one_moment_do_not_count_for_it() -> None:
@@ -232,13 +232,13 @@ def test_the_slope_is_by_the_clock_and_bursts_of_one_moment_do_not_count_for_it(
     row = [50.0, 50.5, 51.0, 52.0, 53.0, 54.0, 55.0, 60.0]
     later = [(a, b) for a in range(8) for b in range(a + 1, 8) if times[b] > times[a]]
     slope = np.median([(row[b] - row[a]) / (times[b] - times[a]) for a, b in later])
-    assert drift_of(row, times) == pytest.approx(slope * 100 / np.median(row))
+    assert compute_drift(row, times) == pytest.approx(slope * 100 / np.median(row))
 
 
 def test_one_or_two_bursts_and_those_of_one_moment_cannot_drift() -> None:
-    assert np.isnan(drift_of([50.0]))
-    assert np.isnan(drift_of([50.0, 90.0]))
-    assert np.isnan(drift_of(np.linspace(50, 60, 12), np.zeros(12)))
+    assert np.isnan(compute_drift([50.0]))
+    assert np.isnan(compute_drift([50.0, 90.0]))
+    assert np.isnan(compute_drift(np.linspace(50, 60, 12), np.zeros(12)))
 
 
 def test_each_pair_is_judged_for_itself() -> None:
@@ -253,7 +253,7 @@ def test_each_pair_is_judged_for_itself() -> None:
 # Directions
 
 
-def asymmetry_of(forth: list[float], back: list[float]) -> float:
+def compute_asymmetry(forth: list[float], back: list[float]) -> float:
     """The asymmetry of pair 1 of 3, whose bursts come in turn."""
     middles = np.array([*forth, *back, 5.0])
     turned = np.array([False] * len(forth) + [True] * len(back) + [False])
@@ -273,16 +273,16 @@ STEADY = [50.0, 50.1, 49.9, 50.0]
 def test_a_direction_that_takes_over_a_tenth_longer_is_an_asymmetry(
     factor: float, expected: float | None
 ) -> None:
-    asymmetry = asymmetry_of(STEADY, [factor * ns for ns in STEADY])
+    asymmetry = compute_asymmetry(STEADY, [factor * ns for ns in STEADY])
     assert asymmetry == pytest.approx(np.nan if expected is None else expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(("bursts", "proved"), [(DIRECTION_BURSTS, True), (DIRECTION_BURSTS - 1, False)])
 def test_each_direction_takes_enough_bursts_to_prove_an_asymmetry(bursts: int, proved: bool) -> None:
     few, many = [50.0, 50.001, 50.0, 50.001][:bursts], [80.0, 80.001, 80.0, 80.001]
-    assert np.isfinite(asymmetry_of(few, many)) == proved
-    assert np.isfinite(asymmetry_of(many, few)) == proved
+    assert np.isfinite(compute_asymmetry(few, many)) == proved
+    assert np.isfinite(compute_asymmetry(many, few)) == proved
 
 
 def test_directions_whose_intervals_overlap_are_not_told_apart() -> None:
-    assert np.isnan(asymmetry_of([50.0, 70.0, 30.0, 50.0], [60.0, 80.0, 40.0, 60.0]))
+    assert np.isnan(compute_asymmetry([50.0, 70.0, 30.0, 50.0], [60.0, 80.0, 40.0, 60.0]))

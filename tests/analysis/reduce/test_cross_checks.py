@@ -34,7 +34,7 @@ def find_in_run(root: Path) -> pd.DataFrame:
     return select_breaches(check_run(load_run(root, run_id), pairs, load_cpus(root)))
 
 
-def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
+def change_levels(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
     return {name: {**cost, **(levels if name == setting else {})} for name, cost in costs.items()}
 
 
@@ -53,22 +53,22 @@ def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
 
 
 def test_a_load_from_l1_takes_whole_cycles(tmp_path: Path) -> None:
-    memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
+    memory.publish(tmp_path, loads=change_levels(memory.LOADS, "random", L1=1.11))
     breaches = find_in_run(tmp_path)
     assert list(breaches["check"]) == ["l1_cycles"]
     assert breaches["says"][0] == "chase random on CPU 0: 4.44 cycles"
 
 
 def test_whole_cycles_too_many_for_l1_are_found(tmp_path: Path) -> None:
-    memory.publish(tmp_path, loads=changed(memory.LOADS, "rising", L1=2.0, L2=2.0))
+    memory.publish(tmp_path, loads=change_levels(memory.LOADS, "rising", L1=2.0, L2=2.0))
     assert "8.00 cycles" in find_in_run(tmp_path)["says"][0]
 
 
 def test_a_ladder_rises(tmp_path: Path) -> None:
     memory.publish(
         tmp_path,
-        loads=changed(memory.LOADS, "random", LLC=3.0),
-        rates=changed(memory.BYTES, "read", mem=0.007),
+        loads=change_levels(memory.LOADS, "random", LLC=3.0),
+        rates=change_levels(memory.BYTES, "read", mem=0.007),
     )
     breaches = find_in_run(tmp_path)
     assert set(breaches["check"]) == {"ladder_order"}
@@ -77,7 +77,7 @@ def test_a_ladder_rises(tmp_path: Path) -> None:
 
 
 def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
-    memory.publish(tmp_path, rates=changed(memory.BYTES, "read", L1=1 / 450))
+    memory.publish(tmp_path, rates=change_levels(memory.BYTES, "read", L1=1 / 450))
     pairs = as_float64(load_pairs(tmp_path)).assign(variant="avx")
     breaches = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
     assert set(breaches["check"]) == {"port_limit"}
@@ -256,7 +256,7 @@ def test_only_chases_over_like_memory_are_compared() -> None:
 
 @pytest.mark.long
 def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None:
-    run = memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
+    run = memory.publish(tmp_path, loads=change_levels(memory.LOADS, "random", L1=1.11))
     breach = "a load from L1 does not take a whole number of cycles from 3 to 6"
     warnings = show_run(tmp_path, run.run_id).partition("Warnings")[2]
     assert f"l1_cycles: {breach} (1 case): chase random" in warnings

@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
 Level = Callable[[int], float]  # ns one way in a round
 
 
-def taken(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: int = 1) -> Iterator[Burst]:
+def take(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: int = 1) -> Iterator[Burst]:
     """Bursts of a pair at `level`, with 1 % of noise, half a second apart."""
     chance = random.Random(seed)
     for visit in range(rounds):
@@ -32,28 +32,28 @@ def taken(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: 
         )
 
 
-def shown(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes: object) -> str:
+def render_run(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes: object) -> str:
     run = replace(builders.a_run(cpus, run_id=new_run_id()), **changes)  # type: ignore[arg-type]
     Store(root).publish(run, bursts)
     return show_run(root, run.run_id)
 
 
-def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> dict[str, object]:
+def reduce_run(root: Path, bursts: list[Burst], precision: float | None = None) -> dict[str, object]:
     Store(root).publish(builders.a_run(), bursts)
     (row,) = add_pair_flags(pair_medians(load_samples(root)), precision).to_dict("records")
     return dict(row)
 
 
 def test_a_calm_pair_has_no_flag(tmp_path: Path) -> None:
-    row = judged(tmp_path, list(taken(lambda _: 50.0)), precision=0.01)
+    row = reduce_run(tmp_path, list(take(lambda _: 50.0)), precision=0.01)
     assert row["flags"] == ""
     assert "Warnings" not in show_run(tmp_path, builders.a_run().run_id)
 
 
 def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
     """What a virtual machine does whose two CPUs now and then share a core: 3 of 20 bursts at 8 ns."""
-    bursts = list(taken(lambda visit: 8.0 if visit in (4, 5, 17) else 51.0))
-    row = judged(tmp_path, bursts)
+    bursts = list(take(lambda visit: 8.0 if visit in (4, 5, 17) else 51.0))
+    row = reduce_run(tmp_path, bursts)
     assert row["flags"] == "multimodal"
     assert row["median_ns"] == pytest.approx(51, rel=0.02)
     assert row["low_ns"] < 51 < row["high_ns"]  # type: ignore[operator]
@@ -67,20 +67,20 @@ def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
 
 
 def test_of_equal_modes_the_faster_is_the_headline_and_not_the_middle(tmp_path: Path) -> None:
-    row = judged(tmp_path, list(taken(lambda visit: 30.0 if visit % 2 else 60.0)))
+    row = reduce_run(tmp_path, list(take(lambda visit: 30.0 if visit % 2 else 60.0)))
     assert row["median_ns"] == pytest.approx(30, rel=0.02)
     assert row["other_ns"] == pytest.approx(60, rel=0.02)
 
 
 def test_a_single_odd_burst_among_twenty_is_no_mode(tmp_path: Path) -> None:
-    row = judged(tmp_path, list(taken(lambda visit: 90.0 if visit == 3 else 50.0)))
+    row = reduce_run(tmp_path, list(take(lambda visit: 90.0 if visit == 3 else 50.0)))
     assert row["flags"] == ""
     assert pd.isna(row["other_ns"])
 
 
 @pytest.mark.parametrize(("rise", "flags"), [(0.10, "drift"), (-0.10, "drift"), (0.01, "")])
 def test_a_level_that_moves_is_a_drift_and_its_size_is_told(tmp_path: Path, rise: float, flags: str) -> None:
-    row = judged(tmp_path, list(taken(lambda visit: 50.0 * (1 + rise * visit / 19))))
+    row = reduce_run(tmp_path, list(take(lambda visit: 50.0 * (1 + rise * visit / 19))))
     assert row["flags"] == flags
     if flags:
         assert row["drift"] == pytest.approx(rise, rel=0.25)
@@ -88,17 +88,17 @@ def test_a_level_that_moves_is_a_drift_and_its_size_is_told(tmp_path: Path, rise
 
 
 def test_drift_is_judged_by_the_clock_not_by_the_order_of_the_rows(tmp_path: Path) -> None:
-    bursts = list(taken(lambda visit: 50.0 * (1 + 0.1 * visit / 19)))
+    bursts = list(take(lambda visit: 50.0 * (1 + 0.1 * visit / 19)))
     mixed = [replace(burst, round=19 - burst.round) for burst in reversed(bursts)]
-    assert judged(tmp_path, mixed)["drift"] == pytest.approx(0.1, rel=0.25)
+    assert reduce_run(tmp_path, mixed)["drift"] == pytest.approx(0.1, rel=0.25)
 
 
 def test_a_pair_known_worse_than_asked_has_not_converged(tmp_path: Path) -> None:
-    bursts = list(taken(lambda visit: 50.0 + visit % 3, rounds=6))
-    assert judged(tmp_path / "a", bursts, precision=0.001)["flags"] == "not_converged"
-    assert judged(tmp_path / "b", bursts, precision=0.2)["flags"] == ""
+    bursts = list(take(lambda visit: 50.0 + visit % 3, rounds=6))
+    assert reduce_run(tmp_path / "a", bursts, precision=0.001)["flags"] == "not_converged"
+    assert reduce_run(tmp_path / "b", bursts, precision=0.2)["flags"] == ""
     hello = replace(builders.a_run().hello, precision=0.001)  # type: ignore[type-var]
-    text = shown(tmp_path, bursts, hello=hello, end=End(6, 0, "done", 0, 1))
+    text = render_run(tmp_path, bursts, hello=hello, end=End(6, 0, "done", 0, 1))
     assert "did not reach the requested precision (1 of 1 wider than ±0.1%): cas 0-1 (±" in text
 
 
@@ -121,12 +121,12 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
 
 
 def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
-    bursts = [replace(b, ticks=(*b.ticks[:-1], 10 * b.ticks[-1])) for b in taken(lambda _: 50.0)]
-    row = judged(tmp_path, bursts)
+    bursts = [replace(b, ticks=(*b.ticks[:-1], 10 * b.ticks[-1])) for b in take(lambda _: 50.0)]
+    row = reduce_run(tmp_path, bursts)
     assert (row["flags"], row["outliers"]) == ("outliers", pytest.approx(0.1))
 
 
-def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
+def make_load(asked: int | None, *per_cent: int) -> dict[str, object]:
     """Another CPU moves so much of 2 bytes a tick in each sample."""
     ticks = (1000,) * (1 + len(per_cent))
     return {
@@ -157,9 +157,9 @@ def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
         ({"core_mhz": (3091, 3000)}, ("frequency_moved",)),
         ({"begin_ns": (0, 1002)}, ()),  # a sample lasts 501.5 ticks of 20 ns
         ({"begin_ns": (0, 1004)}, ("skewed",)),
-        (loaded(None, 100, 109), ()),
-        (loaded(None, 100, 111), ("uneven",)),
-        (loaded(0, 0, 0), ()),
+        (make_load(None, 100, 109), ()),
+        (make_load(None, 100, 111), ("uneven",)),
+        (make_load(0, 0, 0), ()),
     ],
 )
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
@@ -172,9 +172,9 @@ def test_what_a_burst_tells_of_itself_becomes_its_flags(
 
 
 def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
-    bursts = list(taken(lambda _: 50.0))
+    bursts = list(take(lambda _: 50.0))
     bursts[3] = replace(bursts[3], flags=("busy_cpu", "preempted"))
-    text = shown(tmp_path, bursts)
+    text = render_run(tmp_path, bursts)
     assert re.search(r"^unknown .* 5\.0%$", text, re.MULTILINE)
     assert "minor: few bursts have a flag: preempted 5.0%, busy_cpu 5.0%\n      Nothing to do" in text
 
@@ -192,7 +192,7 @@ def test_every_flag_is_explained() -> None:
 def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator: str, words: str) -> None:
     burst = builders.a_burst(ticks=(999_999, 400_000, 500_000, 1_000_000, 2_000_000))
     hello = replace(builders.a_run().hello, preset="c2clat", estimator=Estimator(estimator))  # type: ignore[type-var]
-    text = shown(tmp_path, [burst, replace(burst, round=1)], hello=hello)
+    text = render_run(tmp_path, [burst, replace(burst, round=1)], hello=hello)
     kticks = {"min": 400, "mean": 975, "median": 750}[estimator]
     assert f"preset c2clat: the number of a pair is its {words}" in text
     assert f"latency in ns ({words} of each pair)" in text

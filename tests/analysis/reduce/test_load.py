@@ -92,7 +92,7 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> N
         root.chmod(0o755)
         Store(root).publish(builders.a_run(), [builders.a_burst()])
         (root / "samples/host_id=rpi5").chmod(0)
-        with unprivileged():
+        with drop_privileges():
             for where in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
                 with pytest.raises(StoreError, match="Permission denied"):
                     load_samples(root, **where)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> N
 
 
 @contextmanager
-def unprivileged() -> Iterator[None]:
+def drop_privileges() -> Iterator[None]:
     """Nobody's rights for a while, where the tests have root's."""
     was_root = os.geteuid() == 0
     if was_root:

@@ -31,7 +31,7 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
     Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = load_pairs(tmp_path)
     Listing(tmp_path).index.path.unlink()
-    _in_small_parts(monkeypatch)
+    _read_in_small_parts(monkeypatch)
     in_parts = load_pairs(tmp_path)
     exact = [name for name in at_once if name != "mean_ns"]
     pd.testing.assert_frame_equal(in_parts[exact], at_once[exact], check_exact=True)
@@ -48,14 +48,14 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
     Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean"))
-    _in_small_parts(monkeypatch)
+    _read_in_small_parts(monkeypatch)
     assert "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
     kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
     pairs = pairs_of_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
     assert len(pairs) == 28 * (1 + ordered)
 
 
-def _in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def _read_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home(pairs_of_run), "_HELD", 0)
     monkeypatch.setattr(home(pairs_of_run), "SLICE_SAMPLES", 1)
     monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)

@@ -16,7 +16,7 @@ from tests import builders
 pytestmark = pytest.mark.long
 
 
-def measured(
+def measure(
     root: Path, cpus: tuple[Cpu, ...], planted: dict[tuple[int, int], float], rounds: int = 6
 ) -> pd.DataFrame:
     """Samples of a run in which the planted pairs take other times than their relation."""
@@ -29,7 +29,7 @@ def measured(
     return load_samples(root)
 
 
-def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str]]:
+def find_problems(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str]]:
     table = check_topology(pair_medians(samples), history)
     return list(zip(table["check"], table["subject"], strict=True))
 
@@ -38,7 +38,7 @@ def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tu
     "cpus", [builders.small_desktop(), builders.hybrid_laptop()], ids=["desktop", "laptop"]
 )
 def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...]) -> None:
-    assert found(measured(tmp_path, cpus, {})) == []
+    assert find_problems(measure(tmp_path, cpus, {})) == []
     text = show_run(tmp_path, builders.a_run().run_id)
     assert "each other's nearest" not in text
     assert "usual for their relation" not in text
