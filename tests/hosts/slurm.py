@@ -90,6 +90,7 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
                     wait_for((folder / "munge.socket").exists)
 
             def job() -> bool:
+                assert all(process.poll() is None for process in started), (folder / "log").read_text()
                 done = subprocess.run(salloc, env=environment, capture_output=True, text=True, check=False)
                 granted = re.search(r"job allocation ([0-9]+)", done.stderr)
                 variables["SLURM_JOB_ID"] = granted[1] if granted else ""

@@ -7,6 +7,7 @@ import contextlib
 import getpass
 import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -158,11 +159,12 @@ def host_maker(folder: Path, client_key: Path) -> Iterator[MakeHosts]:
 
 
 def free_port(address: str) -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that nobody listens on, below those that a kernel gives to connections."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((address, port))
+            return port
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:
