@@ -67,7 +67,7 @@ def console_class() -> "type[Console]":
     return EscapingConsole
 
 
-def decoding_words(err: Exception, root: str = "") -> str:
+def describe_decoding_error(err: Exception, root: str = "") -> str:
     """Write an error of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: before the key."""
     if isinstance(err.__cause__, TypeError):  # a bug in a __post_init__: what these refuse is a ValueError
         raise err.__cause__

@@ -147,10 +147,10 @@ def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPP
     return "; ".join(f"{', '.join(names)}: {heading}" for heading, names in names_by_heading.items())
 
 
-def describe_sides(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
+def explain_a_and_b(benchmarks: Iterable[str], per: str = "run", descriptions: Descriptions = SHIPPED) -> str:
     """Describe the numbers A and B of a comparison: their unit, their values, and the mean taken of them."""
-    values = f"the median of their pairs, at the level of most bursts and {unit}s"
-    return f"{describe_units(benchmarks, descriptions)}; geometric mean over {unit}s of {values}"
+    values = f"the median of their pairs, at the level of most bursts and {per}s"
+    return f"{describe_units(benchmarks, descriptions)}; geometric mean over {per}s of {values}"
 
 
 def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
@@ -237,20 +237,20 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
 
 def _format_cell(value: Any) -> str:
     """Write a date or time in ISO 8601, and anything else that is not text as JSON."""
-    return str(_to_plain_value(value)) if isinstance(value, date) else json.dumps(_to_plain(value))
+    return str(_to_json_value(value)) if isinstance(value, date) else json.dumps(_to_plain(value))
 
 
 def format_json(value: Any) -> str:
     """Format JSON for programs; tables, times, numpy's numbers and arrays may stand for plain values."""
-    return as_json(value, _to_plain_value)
+    return as_json(value, _to_json_value)
 
 
 def format_document(command: str, rows: Any) -> str:
     """Format what a command prints with --json, values as `format_json` takes them."""
-    return as_document(command, rows, _to_plain_value)
+    return as_document(command, rows, _to_json_value)
 
 
-def _to_plain_value(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
@@ -258,7 +258,7 @@ def _to_plain_value(value: Any) -> Any:
     return to_records(value) if hasattr(value, "columns") else value.tolist()
 
 
-def name_kind(row: Mapping[Any, Any]) -> str:
+def name_benchmark(row: Mapping[Any, Any]) -> str:
     """Name the benchmark and variant of a row, as `cas/cmpxchg`; - of a row of all benchmarks."""
     return f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid, name_kinds
+from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid, name_benchmarks
 from fleet.analysis.exchange.tools import TOOLS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
@@ -45,7 +45,7 @@ def export_matrix(
     if value is not None:
         raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
     rows = find_summary(root, what)
-    kinds = name_kinds(rows)
+    kinds = name_benchmarks(rows)
     chosen = _choose_kind(_list_pair_kinds(kinds.unique(), SHIPPED), benchmark, what)
     yield writer.write(make_grid(rows[kinds == chosen]))
 
@@ -84,7 +84,7 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
     if tool == "csv" and names:
         pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
         cells = select_node_cells(pairs, cpus, descriptions)
-        settings = name_kinds(cells) + " " + cells["setting"].astype(str)
+        settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
         placed = {str(name): part for name, part in cells.groupby(settings, sort=False)}
     chosen = _choose_kind([*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id)
     if chosen in placed:
@@ -133,7 +133,7 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
     parts = load.load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
-    return list(dict.fromkeys(kind for part in parts for kind in name_kinds(part)))
+    return list(dict.fromkeys(kind for part in parts for kind in name_benchmarks(part)))
 
 
 def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
@@ -238,7 +238,7 @@ def render_bmf(table: pd.DataFrame) -> str:
     metrics = {}
     for row in _list_medians(table):
         ends = {f"{end}_value": row[end] for end in ("lower", "upper") if row[end] is not None}
-        name = f"{row['host_name']} {text.name_kind(row)} {row['relation']}"
+        name = f"{row['host_name']} {text.name_benchmark(row)} {row['relation']}"
         metrics[name] = {"latency": {"value": row["median_ns"], **ends}}
     return text.format_json(metrics) + "\n"
 
@@ -250,7 +250,7 @@ def render_markdown(table: pd.DataFrame) -> str:
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in text.to_records(table):
-        names = map(_escape_cell, (row["host_name"], text.name_kind(row), row["relation"]))
+        names = map(_escape_cell, (row["host_name"], text.name_benchmark(row), row["relation"]))
         numbers = (str(row["runs"]), f"{row['median_ns']:.1f}", text.format_half_width(row["half"]))
         lines.append(f"| {' | '.join((*names, *numbers))} |")
     return "\n".join([*lines, ""])

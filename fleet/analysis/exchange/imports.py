@@ -214,7 +214,7 @@ def lay_out_summary(rows: pd.DataFrame) -> Layout:
     return make_layout(derive_cpus(rows), np.unique(rows[["ping_cpu", "pong_cpu"]].astype(int)).tolist())
 
 
-def name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
+def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
     """Name the benchmark and variant of each row, as `cas/llsc`; the benchmark alone without a variant."""
     names = rows["benchmark"].astype(str)
     return names.where(rows["variant"].isna(), names + "/" + rows["variant"].astype(str))

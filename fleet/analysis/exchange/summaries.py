@@ -7,7 +7,7 @@ import pandas as pd
 from fleet.analysis.base.text import format_document, format_half_width, is_none, render_rich, to_records
 from fleet.analysis.compare.sides import read_tables, resolve_sides
 from fleet.analysis.exchange import imports
-from fleet.analysis.exchange.imports import PREFIX, find_summary, load_all_summaries, name_kinds
+from fleet.analysis.exchange.imports import PREFIX, find_summary, load_all_summaries, name_benchmarks
 from fleet.analysis.reduce.load import drop_points, map_views
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
@@ -39,7 +39,7 @@ def render_model(cpu_model: str, rows: pd.DataFrame) -> str:
     """Render how the machines of a CPU model differ. rows: from `load_model`."""
     machines = list(rows["summary"].unique())
     parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
-    for kind, part in rows.groupby(name_kinds(rows).str.rstrip("/"), sort=False):
+    for kind, part in rows.groupby(name_benchmarks(rows).str.rstrip("/"), sort=False):
         by = part.groupby("relation")["median_ns"].agg(["size", "median", "min", "max"]).sort_values("median")
         lines = [
             (str(name), f"{size:.0f}", *map("{:.1f}".format, (median, low, high)), f"{high / low:.2f}")
@@ -77,7 +77,7 @@ def render_list(rows: pd.DataFrame) -> str:
         day = f"imported {first['imported_utc']:%Y-%m-%d}" if first["imported_utc"] else "shipped"
         number = f"{first['tool']}'s {first['estimator'] or 'number'}"
         lines = [one_line(f"{name}: {', '.join(filter(None, (machine, first['os'], number, day)))}")]
-        medians = part.groupby(name_kinds(part), sort=False)["latency_ns"].agg(["size", "median"])
+        medians = part.groupby(name_benchmarks(part), sort=False)["latency_ns"].agg(["size", "median"])
         for kind, size, median in medians.itertuples():
             lines.append(f"  {one_line(kind):13}  {size:6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
@@ -95,7 +95,7 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
         + f"\nsummary, not raw: the {first['estimator'] or 'number'} of each pair, "
         + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
-    for kind, part in rows.groupby(name_kinds(rows), sort=False):
+    for kind, part in rows.groupby(name_benchmarks(rows), sort=False):
         groups = part.assign(half=imports.compute_half_widths(part)).groupby("relation")
         by = groups["latency_ns"].agg(["size", "median", "min", "max"]).assign(half=groups["half"].median())
         has_half = bool(by["half"].notna().any())

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import name_kind, to_records
+from fleet.analysis.base.text import name_benchmark, to_records
 from fleet.analysis.compare.sides import Tables, read_tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
@@ -171,7 +171,7 @@ def _read_batch(
         ids = [run["run_id"] for run in runs if estimator_column(run) == number]
         table = reduce_by_relation(pairs[pairs["run_id"].isin(ids)], _BY_RELATION, number)
         for row in to_records(table.sort_values("median_ns", kind="stable")):
-            relations[row["run_id"]].setdefault(name_kind(row), []).append(row)
+            relations[row["run_id"]].setdefault(name_benchmark(row), []).append(row)
     counters = load.load_counters(listing, run_id=list(bursts))
     places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()

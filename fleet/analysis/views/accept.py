@@ -82,7 +82,7 @@ def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[s
             limits.reverse()
         low, high = (None if limit is None else text.format_value(benchmark, limit) for limit in limits)
         span = f"{low} to {high}" if low and high else f"at most {high}" if high else f"at least {low}"
-        words = [f"{text.name_kind(row)} {row['relation']} {text.format_value(benchmark, row['ns'])}"]
+        words = [f"{text.name_benchmark(row)} {row['relation']} {text.format_value(benchmark, row['ns'])}"]
         if low or high:
             words.append(f"expected {span} ({_name_source(row['source'], row['count'])})")
         if row["count"] and (row["outcome"] != Outcome.BELOW):

@@ -92,7 +92,7 @@ def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = [
         (
-            *(row["host_id"], text.name_kind(row), row["order"], str(row["runs"]), str(row["splits"])),
+            *(row["host_id"], text.name_benchmark(row), row["order"], str(row["runs"]), str(row["splits"])),
             *(text.format_share(row[name]) for name in SHARES),
         )
         for row in text.to_records(alarms)
@@ -188,7 +188,7 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
         numbers = [row["pairs"], *text.format_columns(row, ("a_ns", "b_ns"), descriptions)]
     unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
     why = "" if row["verdict"] in unexplained else f": {row['why']}"
-    names = (text.name_kind(row), row["relation"], *map(str, numbers))
+    names = (text.name_benchmark(row), row["relation"], *map(str, numbers))
     return (*names, text.format_change(change), text.format_interval(low, high), f"{row['verdict']}{why}")
 
 
@@ -342,7 +342,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
         words.append("x2: by two threads at once")
-    sides = text.describe_sides(rows["benchmark"], units, comparisons[0].descriptions)
+    sides = text.explain_a_and_b(rows["benchmark"], units, comparisons[0].descriptions)
     return "\n".join(filter(None, ("; ".join(filter(None, words)), f"A, B: {sides}{how}")))
 
 
@@ -373,7 +373,7 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     for row in text.to_records(unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)):
         sides = text.format_columns(row, ("a_ns", "b_ns"), comparison.descriptions)
         changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
-        rows.append((text.name_kind(row), text.format_pair(row), row["relation"], *sides, *changes))
+        rows.append((text.name_benchmark(row), text.format_pair(row), row["relation"], *sides, *changes))
     if rows:
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
         yield text.indent_lines(table(titles, rows, right={3, 4, 5, 6}))
@@ -389,7 +389,7 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
         shares = (text.format_share(row[name]) for name in ("a_share", "b_share"))
         interval = text.format_interval(row["moved_low"], row["moved_high"], 0)
         ends = (*shares, text.format_change(row["moved"], 0), interval)
-        rows.append((text.name_kind(row), text.format_pair(row), *numbers, *ends))
+        rows.append((text.name_benchmark(row), text.format_pair(row), *numbers, *ends))
     names = "benchmark pair A B other_A other_B share_A share_B B_-_A its_interval"
     titles = [name.replace("_", " ") for name in names.split()]
     room = None if width is None else width - 2
@@ -554,7 +554,7 @@ def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
         change, low, high = text.convert_change(row, group.descriptions)
         q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
         changes = (text.format_change(change), text.format_interval(low, high), q)
-        rows.append((row["host"], text.name_kind(row), row["relation"], *numbers, *changes))
+        rows.append((row["host"], text.name_benchmark(row), row["relation"], *numbers, *changes))
     return rows
 
 

@@ -38,7 +38,7 @@ def render_ladder(
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]
     grouping = "by the level of the memory" if len(levels) else "by its size"
-    parts = [f"{text.name_kind(first)}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"]
+    parts = [f"{text.name_benchmark(first)}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"]
     groups = group_like_cpus(levels).values()
     for group in groups:
         tabulate = partial(tabulate_levels, group, descriptions)
@@ -329,7 +329,7 @@ def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED)
     tables = [PointTable(describe_cpus(group), *_tabulate_group(group)) for group in groups]
     pages = describe_pages(rows[rows["operation"] != "peak"])
     note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"
-    return PointTables(text.name_kind(rows.iloc[0].to_dict()), f"Gop/s; {pages}", tables, note)
+    return PointTables(text.name_benchmark(rows.iloc[0].to_dict()), f"Gop/s; {pages}", tables, note)
 
 
 def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:

@@ -203,10 +203,9 @@ def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
     ghz, kernels = bursts["core_ghz"].dropna(), runs["kernel"].dropna().unique()
     conditions = [f"kernel {' | '.join(kernels)}"] * bool(len(kernels))
     conditions += [f"core at {ghz.min():.2f} to {ghz.max():.2f} GHz"] * bool(len(ghz))
+    pair = f"{text.format_pair(first)} ({first['relation']})"
     lines = (
-        one_line(
-            f"{first['host_name']} {text.format_pair(first)} ({first['relation']}), {text.name_kind(first)}"
-        ),
+        one_line(f"{first['host_name']} {pair}, {text.name_benchmark(first)}"),
         f"{benchmark.heading}, medians of {measured}, {span} UTC",
         histogram,
         f"levels: {'; another: '.join(levels)}",

@@ -157,7 +157,7 @@ def _format_option(value: Any) -> str:
 def _render_pairs(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, legend: bool, as_map: bool) -> str:
     """Render one benchmark and variant: relations, extreme pairs and matrix. legend: explain the words."""
     first, number, run = pairs.iloc[0].to_dict(), data.number, data.run
-    heading, name = data.descriptions[first["benchmark"]].heading, text.name_kind(first)
+    heading, name = data.descriptions[first["benchmark"]].heading, text.name_benchmark(first)
     name += "" if text.is_none(first["point"]) else f" {first['point']}"
     estimator_note = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{estimator_note}, by what two CPUs share"]
@@ -195,7 +195,7 @@ def _render_cpus(pairs: pd.DataFrame, data: RunData) -> str:
     first, costs = pairs.iloc[0].to_dict(), {row["ping_cpu"]: row for row in text.to_records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], statistic)() for statistic in ("min", "median", "max"))
     heading = data.descriptions[first["benchmark"]].heading
-    title = f"{text.name_kind(first)}: {heading}, per CPU"
+    title = f"{text.name_benchmark(first)}: {heading}, per CPU"
     summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {format_count(len(costs), 'CPU')}"
     cpus = [cpu for cpu in data.order.cpus if cpu in costs]
     if len(cpus) > _FEW_CPUS:
