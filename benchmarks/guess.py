@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from fleet.analysis.exchange import guess_topology, is_guessed, load_published, make_grid, make_rows
+from fleet.analysis.exchange import guess_topology, is_guessed, load_published, make_grid, make_summary_rows
 from fleet.analysis.reduce import load_pairs
 from fleet.store import Listing
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         relations = rows["relation"].astype(str)
         sockets = 2 if (relations == "system").any() else 1
         grid = make_grid(rows)
-        guess = make_rows(name, "core_latency", grid, {}, guess_topology(grid, sockets))
+        guess = make_summary_rows(name, "core_latency", grid, {}, guess_topology(grid, sockets))
         names = [row["relation"] for row in guess]
         pairs = Counter(zip(relations, names, strict=True))
         hits = sum(count for (own, other), count in pairs.items() if own == other)

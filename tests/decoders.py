@@ -13,7 +13,7 @@ from fleet.agent import forecast
 from fleet.agent.wire import conversation, machine
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import WireError
-from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
+from fleet.analysis.exchange import TOOLS, make_summary_rows, read_matrices
 from fleet.errors import DataError, DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
@@ -123,7 +123,7 @@ def matrix(data: bytes, folder: Path) -> None:
     for tool in TOOLS:
         with suppress(UsageError):
             for number, grid in enumerate(read_matrices(text, "x", tool)[1]):
-                summary_rows = make_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
+                summary_rows = make_summary_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
                 write_summary(folder, f"{tool}-{number}", summary_rows)
 
 

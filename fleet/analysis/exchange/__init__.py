@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         import_files,
         is_guessed,
         load_imports,
-        load_model,
         load_published,
         make_grid,
-        make_rows,
+        make_summary_rows,
+        summarize_model,
     )
-    from fleet.analysis.exchange.summaries import lay_out_beside, render_list, render_sides, render_summary
+    from fleet.analysis.exchange.summaries import list_summaries, render_sides, render_summary, tabulate_sides
     from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -22,28 +22,28 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     """
     from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
 
-    cpus, logs = np.array(grid.cpus), _make_logs(grid)
+    cpus, logs = np.array(grid.cpus), _compute_mean_logs(grid)
     if len(cpus) < 3 or np.isnan(logs).any():
         return None
     distances = logs[np.triu_indices(len(cpus), 1)]
-    tree = hierarchy.linkage(distances, "average")
+    linkage = hierarchy.linkage(distances, "average")
     package = hierarchy.fcluster(hierarchy.linkage(distances, "ward"), sockets, "maxclust")
-    if not _are_equal(package) or package.max() != sockets:
+    if not _have_equal_sizes(package) or package.max() != sockets:
         return None
     core, is_single = np.arange(len(cpus)), np.zeros(len(cpus), dtype=bool)
-    levels = list(_cut_at_jumps(tree))
+    levels = list(_cut_linkage_at_jumps(linkage))
     for ns, groups in levels:
         singles, largest = np.bincount(groups)[groups] == 1, np.bincount(groups).max()
-        if ns <= SIBLINGS_NS and largest == 2 and _are_neighbours(groups, singles):
+        if ns <= SIBLINGS_NS and largest == 2 and _are_pairs_before_singles(groups, singles):
             core, is_single = groups, singles
     size = np.bincount(core).max()
     llc, cluster = package, core
-    wider = [groups for _, groups in levels if _are_equal(groups) and sockets < groups.max() < core.max()]
+    wider = [ids for _, ids in levels if _have_equal_sizes(ids) and sockets < ids.max() < core.max()]
     if is_single.any():
         members = np.flatnonzero(is_single)
         own = hierarchy.linkage(logs[np.ix_(members, members)][np.triu_indices(len(members), 1)], "average")
-        for _, groups in _cut_at_jumps(own):
-            if _are_equal(groups):
+        for _, groups in _cut_linkage_at_jumps(own):
+            if _have_equal_sizes(groups):
                 cluster = cluster.copy()
                 cluster[members] = core.max() + groups
                 break
@@ -63,7 +63,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     )
 
 
-def _make_logs(grid: Grid) -> Floats:
+def _compute_mean_logs(grid: Grid) -> Floats:
     """Return the logarithms of a matrix, each pair the mean of its directions; NaN where neither is known."""
     places = {cpu: place for place, cpu in enumerate(grid.cpus)}
     values = np.full((len(places), len(places)), np.nan)
@@ -75,22 +75,22 @@ def _make_logs(grid: Grid) -> Floats:
     return np.asarray(both)
 
 
-def _cut_at_jumps(tree: Floats) -> Iterator[tuple[float, Ints]]:
-    """Yield the groups below each jump of a tree's heights, and the median height inside them, in ns."""
+def _cut_linkage_at_jumps(linkage: Floats) -> Iterator[tuple[float, Ints]]:
+    """Yield the groups below each jump of a linkage's heights, and the median height inside them, in ns."""
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    heights = tree[:, 2]
+    heights = linkage[:, 2]
     for place in np.flatnonzero(np.diff(heights) > np.log(APART)):
         middle = (heights[place] + heights[place + 1]) / 2
-        yield float(np.exp(np.median(heights[: place + 1]))), hierarchy.fcluster(tree, middle, "distance")
+        yield float(np.exp(np.median(heights[: place + 1]))), hierarchy.fcluster(linkage, middle, "distance")
 
 
-def _are_equal(groups: Ints) -> bool:
+def _have_equal_sizes(groups: Ints) -> bool:
     """Report whether groups, numbered from 1, have one size."""
     return len({*np.bincount(groups)[1:]}) == 1
 
 
-def _are_neighbours(groups: Ints, is_single: Ints) -> bool:
+def _are_pairs_before_singles(groups: Ints, is_single: Ints) -> bool:
     """Report whether, if several CPUs are single, the pairs are neighbours that come before all of them."""
     first = len(groups) - int(is_single.sum())
     are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()

@@ -81,7 +81,7 @@ def require_free_name(name: str) -> None:
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
 
 
-def list_names(root: Root) -> dict[str, tuple[Place, str]]:
+def locate_summaries(root: Root) -> dict[str, tuple[Place, str]]:
     """Return the place and the file of each summary, imported or shipped, by name."""
     place = open_listing(root).place
     with storing("read the summaries", place):
@@ -91,7 +91,7 @@ def list_names(root: Root) -> dict[str, tuple[Place, str]]:
 
 def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the rows of each summary that these names or globs match. Raises UsageError for no match."""
-    names = list_names(root)
+    names = locate_summaries(root)
     summaries = dict[str, pd.DataFrame]()
     for text in texts:
         meant = [name for name in names if fnmatchcase(name, text.removeprefix(PREFIX))]
@@ -101,7 +101,7 @@ def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:
     """Return the rows of a summary, named with or without `summary:`. UsageError lists what there is."""
-    name, names = name.removeprefix(PREFIX), list_names(root)
+    name, names = name.removeprefix(PREFIX), locate_summaries(root)
     if name not in names:
         raise UsageError(
             f"no summary is called {name!r}{suggest_similar(name, names)} "
@@ -111,9 +111,9 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     return _read_summaries(place, [file])
 
 
-def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
+def summarize_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Load a row per undamaged summary of this CPU model, benchmark, variant and relation: `median_ns`."""
-    names, simplified = list_names(root), simplify_cpu_model(cpu_model)
+    names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
     def read_part(name: str) -> pd.DataFrame | None:
         place, file = names[name]
@@ -134,7 +134,7 @@ def simplify_cpu_model(text: str) -> str:
     return " ".join(_NOT_OF_MODEL.sub(" ", text.casefold()).split())
 
 
-def make_rows(
+def make_summary_rows(
     name: str, tool: str, grid: Grid, columns: Mapping[str, Any], machine: Topology | None = None
 ) -> list[dict[str, Any]]:
     """Turn one matrix into rows of the summaries table; columns: values, else of the matrix or the tool.
@@ -165,7 +165,7 @@ def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
     return (high - low) / 2 / rows["latency_ns"]
 
 
-def renumber(grid: Grid, cpus: Sequence[int] | None) -> Grid:
+def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
     """Give the CPUs of a matrix these numbers, in order; some formats lose them. Raises UsageError."""
     if cpus is None:
         return grid
@@ -257,7 +257,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         tool, grids = tools.read_matrices(_read_text(file), str(file), metadata.tool)
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
-        matrices += [(file, tool, renumber(grid, metadata.cpus)) for grid in grids]
+        matrices += [(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
     labels, machine = dict(metadata.labels), None
     if metadata.topology is not None:
         machine = _load_topology(root, metadata.topology, matrices)
@@ -267,7 +267,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     rows, kinds = list[dict[str, Any]](), list[str]()
     for file, tool, grid in matrices:
         columns = stated | {"source": metadata.source or printable(str(file))}
-        rows += make_rows(name, tool, grid, columns, machine)
+        rows += make_summary_rows(name, tool, grid, columns, machine)
         if not grid.cells:
             raise UsageError(f"{file}: the matrix has no values.")
         if rows[-1]["benchmark"] in kinds:

@@ -53,13 +53,13 @@ def export_runs(
     try:
         with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
             for run_id in chosen:
-                name, draft = samples_name(runs[run_id].host_id, run_id), Path(folder) / run_id
-                record = TableFile(listing.place, name, "samples").record
+                source, draft = samples_name(runs[run_id].host_id, run_id), Path(folder) / run_id
+                record = TableFile(listing.place, source, "samples").record
                 if medians:
                     exported, pairs = anonymize(record, keep), load_pairs(root, run_id=run_id)
                     host, own_id = str(exported.row["host_name"]), exported.row["run_id"]
-                    names.add(summary := f"{host}-{own_id}" if host in names else host)
-                    write_table(draft, _make_summary(summary, exported.row, pairs, runs[run_id].descriptions))
+                    names.add(name := f"{host}-{own_id}" if host in names else host)
+                    write_table(draft, _summarize_run(name, exported.row, pairs, runs[run_id].descriptions))
                 else:
                     exported = export_run(listing.place, record, draft, keep)
                 drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
@@ -97,21 +97,21 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     return "\n".join(lines)
 
 
-def _make_summary(name: str, row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions) -> Any:
+def _summarize_run(name: str, run: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions) -> Any:
     """Make a table of `summaries` with the median and interval of each pair of CPUs.
 
-    row: the anonymized run; pairs: its table. Raises UsageError if there is no pair.
+    run: its anonymized row; pairs: its table. Raises UsageError if there is no pair.
     """
     pairs = drop_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
-        raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")
+        raise UsageError(f"{run['run_id']}: has no latencies between CPUs; export it without --medians.")
     constants = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
-        **{name: row[name] for name in ("cpu_model", "os", "labels_json")},
+        **{name: run[name] for name in ("cpu_model", "os", "labels_json")},
         "summary": name,
         "tool": "fleet",
         "estimator": "median",
-        "conditions": f"kernel {row['kernel'] or 'unknown'}, {row['started_utc']:%Y-%m-%d}",
+        "conditions": f"kernel {run['kernel'] or 'unknown'}, {run['started_utc']:%Y-%m-%d}",
         "source": "fleet export --medians",
     }
     pairs = pairs.assign(latency_ns=pairs["median_ns"])

@@ -24,19 +24,19 @@ _KIND = ["benchmark", "variant", "relation"]
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """Render these summaries, named with or without `summary:`; without names, list all."""
     if not names:
-        return render_list(load_all_summaries(root))
-    stored, parts = imports.list_names(root), []
+        return list_summaries(load_all_summaries(root))
+    stored, parts = imports.locate_summaries(root), []
     for name in _require_summaries(names):
         model = name.removeprefix(PREFIX)
-        if model not in stored and len(rows := imports.load_model(root, model)):
-            parts.append(render_model(model, rows))
+        if model not in stored and len(rows := imports.summarize_model(root, model)):
+            parts.append(render_cpu_model(model, rows))
         else:
             parts.append(render_summary(find_summary(root, name), canvas))
     return "\n\n".join(parts)
 
 
-def render_model(cpu_model: str, rows: pd.DataFrame) -> str:
-    """Render how the machines of a CPU model differ. rows: from `load_model`."""
+def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
+    """Render how the machines of a CPU model differ. rows: from `summarize_model`."""
     machines = list(rows["summary"].unique())
     parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
     for kind, part in rows.groupby(name_benchmarks(rows).str.rstrip("/"), sort=False):
@@ -64,7 +64,7 @@ def _require_summaries(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def render_list(rows: pd.DataFrame) -> str:
+def list_summaries(rows: pd.DataFrame) -> str:
     """List each summary with its machine, and a line per benchmark and variant."""
     parts = [
         "Published or imported: one number a pair, no samples. ns: the median of the pairs.\n"
@@ -111,7 +111,7 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     return "\n\n".join(parts)
 
 
-def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
+def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """Lay out a row per side, benchmark, variant and relation, all pairs together last.
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,

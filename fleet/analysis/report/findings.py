@@ -19,7 +19,7 @@ from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.verdicts import CLASS
-from fleet.analysis.exchange.imports import load_model
+from fleet.analysis.exchange.imports import summarize_model
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views import compare as view
@@ -90,7 +90,7 @@ def judge(
 ) -> list[Acceptance]:
     """Hold the last run of each host against what is expected; empty if nothing can be compared."""
     try:
-        return judge_last_runs(root, selection, ranges, load_tables=partial(load_model, root), only=only)
+        return judge_last_runs(root, selection, ranges, load_tables=partial(summarize_model, root), only=only)
     except UsageError:
         return []
 

@@ -12,14 +12,14 @@ from fleet.analysis.exchange import (
     export_matrix,
     find_summary,
     import_files,
-    lay_out_beside,
+    list_summaries,
     load_imports,
-    load_model,
     load_published,
     make_grid,
-    render_list,
     render_sides,
     render_summary,
+    summarize_model,
+    tabulate_sides,
 )
 from fleet.analysis.views import Canvas
 from fleet.errors import FleetError, StoreWarning, UsageError
@@ -82,7 +82,7 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
         relations = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
         assert {pair: str(topology.relation(*pair)) for pair in relations.index} == dict(relations)
         assert "smt" in render_summary(rows, Canvas())
-    rows = lay_out_beside(tmp_path, [run.run_id, "summary:by-run"])
+    rows = tabulate_sides(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")
     assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
     missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
@@ -167,7 +167,7 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 
 
 def test_the_views_name_tool_estimator_and_origin() -> None:
-    assert "core_latency" in render_list(load_published())
+    assert "core_latency" in list_summaries(load_published())
     text = render_summary(find_summary("", "rpi4-qnx800"), Canvas())
     assert "summary, not raw: the median of each pair, as core_latency printed it" in text
     assert "QNX 8.0.0" in text
@@ -191,14 +191,14 @@ def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.make_bursts(run))
-    rows = lay_out_beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
+    rows = tabulate_sides(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
     mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
     theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
     theirs = theirs.set_index("benchmark")
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
     assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
-    other = lay_out_beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])  # other instructions
+    other = tabulate_sides(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])  # other instructions
     is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
     assert other[is_cas]["ratio"].isna().all()
     text = render_sides(rows)
@@ -216,11 +216,11 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
         done = fleet("show", "summary:AMD Ryzen 9 99")
         assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
     root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
-    assert load_model(str(root), model)["summary"].nunique() == 2
+    assert summarize_model(str(root), model)["summary"].nunique() == 2
     (root / "summaries").mkdir(parents=True)
     (root / "summaries/friend.parquet").write_bytes(b"PAR1 and no more")
     with pytest.warns(StoreWarning, match=r"friend.parquet: .* It is left out"):
-        assert load_model(str(root), model)["summary"].nunique() == 2
+        assert summarize_model(str(root), model)["summary"].nunique() == 2
 
 
 @pytest.mark.long
