@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.reduce import describe_rows, find_main_bursts
+from fleet.analysis.reduce import find_main_bursts, summarize_bursts
 
 PRECISION = 0.01
 LOOKS = (10, 20, 40, 80, 90)  # bursts after which a run may end, and has to
@@ -41,7 +41,7 @@ def describe_runs(medians: Floats) -> dict[str, Floats]:
     visits = np.tile(np.arange(count), runs * benchmarks)
     flat, counts = medians.ravel(), np.full(runs * benchmarks, count)
     is_main = find_main_bursts(flat, counts, visits, np.repeat(np.arange(runs), benchmarks))
-    return describe_rows(flat, counts, visits.astype(np.float64), is_main)
+    return summarize_bursts(flat, counts, visits.astype(np.float64), is_main)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fleet.analysis.base.selection import match_runs, select_comparable
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_numbers
+from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_pair_numbers
 from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS, choose_number_column, reduce_by_relation
 from fleet.errors import StoreError, UsageError
 from fleet.model import Descriptions
@@ -61,7 +61,7 @@ def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
     listing = open_listing(root)
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
-    pairs = load_numbers(listing, summaries, descriptions, *_NUMBERS)
+    pairs = load_pair_numbers(listing, summaries, descriptions, *_NUMBERS)
     return Tables(*load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
 
 
@@ -114,7 +114,7 @@ def reduce_to_relations(
     number = choose_number_column(runs)
     summaries = load.list_published(root, run_id=runs["run_id"])
     descriptions = load.merge_descriptions(summaries)
-    pairs = only.select(load_numbers(root, summaries, descriptions, number), cpus)
+    pairs = only.select(load_pair_numbers(root, summaries, descriptions, number), cpus)
     rows = build_comparison_rows(pairs, cpus, descriptions=descriptions)
     if rows.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")

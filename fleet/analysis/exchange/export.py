@@ -12,7 +12,7 @@ from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid, nam
 from fleet.analysis.exchange.tools import TOOLS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
-from fleet.analysis.reduce.pairs import as_float64, load_pairs, pairs_of_run
+from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.overview import describe_interval
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
@@ -92,7 +92,7 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
         description = descriptions[chosen.partition("/")[0]]
         values = {ends: text.convert_to_shown(description, ns) for ends, ns in by_nodes.items()}
         return write_matrix_csv("node", rows, columns, values)
-    pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
+    pairs = reduce_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
     parts = load.load_samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])

@@ -8,7 +8,7 @@ from fleet.analysis.base.text import format_document, format_half_width, is_none
 from fleet.analysis.compare.sides import read_tables, resolve_sides
 from fleet.analysis.exchange import imports
 from fleet.analysis.exchange.imports import PREFIX, find_summary, load_all_summaries, name_benchmarks
-from fleet.analysis.reduce.load import drop_points, map_views
+from fleet.analysis.reduce.load import drop_points, get_views
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
@@ -133,7 +133,7 @@ def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         else:
             rows = find_summary(root, text)
             rows = rows.assign(half=imports.compute_half_widths(rows))
-        rows = rows[map_views(rows["benchmark"], descriptions) == View.MATRIX]
+        rows = rows[get_views(rows["benchmark"], descriptions) == View.MATRIX]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         every = pd.concat([rows, rows.assign(relation=ALL)])

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
         DIRECTION_BURSTS,
         DRIFT_CHANGE,
         are_at_main_level,
-        describe_rows,
         estimate_half_widths,
         find_asymmetry,
         find_drift,
         find_half_sample_modes,
         find_main_bursts,
+        summarize_bursts,
     )
     from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
     from fleet.analysis.reduce.comparison_rows import (
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         select_overview_rows,
     )
     from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, check_run, select_breaches
-    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compare_with_nearest
+    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compute_nearest_ratios
     from fleet.analysis.reduce.heatmap import SHADES
-    from fleet.analysis.reduce.interval import count_effective, half_width_between_runs, student_t
+    from fleet.analysis.reduce.interval import compute_mean_half_width, count_effective, student_t
     from fleet.analysis.reduce.ladders import (
         find_plateaus,
         format_size,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         as_float64,
         history,
         load_pairs,
-        pairs_of_run,
+        reduce_run,
         verify_pairs,
     )
     from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout

@@ -66,7 +66,7 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
     return main
 
 
-def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
+def summarize_bursts(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
     """Compute the columns of `pairs` that come from burst medians, in their unit; times: of each burst.
 
     The interval is around the mean of the main bursts, extended to their median; NaN for a single burst. If

@@ -21,7 +21,7 @@ SAMPLE_COLUMNS = (
 )
 LISTS = ("ticks", "other_ticks", "other_units")
 WORK_COLUMNS = ("least_share", "most_share", "other_rate")
-"""The columns on the work of a burst's threads: `_join_units`."""
+"""The columns on the work of a burst's threads: `_normalize_by_units`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     latencies = latencies[~is_warmup]
     counts = counts - np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     others, units = (Lists(table.column(name).combine_chunks()) for name in ("other_ticks", "other_units"))
-    _join_threads(samples, latencies, counts, others, descriptions)
-    work = _join_units(samples, latencies, counts, units, descriptions)
+    _combine_thread_times(samples, latencies, counts, others, descriptions)
+    work = _normalize_by_units(samples, latencies, counts, units, descriptions)
     about = samples.assign(**dict(zip(WORK_COLUMNS, work, strict=True)))
     return Bursts(about[counts > 0].reset_index(drop=True), latencies, counts[counts > 0])
 
@@ -71,7 +71,7 @@ class Lists:
         return [self._values[begin:end] for begin, end in pairwise(inner)]
 
 
-def _join_threads(
+def _combine_thread_times(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists, descriptions: Descriptions
 ) -> None:
     """Turn samples of groups into the time of a unit by all threads; others: ticks of threads but ping."""
@@ -84,7 +84,7 @@ def _join_threads(
             own[:] = 1 / (1 / np.stack(times)).sum(axis=0)
 
 
-def _join_units(
+def _normalize_by_units(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, descriptions: Descriptions
 ) -> Floats:
     """Convert samples to the time of one unit by all threads, where each thread counts its units.

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import ladders
-from fleet.analysis.reduce.load import drop_contradicting, drop_points, load_cpus, map_views, select_benchmark
+from fleet.analysis.reduce.load import drop_contradicting, drop_points, get_views, load_cpus, select_benchmark
 from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs, reduce_by_run
 from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.errors import UsageError
@@ -53,7 +53,7 @@ def build_comparison_rows(
     """
     if point is not None:
         return _select_point(pairs, point, descriptions)
-    views, placed = map_views(pairs["benchmark"], descriptions), ladders.is_node_placed(pairs, descriptions)
+    views, placed = get_views(pairs["benchmark"], descriptions), ladders.is_node_placed(pairs, descriptions)
     others = pairs[~views.isin([*_OF_PAIRS, View.LADDER]) & ~placed]
     others = pd.concat([others, ladders.select_pairs_on_nodes(pairs, descriptions)])
     names = [name for name in others["benchmark"].unique() if descriptions[str(name)].other_unit == "byte"]
@@ -63,13 +63,13 @@ def build_comparison_rows(
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     parts = [drop_points(pairs, descriptions), others.assign(relation=at_point)]
     if len(under_load):
-        under_load = under_load.assign(relation=_name_loads(under_load))
-        parts += [under_load, _make_load_rows(under_load)]
+        under_load = under_load.assign(relation=_add_loads_to_relations(under_load))
+        parts += [under_load, _make_load_rate_rows(under_load)]
     if placed.any():
         of_node = ladders.select_node_cells(pairs, cpus, descriptions)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
         of_node = of_node.assign(relation=ends + of_node["setting"].map(" {}".format))
-        parts += [of_node, _make_load_rows(of_node)]
+        parts += [of_node, _make_load_rate_rows(of_node)]
     if (views == View.LADDER).any():
         levels = ladders.find_plateaus(pairs, cpus, descriptions)
         of_level = levels["level"] + " " + levels["setting"] + _format_threads(levels)
@@ -78,7 +78,7 @@ def build_comparison_rows(
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
 
-def _name_loads(rows: pd.DataFrame) -> list[str]:
+def _add_loads_to_relations(rows: pd.DataFrame) -> list[str]:
     """Name each row's load behind its relation, with size and threads if a run has several."""
     several = rows.groupby(_KIND, observed=True)[["bytes", "threads"]].transform("nunique") > 1
     names = []
@@ -90,7 +90,7 @@ def _name_loads(rows: pd.DataFrame) -> list[str]:
     return names
 
 
-def _make_load_rows(rows: pd.DataFrame) -> pd.DataFrame:
+def _make_load_rate_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Make rows of the rate that other CPUs reach, from rows at full load."""
     if "other_rate" not in rows:
         return rows[:0]
@@ -159,31 +159,31 @@ def select_overview_rows(
     single = drop_points(pairs, descriptions)
     places = {name: f"{relation_sort_key(name)}" for name in single["relation"].unique()}
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
-    if not map_views(pairs["benchmark"], descriptions).isin(_OF_PAIRS).all():
+    if not get_views(pairs["benchmark"], descriptions).isin(_OF_PAIRS).all():
         cells = ladders.select_node_cells(pairs, cpus, descriptions)
         groups = cells.groupby(_KIND, sort=False, observed=True)
-        parts += [select_key_nodes(group, descriptions) for _, group in groups]
+        parts += [select_overview_nodes(group, descriptions) for _, group in groups]
         pairs = pairs[~ladders.is_node_placed(pairs, descriptions)]
-        parts.append(_select_key_levels(ladders.find_plateaus(pairs, cpus, descriptions), descriptions))
+        parts.append(_select_overview_levels(ladders.find_plateaus(pairs, cpus, descriptions), descriptions))
         for (_, name, _), group in pairs.groupby(_KIND, sort=False, observed=True):
             description = descriptions[str(name)]
             if description.view is View.PRODUCTS:
-                parts.append(_select_peaks(group, description))
+                parts.append(_select_overview_peaks(group, description))
             elif description.view in (View.TABLE, View.BLOCKS):
-                chosen = _select_key_points(group, description)
-                parts += [chosen, _make_load_rows(chosen)]
+                chosen = _select_overview_points(group, description)
+                parts += [chosen, _make_load_rate_rows(chosen)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def select_key_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def select_overview_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the first setting of a run, benchmark and variant: memory of the own node and of others."""
     setting = ladders.sort_settings(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]
-    where = ladders.is_local(rows).map({True: "local", False: "remote"})
+    where = ladders.is_local_memory(rows).map({True: "local", False: "remote"})
     return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
-def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+def _select_overview_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     parts = (part for _, part in rows.groupby("benchmark"))
     settings = [setting for part in parts for setting in ladders.sort_settings(part, descriptions)]
     near = sorted(rows["relation"].unique(), key=relation_sort_key)
@@ -197,7 +197,7 @@ def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     )
 
 
-def _select_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
+def _select_overview_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
     rows = _select_first(rows, description.parameters_with_role("row")[:1])
     rows = _select_first(rows, description.parameters_with_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=relation_sort_key)]
@@ -205,16 +205,16 @@ def _select_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
     return rows.assign(about=about, place="", relation=rows["variant"], variant="")
 
 
-def split_parameters(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
+def split_parameters_by_axis(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
     """Return the parameters that vary by table, by row and by column, if these rows have values of them."""
     names = {name for name, column in rows.items() if column.notna().any()}
     roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
     return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]
 
 
-def _select_key_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
+def _select_overview_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
     """Select the points that stand for one run, benchmark and variant."""
-    tables, row, columns = split_parameters(description, rows)
+    tables, row, columns = split_parameters_by_axis(description, rows)
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return rows.assign(about="", place=named, relation=named)
@@ -264,11 +264,11 @@ def load_overview_history(
     return sort_overview(reduce_by_run(runs, rows, OVERVIEW))
 
 
-def load_numbers(
+def load_pair_numbers(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
 ) -> pd.DataFrame:
     """Load `pairs` as float64; if no benchmark has points, only the columns of a history and `numbers`."""
-    columns = None if _have_points(runs, descriptions) else [*{*HISTORY_COLUMNS, *numbers}]
+    columns = None if _have_any_points(runs, descriptions) else [*{*HISTORY_COLUMNS, *numbers}]
     pairs = load_pairs(root, run_id=[run.run_id for run in runs], columns=columns)
     return as_float64(drop_contradicting(pairs, runs, descriptions))
 
@@ -277,11 +277,11 @@ def _load_pairs_and_cpus(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Load the numbers, and `cpus` if needed: if `cpus`, or for benchmarks with points."""
-    ids = [run.run_id for run in runs] if cpus or _have_points(runs, descriptions) else []
-    return load_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
+    ids = [run.run_id for run in runs] if cpus or _have_any_points(runs, descriptions) else []
+    return load_pair_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
 
 
-def _have_points(runs: Sequence[RunSummary], descriptions: Descriptions) -> bool:
+def _have_any_points(runs: Sequence[RunSummary], descriptions: Descriptions) -> bool:
     return any(descriptions[kind].view not in _OF_PAIRS for run in runs for kind in run.benchmarks)
 
 
@@ -314,7 +314,7 @@ def load_history(
     pairs = select_benchmark(pairs, benchmark)
     rows = build_comparison_rows(pairs, cpus, level_or_point if point else None, descriptions)
     if not point:
-        names = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
+        names = [name for name in rows["relation"].unique() if is_relation(name) or is_memory_level(name)]
         matching = {name for name in names if level_or_point in (name, name.partition(" ")[0])}
         if not matching:
             choices = list(dict.fromkeys([name.partition(" ")[0] for name in names] + names))
@@ -325,7 +325,7 @@ def load_history(
     return reduce_by_run(stored, rows)
 
 
-def is_level(text: str) -> bool:
+def is_memory_level(text: str) -> bool:
     """Report whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
     return name in ("LLC", ladders.MEMORY) or (name[:1] == "L" and name[1:].isdigit())
@@ -338,5 +338,5 @@ def _select_point(pairs: pd.DataFrame, point: str, descriptions: Descriptions) -
         listed = ", ".join(points[:_SHOWN]) + (", …" if len(points) > _SHOWN else "")
         why = f"these runs have no such point{suggest_similar(point, points)} There are {listed or 'none'}."
         raise UsageError(one_line(f"--point {point}: {why}"))
-    is_ladder = map_views(rows["benchmark"], descriptions) == View.LADDER
+    is_ladder = get_views(rows["benchmark"], descriptions) == View.LADDER
     return rows.assign(relation=rows["relation"].where(~is_ladder, point))

@@ -43,10 +43,10 @@ def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others:
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
     operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
-    return Core(ports, operations | _count_arm_units(6))
+    return Core(ports, operations | _compute_arm_operations(6))
 
 
-def _count_arm_units(pipelines: int) -> dict[str, int]:
+def _compute_arm_operations(pipelines: int) -> dict[str, int]:
     return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
 
 
@@ -60,7 +60,7 @@ _WIDEST = {
     "amd": _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
     "": _make_core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
 }
-_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _count_arm_units(pipelines)) for pipelines in (2, 4)}
+_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _compute_arm_operations(pipelines)) for pipelines in (2, 4)}
 _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
     ("intel", 6, range(85, 86), _SKYLAKE),
     ("intel", 6, range(106, 109), _ICE_LAKE),
@@ -72,7 +72,7 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 )
 
 
-def find_core(run: Mapping[str, Any]) -> Core:
+def find_core_limits(run: Mapping[str, Any]) -> Core:
     """Find the core of the CPU in this row of `runs`."""
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.reduce import ladders
-from fleet.analysis.reduce.core_limits import find_core
+from fleet.analysis.reduce.core_limits import find_core_limits
 from fleet.analysis.reduce.load import drop_points
 from fleet.model import SHIPPED, Descriptions, View
 
@@ -67,7 +67,7 @@ class Numbers:
 CheckResults = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
 
-def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
+def has_cross_checks(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
     """Report whether runs of these have numbers that must fit together; names may include a variant."""
     return any(
         descriptions[name].view not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
@@ -82,7 +82,7 @@ def check_run(
 
     run, pairs, cpus: its rows of the tables, pairs from `as_float64`. value: how far off, a factor above 1.
     """
-    if not can_compare(set(pairs["benchmark"]), descriptions):
+    if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
     steps = ladders.select_ladder_steps(pairs, descriptions)
     levels = ladders.find_plateaus(pairs, cpus, descriptions)
@@ -114,13 +114,13 @@ def _check_ladder_order(numbers: Numbers) -> CheckResults:
             fall = near["median_ns"] / far["median_ns"]
             ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
             says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
-            yield fall, says, fall > _allow_fall(near, far)
+            yield fall, says, fall > _compute_allowed_fall(near, far)
 
 
 def _check_port_limit(numbers: Numbers) -> CheckResults:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
-        ports = find_core(numbers.run).ports.get(row["variant"])
+        ports = find_core_limits(numbers.run).ports.get(row["variant"])
         if a_cycle := ports and ports.bytes_per_cycle(row["operation"]):
             rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
             over = rate > OVER * limit * (1 + _read_spread(row))
@@ -129,13 +129,13 @@ def _check_port_limit(numbers: Numbers) -> CheckResults:
 
 def _check_group_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
-    yield from _check_together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
+    yield from _check_group_sum(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     points = multiplied["point"].map(lambda name: re.sub(r"\.x\d+$", "", str(name)))
-    yield from _check_together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
+    yield from _check_group_sum(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
 
 
-def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
+def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
         for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
@@ -143,7 +143,7 @@ def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResu
             over = best["median_ns"] / row["threads"] / row["median_ns"]
             rates = f"{1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs"
             says = f"{_format_key(key)}: {rates}, {1 / best['median_ns']:.0f} by one"
-            yield over, says, over > _allow_fall(row, best)
+            yield over, says, over > _compute_allowed_fall(row, best)
 
 
 def _check_one_buffer(numbers: Numbers) -> CheckResults:
@@ -153,7 +153,7 @@ def _check_one_buffer(numbers: Numbers) -> CheckResults:
         if len(own) and len(others):
             slower = float(others["median_ns"].median() / own["median_ns"].median())
             says = f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
-            yield slower, says, slower > _allow_fall(to_records(own)[0], to_records(others)[0])
+            yield slower, says, slower > _compute_allowed_fall(to_records(own)[0], to_records(others)[0])
 
 
 def _compare_rows(
@@ -234,7 +234,7 @@ def _check_loaded_order(numbers: Numbers) -> CheckResults:
                 fall = less["median_ns"] / more["median_ns"]
                 ends = (more, ":"), (less, "")
                 says = ", ".join(f"{load['point']}{mark} {load['median_ns']:.1f} ns" for load, mark in ends)
-                yield fall, says, fall > _allow_fall(less, more)
+                yield fall, says, fall > _compute_allowed_fall(less, more)
 
 
 def _check_message_readwrite(numbers: Numbers) -> CheckResults:
@@ -289,7 +289,7 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
 
 def _check_gemm_units(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    limits = find_core(numbers.run).operations
+    limits = find_core_limits(numbers.run).operations
     is_peak = rows["point"].astype(str).str.startswith("peak")
     for row in to_records(rows[is_peak & rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]):
         limit = limits[row["variant"]]
@@ -300,8 +300,8 @@ def _check_gemm_units(numbers: Numbers) -> CheckResults:
 
 def _check_node_order(numbers: Numbers) -> CheckResults:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
-        own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local(cells)].groupby("cpu_node")))
-        for ends, part in cells[~ladders.is_local(cells)].groupby(["cpu_node", "memory_node"]):
+        own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local_memory(cells)].groupby("cpu_node")))
+        for ends, part in cells[~ladders.is_local_memory(cells)].groupby(["cpu_node", "memory_node"]):
             if ends[0] in own:
                 (ns, spread), (own_ns, own_spread) = map(_compute_median, (part, own[ends[0]]))
                 far = f"node {ends[1]} from node {ends[0]} takes {ns / own_ns:.2f} of its own"
@@ -319,7 +319,7 @@ def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
     return unknown if is_none(row["spread"]) else float(row["spread"])
 
 
-def _allow_fall(*rows: Mapping[str, Any]) -> float:
+def _compute_allowed_fall(*rows: Mapping[str, Any]) -> float:
     """Return how many times another of these numbers one may be, though it should not exceed it."""
     return (1 + FALL) * sum(map(_read_spread, rows), 1.0)
 

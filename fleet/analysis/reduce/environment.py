@@ -49,7 +49,7 @@ def describe_environments(runs: Sequence[dict[str, Any]], also: Sequence[str] = 
     return {name: [texts[place] for place in places] for name, texts in environments.items()}
 
 
-def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
+def describe_table_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Describe rows of the `runs` table as `describe_environments` does."""
     return describe_environments(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
 
@@ -61,7 +61,7 @@ def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """
     rows = list[tuple[str, str, str, bool]]()
     both = pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
-    for name, texts in describe_rows_environments(both).items():
+    for name, texts in describe_table_environments(both).items():
         values, others = Counter(texts[: len(a)]), Counter(texts[len(a) :])
         if set(values) != set(others):
             rows.append((name, _list_values(values), _list_values(others), not set(values) & set(others)))

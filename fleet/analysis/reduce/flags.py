@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
-from fleet.analysis.reduce.load import has_one_number
+from fleet.analysis.reduce.load import is_at_usual_point
 from fleet.model import SHIPPED, Descriptions
 
 MANY_OUTLIERS = 0.05
@@ -57,7 +57,7 @@ def add_pair_flags(
         "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested),
         "smt_pair": _is_odd_smt_pair(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
-        "underfed": _is_underfed(pairs),
+        "underfed": _is_below_requested_rate(pairs),
     }
     texts = pairs["flags"].tolist()
     for row in np.flatnonzero(np.any([*raised.values()], axis=0)).tolist():
@@ -66,7 +66,7 @@ def add_pair_flags(
     return pairs.assign(flags=texts)
 
 
-def _is_underfed(pairs: pd.DataFrame) -> Bools:
+def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     """Report which loads get less than requested, and less than loads like them get at full rate."""
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
@@ -83,33 +83,33 @@ def _is_underfed(pairs: pd.DataFrame) -> Bools:
 def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Report siblings that are not nearest to each other, and pairs far nearer than their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    places = np.flatnonzero(has_one_number(pairs, descriptions))
+    places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]
     ns, classes = single["median_ns"].to_numpy(dtype=float), number_groups(single, [*_KIND, "relation"])
     usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
-    near = ~_is_checked_alone(single) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
-    marks[places] = near | (compare_with_nearest(single, number_groups(single, _KIND)) < SIBLING_NEARER)
+    near = ~_is_sibling_or_single(single) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
+    marks[places] = near | (compute_nearest_ratios(single, number_groups(single, _KIND)) < SIBLING_NEARER)
     return marks
 
 
-def compare_with_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
+def compute_nearest_ratios(pairs: pd.DataFrame, kinds: Ints) -> Floats:
     """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
 
-    rows: pairs. of: the number of their run, benchmark and variant. NaN for rows that are not siblings, and
+    kinds: the number of their run, benchmark and variant. NaN for pairs that are not siblings, and
     for siblings without another partner.
     """
-    ends = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
-    ns = rows["median_ns"].to_numpy(dtype=float)
-    ends, others = of * (ends.max(initial=0) + 1) + ends, ~_is_checked_alone(rows)
+    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
+    ns = pairs["median_ns"].to_numpy(dtype=float)
+    ends, others = kinds * (ends.max(initial=0) + 1) + ends, ~_is_sibling_or_single(pairs)
     nearest = np.full(ends.max(initial=0) + 1, np.inf)
     for cpu in ends:
         np.fmin.at(nearest, cpu[others], ns[others])
     closest = nearest[ends].min(axis=0)
-    is_sibling = (rows["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(closest)
+    is_sibling = (pairs["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(closest)
     return np.where(is_sibling, closest / ns, np.nan)
 
 
-def _is_checked_alone(rows: pd.DataFrame) -> Bools:
+def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
     """Report which rows are of siblings or single CPUs, which are checked on their own."""
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.reduce.topology import Layout, Tiers
+from fleet.analysis.reduce.topology import GroupLabels, Layout
 from fleet.plan.cpulist import format_cpus
 
 SHADES = 32
@@ -31,8 +31,8 @@ class Heatmap:
 
     labels: of rows and columns. borders: for each label, whether a line separates it from the one before.
     limits: values at the ends of the colour scale. groups: the kind of group of a label, empty for one CPU.
-    tiers: names of groups beside the labels, as in `Layout.tiers`, counted in labels. faint: cells drawn in
-    the middle colour whatever their value.
+    group_labels: of `Layout.label_groups`, to write beside the labels; sizes are counted in labels. faint:
+    cells drawn in the middle colour whatever their value.
     """
 
     labels: tuple[str, ...]
@@ -40,7 +40,7 @@ class Heatmap:
     values: Floats
     limits: Limits
     groups: str = ""
-    tiers: Tiers = ()
+    group_labels: GroupLabels = ()
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
@@ -54,12 +54,12 @@ class Heatmap:
         """Format the text of each cell. number: a format, such as "{:.1f}"."""
         return [[number.format(x) if np.isfinite(x) else missing for x in row] for row in self.values]
 
-    def name_sides(self) -> list[list[tuple[str, int]]]:
-        """Return for each row the names of `tiers` that begin there, each with its number of rows."""
+    def list_labels_by_row(self) -> list[list[tuple[str, int]]]:
+        """Return for each row the names of `group_labels` that begin there, each with its number of rows."""
         begins: list[list[tuple[str, int]]] = [[] for _ in self.labels]
-        for tier in self.tiers:
+        for level in self.group_labels:
             start = 0
-            for name, count in tier:
+            for name, count in level:
                 begins[start].append((name, count))
                 start += count
         return begins
@@ -79,7 +79,7 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
     return np.clip((values - low) / (high - low), 0, 1)
 
 
-def find_value(share: float, limits: Limits) -> float:
+def find_scale_value(share: float, limits: Limits) -> float:
     """Return the value at a place of a scale, from 0 to 1."""
     low, high = limits
     return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
@@ -89,7 +89,8 @@ def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) 
     """Map each pair to a cell. table: from `matrix` or `lay_out_matrix`, in the order of `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or choose_limits([table])
-    return Heatmap(labels, order.borders(), np.asarray(table, dtype=np.float64), ends, tiers=order.tiers())
+    starts, names = order.mark_group_starts(), order.label_groups()
+    return Heatmap(labels, starts, np.asarray(table, dtype=np.float64), ends, group_labels=names)
 
 
 def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
@@ -108,7 +109,7 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
     values = np.array([[_compute_median(cells[a, b]) for b in parts] for a in parts])
     labels = tuple(format_cpus(block) for block in blocks)
     borders = (False,) * len(blocks)
-    return Heatmap(labels, borders, values, choose_limits([table]), groups, _count_tiers(order, blocks))
+    return Heatmap(labels, borders, values, choose_limits([table]), groups, _label_blocks(order, blocks))
 
 
 def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
@@ -153,14 +154,14 @@ def choose_blocks(order: Layout, limit: int = MAX_GROUPS) -> tuple[tuple[tuple[i
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
 
 
-def _count_tiers(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> Tiers:
+def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLabels:
     """Count the outermost groups in blocks; empty if a block is in two groups."""
     ends = [0, *accumulate(map(len, blocks))]
-    for tier in order.tiers()[:1]:
-        bounds = [0, *accumulate(count for _, count in tier)]
-        if {*bounds} <= {*ends} and len(tier) < len(blocks):
+    for level in order.label_groups()[:1]:
+        bounds = [0, *accumulate(count for _, count in level)]
+        if {*bounds} <= {*ends} and len(level) < len(blocks):
             counts = np.diff([ends.index(bound) for bound in bounds]).tolist()
-            return (tuple((name, count) for (name, _), count in zip(tier, counts, strict=True)),)
+            return (tuple((name, count) for (name, _), count in zip(level, counts, strict=True)),)
     return ()
 
 

@@ -33,23 +33,23 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def estimate_autocorrelation(away: Floats) -> Floats:
+def estimate_autocorrelation(deviations: Floats) -> Floats:
     """Estimate the correlation of neighbours that alone would make a row's values as alike as they are.
 
-    away: rows of distances from the mean, in order of time. Sums the correlations at all distances, up to the
-    first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 for equal values.
+    deviations: rows of distances from the mean, in order of time. Sums the correlations at all distances, up
+    to the first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 for equal values.
     """
-    count, squares = away.shape[1], (away**2).sum(axis=1)
+    count, squares = deviations.shape[1], (deviations**2).sum(axis=1)
     total, more = -squares, squares > 0
     for lag in range(0, count - 1, 2):
-        two = np.einsum("ij,ij->i", away[:, lag:], away[:, : count - lag])
-        two += np.einsum("ij,ij->i", away[:, lag + 1 :], away[:, : count - lag - 1])
+        two = np.einsum("ij,ij->i", deviations[:, lag:], deviations[:, : count - lag])
+        two += np.einsum("ij,ij->i", deviations[:, lag + 1 :], deviations[:, : count - lag - 1])
         more = more & (two > 0)
         if not more.any():
             break
         total += np.where(more, two, 0)
     denominator = np.where(total > 0, squares + total, squares)
-    correlation: Floats = np.divide(total, denominator, out=np.full(len(away), -1.0), where=squares > 0)
+    correlation: Floats = np.divide(total, denominator, out=np.full(len(deviations), -1.0), where=squares > 0)
     return correlation
 
 
@@ -77,12 +77,12 @@ def compute_geometric_mean(values: Floats) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def half_width_between_runs(values: Floats) -> float:
+def compute_mean_half_width(values: Floats) -> float:
     """Compute half the 95 % interval of the runs' common level, relative; NaN for fewer than MIN_RUNS."""
-    return float(np.expm1(np.log1p(half_width_beside_runs(values)) / sqrt(len(values))))
+    return float(np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values))))
 
 
-def half_width_beside_runs(values: Floats) -> float:
+def compute_prediction_half_width(values: Floats) -> float:
     """Compute how far a single run may be from the common level of runs like it; NaN for too few."""
     if len(values) < MIN_RUNS:
         return float("nan")

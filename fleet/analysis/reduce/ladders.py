@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools
 from fleet.analysis.base.text import is_none, to_records
-from fleet.analysis.reduce.load import map_views
+from fleet.analysis.reduce.load import get_views
 from fleet.model import SHIPPED, Descriptions, Relation, Shape, View, describe_channels
 
 MEMORY = "mem"
@@ -41,13 +41,13 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
 
 def select_pairs_on_nodes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the rows of matrices of pairs whose lines lie on a requested NUMA node."""
-    is_matrix = map_views(pairs["benchmark"], descriptions) == View.MATRIX
+    is_matrix = get_views(pairs["benchmark"], descriptions) == View.MATRIX
     return pairs[is_matrix & pairs["memory_node"].notna()]
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the steps of ladders, sorted; add `setting`, the point without its size, such as "read one"."""
-    of_memory = map_views(pairs["benchmark"], descriptions).eq(View.LADDER)
+    of_memory = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
     rows = pairs[of_memory & pairs["bytes"].notna() & ~is_node_placed(pairs, descriptions)]
     rows = rows.assign(bytes=rows["bytes"].astype(int), threads=rows["threads"].fillna(1).astype(int))
     points = zip(rows["point"], rows["bytes"], strict=True)
@@ -133,7 +133,7 @@ def _split_levels(
     group: pd.DataFrame, caches: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, int, set[int]]]:
     """Yield each level of a set of CPUs and its sizes; group: its ladders of all settings and runs."""
-    curve = _compute_curve(group)
+    curve = _compute_relative_curve(group)
     largest, behind = 0, set[int]()
     for name, cache in caches:
         inside = [size for size in curve if _OUTSIDE * largest <= size <= cache // _INSIDE]
@@ -147,7 +147,7 @@ def _split_levels(
     yield MEMORY, 0, beyond or behind
 
 
-def _compute_curve(group: pd.DataFrame) -> dict[int, float]:
+def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
     """Compute, by ascending size, the median of the settings' times as multiples of their fastest size."""
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
     slower = (medians / medians.groupby(level="setting").transform("min")).groupby(level="bytes").median()
@@ -198,7 +198,7 @@ def lay_out_node_matrix(
     return rows, sorted({node for _, node in medians}, key=lambda node: (node not in rows, node)), medians
 
 
-def is_local(cells: pd.DataFrame) -> "pd.Series[Any]":
+def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
     """Report whether the memory is of the CPUs' own node."""
     return cells["cpu_node"] == cells["memory_node"]
 
@@ -226,12 +226,12 @@ def describe_memory(
         fastest = (row["median_ns"], name)  # of one byte, by all threads together
         best[int(node)] = min(best.get(int(node), fastest), fastest)
     for node, (ns, name) in sorted(best.items()):
-        if share := _describe_share(1 / ns, peaks.get(node, {})):
+        if share := _describe_peak_share(1 / ns, peaks.get(node, {})):
             lines.append(f"memory{'' if node == _MACHINE else f' of node {node}'}, {name}: {share}")
     return lines
 
 
-def _describe_share(rate: float, place: Mapping[str, Any]) -> str:
+def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:
     """Put a rate in GB/s beside the peak of a machine or node; empty without a peak."""
     mbps = place.get("peak_mbps") or place.get("read_mbps")
     if not mbps:

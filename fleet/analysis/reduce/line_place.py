@@ -45,11 +45,11 @@ def describe_line_places(root: Root, run: dict[str, Any], descriptions: Descript
         f"{name}/{variant}: the line's {place} explains {share:.0%} of the scatter between a pair's bursts "
         f"(n {len(part)}, {places} places)"
         for (name, variant), part in samples.groupby(["benchmark", "variant"], observed=True)
-        for place, share, places in _explain(part)
+        for place, share, places in _find_influential_places(part)
     ]
 
 
-def _explain(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
     """Yield each kind of place that explains much, its share of the variance, and how many there are."""
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
     pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())

@@ -92,7 +92,7 @@ def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]],
     """Read runs as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
-    decoded = {row["run_id"]: row for row in decode_run_rows(_list_runs_rows(records))}
+    decoded = {row["run_id"]: row for row in decode_run_rows(_make_runs_rows(records))}
     for run_id in run_ids:
         if run_id not in decoded:
             _read_records(listing, run_id=run_id)  # raises what was warned of
@@ -111,14 +111,14 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
     return [(run, records[run.run_id]) for run in runs if run.run_id in records]
 
 
-def _list_runs_rows(records: _Records) -> list[dict[str, Any]]:
+def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
     """Return the rows of `runs`, with the labels that the runs have now."""
     write = cache(lambda labels: to_json(dict(labels)))  # many runs have the same
     return [{**record.row, "labels_json": write(run.labels)} for run, record in records]
 
 
 def _make_runs(records: _Records) -> pd.DataFrame:
-    return to_pandas(pa.Table.from_pylist(_list_runs_rows(records), arrow_schema("runs")))
+    return to_pandas(pa.Table.from_pylist(_make_runs_rows(records), arrow_schema("runs")))
 
 
 def _make_cpus(records: _Records) -> pd.DataFrame:
@@ -279,7 +279,7 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
     return chosen
 
 
-def map_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> "pd.Series[Any]":
+def get_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> "pd.Series[Any]":
     """Return the view of each row's benchmark."""
     places, names = pd.factorize(benchmarks)
     views = np.array([descriptions[str(name)].view for name in names], dtype=object)
@@ -288,12 +288,12 @@ def map_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Drop all but one number of each CPU or pair: keep rows without points, or at the usual point."""
-    return rows[has_one_number(rows, descriptions)]
+    return rows[is_at_usual_point(rows, descriptions)]
 
 
-def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
+def is_at_usual_point(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples and pairs, `point`."""
-    single = map_views(rows["benchmark"], descriptions).isin([View.MATRIX, View.CPUS])
+    single = get_views(rows["benchmark"], descriptions).isin([View.MATRIX, View.CPUS])
     if "point" in rows and rows["point"].notna().any():
         usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)

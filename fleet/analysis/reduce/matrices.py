@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.base.text import to_records
-from fleet.analysis.reduce.burst_levels import describe_rows, find_asymmetry, find_main_bursts
+from fleet.analysis.reduce.burst_levels import find_asymmetry, find_main_bursts, summarize_bursts
 from fleet.analysis.reduce.bursts import (
     SAMPLE_COLUMNS,
     WORK_COLUMNS,
@@ -45,13 +45,13 @@ def pair_medians(
 
 def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False) -> pd.DataFrame:
     """Reduce bursts to the rows of `pair_medians`."""
-    about = sort_ends(bursts.about, ordered=ordered)
+    about = put_lower_cpu_first(bursts.about, ordered=ordered)
     bursts = replace(bursts, about=about).reorder(order_by_pair(about))
     summarize = partial(_summarize_samples, bursts)
     return make_pairs(bursts.about, bursts.counts, *compute_medians(bursts), summarize, descriptions)
 
 
-def sort_ends(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
+def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
     """Make the lower CPU of each burst its ping, unless `ordered`; `turned`: whether it was not."""
     ping, pong = (about[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     turned = (ping > pong) & (not ordered)
@@ -60,7 +60,7 @@ def sort_ends(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
 
 
 def order_by_pair(about: pd.DataFrame) -> Ints:
-    """Return the order of bursts from `sort_ends` by pair, then by time."""
+    """Return the order of bursts from `put_lower_cpu_first` by pair, then by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), number_groups(about, PAIR)))
 
 
@@ -72,7 +72,7 @@ def make_pairs(
     summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> pd.DataFrame:
-    """Make pairs of bursts from `sort_ends` that `order_by_pair` has ordered.
+    """Make pairs of bursts from `put_lower_cpu_first` that `order_by_pair` has ordered.
 
     samples: the number in each burst. middles, far: from `compute_medians`. summarize: returns the columns
     SAMPLE_NUMBERS of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
@@ -84,8 +84,8 @@ def make_pairs(
     turned = about["turned"].to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
     visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(middles, counts, visits, _number_units(first, descriptions))
-    numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
+    main = find_main_bursts(middles, counts, visits, _number_visit_groups(first, descriptions))
+    numbers = summarize_bursts(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
     table = pd.DataFrame(
         {
             **{name: first[name] for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")},
@@ -131,14 +131,14 @@ def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def visits_together(benchmark: Benchmark) -> bool:
+def has_shared_visits(benchmark: Benchmark) -> bool:
     """Report whether its visits to a pair come together with those of other benchmarks."""
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
-def _number_units(first: pd.DataFrame, descriptions: Descriptions) -> Ints:
+def _number_visit_groups(first: pd.DataFrame, descriptions: Descriptions) -> Ints:
     """Number the rows so that benchmarks whose visits come together share one."""
-    shared = [name for name in first["benchmark"].unique() if visits_together(descriptions[str(name)])]
+    shared = [name for name in first["benchmark"].unique() if has_shared_visits(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
     return number_groups(first.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
 

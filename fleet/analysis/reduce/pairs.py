@@ -62,7 +62,7 @@ def load_pairs(
     """
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
-    marks = _mark_runs(runs)
+    marks = _make_index_marks(runs)
     missing = marks.keys() - listing.index.find_parts(PAIRS, marks)
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
@@ -83,7 +83,7 @@ def verify_pairs(root: Root) -> list[str]:
     def derive(keys: Sequence[Key]) -> _Derivation:
         return _derive_runs(listing.place, [runs[key] for key in keys])
 
-    return verify_derived(listing, PAIRS, _mark_runs(listing.all_runs), derive)
+    return verify_derived(listing, PAIRS, _make_index_marks(listing.all_runs), derive)
 
 
 def verify_derived(
@@ -107,7 +107,7 @@ def verify_derived(
     return problems
 
 
-def _mark_runs(runs: Sequence[RunSummary]) -> dict[Key, str]:
+def _make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
     """Return the mark of each run's pairs: the version of these statistics and the hash of its samples."""
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
@@ -143,7 +143,7 @@ def derive_into_index() -> None:
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
-    marks = _mark_runs(runs)
+    marks = _make_index_marks(runs)
     for keys, pairs in _derive_runs(listing.place, runs):
         listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
         sys.stdout.write(f"{len(keys)}\n")
@@ -160,7 +160,7 @@ def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0)
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
         own = run.samples or SLICE_SAMPLES
         is_full = samples + own > SLICE_SAMPLES or len(batch) == _MANY_RUNS
-        if batch and (is_full or _plan(run) != _plan(batch[0])):
+        if batch and (is_full or _get_batch_key(run) != _get_batch_key(batch[0])):
             yield from _derive_batch(place, batch, damaged)
             batch, samples = [], 0
         batch.append(run)
@@ -173,7 +173,7 @@ def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0)
         warn_left_out(error)
 
 
-def _plan(run: RunSummary) -> tuple[object, ...]:
+def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
@@ -224,11 +224,11 @@ def reduce_by_run(
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """Convert float32 to float64 that prints as short, and categories to plain strings."""
     narrow = pairs.select_dtypes("float32")
-    wide: dict[Any, Any] = {name: _widen(column.to_numpy()) for name, column in narrow.items()}
+    wide: dict[Any, Any] = {name: _to_float64(column.to_numpy()) for name, column in narrow.items()}
     return decode_categories(pairs).assign(**wide)
 
 
-def _widen(narrow: npt.NDArray[np.float32]) -> Floats:
+def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
     wide: Floats = narrow.astype(np.float64)
     is_number = ~np.isnan(wide)
     if is_number.any():
@@ -250,7 +250,7 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     for run, record in zip(runs, records, strict=True):
         kinds[run.run_id] = name_core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
         precisions[run.run_id] = record.row["precision"]
-    pairs = select_kinds(pairs, kinds)
+    pairs = add_kinds_to_relations(pairs, kinds)
     pairs = add_pair_flags(pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions)
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     hosts = {run.run_id: run.host_id for run in runs}
@@ -261,7 +261,7 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     return pa.table([pa.array(pairs[field.name], field.type) for field in shape], schema=shape)
 
 
-def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
+def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
     """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as `cas/llsc`."""
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
@@ -279,7 +279,7 @@ def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, o
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def select_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
+def add_kinds_to_relations(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
     """Add the kinds of their cores to the `relation` of rows. kinds: of each run, by CPU."""
     if not any(kinds.values()):
         return rows
@@ -316,7 +316,7 @@ def _iter_slices(file: TableFile, where: Where, descriptions: Descriptions) -> I
         return
     for part in _plan_slices(file, SLICE_SAMPLES * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_select_cpus(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
+        tables = (_select_slice(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
@@ -327,7 +327,7 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
         rows = to_pandas(table)
         cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
         counts.update(zip(rows["benchmark"], rows["relation"], cpus, strict=True))
-    together = frozenset(name for name, _, _ in counts if matrices.visits_together(descriptions[name]))
+    together = frozenset(name for name, _, _ in counts if matrices.has_shared_visits(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
     for (benchmark, relation, low), count in counts.items():
         joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count
@@ -343,7 +343,7 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
     return planned
 
 
-def _select_cpus(table: Any, part: _Slice) -> Any:
+def _select_slice(table: Any, part: _Slice) -> Any:
     low = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
     return table.filter(pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last)))
 
@@ -381,12 +381,12 @@ def reduce_in_parts(
     for table in tables:
         measured = pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
         bursts = read_bursts(table.filter(measured), descriptions)
-        about = matrices.sort_ends(bursts.about, ordered=ordered)
+        about = matrices.put_lower_cpu_first(bursts.about, ordered=ordered)
         parts.append((about, bursts.counts, *matrices.compute_medians(bursts)))
         bursts = replace(bursts, about=about).reorder(matrices.order_by_pair(about))
         begins = np.flatnonzero(np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1))
         of_pairs = np.split(bursts.latencies, np.cumsum(bursts.counts)[begins[1:] - 1])
-        for key, latencies in zip(_name_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0):
+        for key, latencies in zip(_list_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0):
             samples[key] = _count_values(latencies, *samples.get(key, none))
     about = pd.concat([part[0] for part in parts], ignore_index=True)
     order = matrices.order_by_pair(about)
@@ -394,12 +394,12 @@ def reduce_in_parts(
     about = about.iloc[order].reset_index(drop=True)
 
     def summarize(first: pd.DataFrame) -> dict[str, Any]:
-        numbers = [_summarize_values(*samples[key]) for key in _name_pairs(first)]
+        numbers = [_summarize_values(*samples[key]) for key in _list_pairs(first)]
         return dict(zip(matrices.SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
 
     return matrices.make_pairs(about, sizes, middles, far, summarize, descriptions)
 
 
-def _name_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:
+def _list_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:
     """Return the values of PAIR of each burst, None where there is none."""
     return [tuple(row.values()) for row in to_records(bursts[matrices.PAIR])]

@@ -12,7 +12,7 @@ from fleet.analysis.base.text import is_none, to_records
 from fleet.model import Cpu, name_core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
-Tiers = tuple[tuple[tuple[str, int], ...], ...]  # of each level, its groups' names and sizes
+GroupLabels = tuple[tuple[tuple[str, int], ...], ...]  # of each level, its groups' names and sizes
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 _COLUMNS = ("kind", "capacity", *GROUPS)
 
@@ -34,23 +34,23 @@ class Layout:
         cpus = iter(self.cpus)
         return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
 
-    def choose_ruled_level(self) -> str | None:
+    def choose_border_level(self) -> str | None:
         """Return the level whose borders are drawn: the finest with four CPUs a group on average, or two."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level
         return "core" if 2 <= len(self._group("core")) <= len(self.cpus) // 2 else None
 
-    def borders(self) -> tuple[bool, ...]:
+    def mark_group_starts(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
-        level = self.choose_ruled_level()
+        level = self.choose_border_level()
         begins = {*accumulate(count for _, count in self._group(level))} if level else set()
         return tuple(place in begins for place in range(len(self.cpus)))
 
-    def tiers(self) -> Tiers:
+    def label_groups(self) -> GroupLabels:
         """List the groups to name beside a map, outermost first: of each the name, if any, and the size."""
         counts = {level: len(self._group(level)) for level in NAMES}
-        named = (next((level for level in NAMES if counts[level] > 1), None), self.choose_ruled_level())
+        named = (next((level for level in NAMES if counts[level] > 1), None), self.choose_border_level())
         return tuple(
             tuple(
                 (f"{NAMES[level]} {number}" if number >= 0 else "", count)

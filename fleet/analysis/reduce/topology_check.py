@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.tables import number_groups
-from fleet.analysis.reduce.flags import SIBLING_NEARER, compare_with_nearest
+from fleet.analysis.reduce.flags import SIBLING_NEARER, compute_nearest_ratios
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs
@@ -42,7 +42,7 @@ Medians = Sequence[Median]
 def check_topology(
     pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Find everything odd about one run. pairs: from `pair_medians`. history: from `host_history`."""
+    """Find everything odd about one run. pairs: from `pair_medians`. history: from `load_host_history`."""
     past = [] if history is None else [*chain(*group_medians_by_run(history).values())]
     findings = check_runs(pairs.assign(run_id=""), {"": past}, descriptions)[""]
     return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
@@ -68,11 +68,11 @@ def check_runs(
     for run_id, *finding in chain(_check_siblings(pairs), orders, _check_asymmetry(pairs)):
         findings[run_id].append(tuple(finding))
     for run_id, own in now.items():
-        findings[run_id] += _off_history(own, past.get(run_id, ()))
+        findings[run_id] += _check_history(own, past.get(run_id, ()))
     return findings
 
 
-def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def load_host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions) -> pd.DataFrame:
     """Load the relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = open_listing(root)
     pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=HISTORY_COLUMNS)
@@ -95,7 +95,7 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
 
 def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield findings about siblings, behind the IDs of their runs."""
-    pairs = pairs.assign(factor=compare_with_nearest(pairs, number_groups(pairs, _RUN)))
+    pairs = pairs.assign(factor=compute_nearest_ratios(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _iter_values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
@@ -117,7 +117,7 @@ def _check_order(medians: Medians) -> Iterator[tuple[object, ...]]:
                 yield "order", *kind, f"{near}>{wide}", its_ns / other_ns, says
 
 
-def _off_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
+def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
     now = {row[:3]: row[3] for row in medians}
     numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)  # one of each run
     for row in past:

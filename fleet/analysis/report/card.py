@@ -22,16 +22,16 @@ from PIL.PngImagePlugin import PngInfo
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, to_records
 from fleet.analysis.compare.accept import Outcome
-from fleet.analysis.reduce.comparison_rows import select_key_nodes
+from fleet.analysis.reduce.comparison_rows import select_overview_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
-from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_value, is_log, map_cpus, map_nodes
+from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_scale_value, is_log, map_cpus, map_nodes
 from fleet.analysis.reduce.ladders import (
     describe_memory,
     find_plateaus,
     lay_out_node_matrix,
     select_node_cells,
 )
-from fleet.analysis.reduce.load import drop_points, map_views, read_runs
+from fleet.analysis.reduce.load import drop_points, get_views, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
@@ -113,7 +113,7 @@ def lay_out_card(
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
-    pairs = pairs[map_views(pairs["benchmark"], descriptions) == View.MATRIX]
+    pairs = pairs[get_views(pairs["benchmark"], descriptions) == View.MATRIX]
     if by_node := pairs.empty:
         pairs = select_node_cells(every, cpus, descriptions)
     named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
@@ -125,7 +125,7 @@ def lay_out_card(
     pairs, subject = pairs[named == kind], kind.rstrip("/")
     benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
-        pairs = select_key_nodes(pairs, descriptions)
+        pairs = select_overview_nodes(pairs, descriptions)
         subject = f"{subject} {pairs['about'].iloc[0]}"
         order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
         drawn = map_nodes(*lay_out_node_matrix(pairs, number))
@@ -155,7 +155,7 @@ def lay_out_card(
         title=f"{model}, {subject}: {listed}",
         cells=np.where(shades < 0, SHADES, shades),
         edges=[place * cell for place, border in enumerate(drawn.borders) if border],
-        texts=[*_map_texts(drawn, benchmark), *words],
+        texts=[*_place_map_texts(drawn, benchmark), *words],
         rows=table,
         quotes=[*filter(None, [judged]), *extremes],
         about=[*filter(None, (f"{model}, {counts}", core_kinds, memory, foot))],
@@ -250,13 +250,13 @@ def _place_words(
     yield _fit_line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
-def _map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
+def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
     """Yield the names of groups, the numbers of a small map, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
-    for line, tier in enumerate(reversed(drawn.tiers)):
+    for line, level in enumerate(reversed(drawn.group_labels)):
         away = 8.0 + 18 * line + 22 * numbered
-        bounds = accumulate((size * cell for _, size in tier), initial=0.0)
-        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
+        bounds = accumulate((size * cell for _, size in level), initial=0.0)
+        for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
             if name and 13 * _EM * len(name) + 4 <= high - low:
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", name)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", name, upright=True)
@@ -265,7 +265,7 @@ def _map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
     right = _X + _SIDE + 38
     for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = convert_to_shown(benchmark, find_value(1 - tick / 4, drawn.limits))
+        value = convert_to_shown(benchmark, find_scale_value(1 - tick / 4, drawn.limits))
         words = f"{value:.{1 if high < 1000 else 0}f}"
         yield Text(right, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
     unit = f"{benchmark.rate or 'ns'}{', log' if is_log(drawn.limits) else ''}"
@@ -300,7 +300,7 @@ def draw_pixels(cells: Ints) -> Image.Image:
     return image
 
 
-def map_png(cells: Ints, side: int | None = None) -> bytes:
+def to_png(cells: Ints, side: int | None = None) -> bytes:
     """Encode a PNG of one pixel per cell, or `side` per line; cells not measured are transparent."""
     buffer, image = io.BytesIO(), draw_pixels(cells)
     small = image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
@@ -311,7 +311,7 @@ def map_png(cells: Ints, side: int | None = None) -> bytes:
 def render_svg(card: Card) -> str:
     """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
     pictures = [
-        (place, f"data:image/png;base64,{base64.b64encode(map_png(cells)).decode()}")
+        (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
         for place, cells in _list_pictures(card)
     ]
     place = {"width": _SIZE[0], "height": _SIZE[1], "x": _X, "y": _Y, "side": _SIDE}

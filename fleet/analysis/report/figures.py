@@ -73,7 +73,7 @@ def draw_map(
     cell = min(_MAX_CELL, side / len(drawn.labels))
     size = cell * len(drawn.labels)
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
-    margin = beside + _TIER * len(drawn.tiers)
+    margin = beside + _TIER * len(drawn.group_labels)
     every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
     svg = render_template(
         "map.svg",
@@ -169,8 +169,8 @@ def _name_groups(
     drawn: Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
     """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""
-    for line, tier in enumerate(reversed(drawn.tiers)):
-        bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
-        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
+    for line, level in enumerate(reversed(drawn.group_labels)):
+        bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
+        for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
             if name:
                 yield name if len(name) * _DIGIT + 4 <= high - low else "", low, high, far - _TIER * line

@@ -17,10 +17,10 @@ from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import name_benchmark, to_records
 from fleet.analysis.compare.sides import Tables, read_tables
 from fleet.analysis.reduce import load, topology_check
-from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
+from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, check_run, has_cross_checks, summarize_checks
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
-from fleet.analysis.reduce.pairs import as_float64, load_pairs, select_kinds
+from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, load_layouts
 from fleet.analysis.report.ladders import Ladder, Products, build_ladders, build_products
 from fleet.analysis.views import point_tables
@@ -188,7 +188,7 @@ def _read_batch(
             if (view := descriptions[kind].view) in (View.MATRIX, View.CPUS):
                 heading, of_cpus = descriptions[kind].heading, view is View.CPUS
                 reading.parts.append(Part(kind, heading, of_cpus, rows_by_kind[kind]))
-        if reading.detailed or can_compare(kinds, descriptions):
+        if reading.detailed or has_cross_checks(kinds, descriptions):
             own = pairs.iloc[places.get(run_id, [])].reset_index(drop=True)
             own_cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
             checked = check_run(run, own, own_cpus, descriptions)
@@ -228,7 +228,7 @@ def _add_details(
             part.table = None if part.of_cpus else matrix(own, reading.order.cpus, reading.number)
             bursts = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             cores = {run_id: reading.order.kinds}
-            named = (select_kinds(rows.assign(run_id=run_id), cores) for rows in bursts)
+            named = (add_kinds_to_relations(rows.assign(run_id=run_id), cores) for rows in bursts)
             part.rounds, part.curves = _summarize_samples(part, named, descriptions)
         elif len(own) and view is not View.LADDER:
             special = {View.PRODUCTS: point_tables.tabulate_products}

@@ -328,7 +328,7 @@ def _render_machine(
         files[f"m/{host}.parquet"] = file
     if card is not None:
         files |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
-        files[f"map/{host}.png"] = cards.map_png(card.cells, min(_MAP, len(card.cells)))
+        files[f"map/{host}.png"] = cards.to_png(card.cells, min(_MAP, len(card.cells)))
     return row, files
 
 

@@ -14,7 +14,7 @@ from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.history import History
 from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.compare.verdicts import CLASS, Verdict
-from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
+from fleet.analysis.reduce.comparison_rows import are_pairs, is_memory_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
 from fleet.model import Descriptions, View
@@ -338,7 +338,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
             how += " Would show: in 8 of 10 comparisons."
     shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
     words = [text.explain_relations(shared)]
-    if rows["relation"].map(is_level).any():
+    if rows["relation"].map(is_memory_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
         words.append("x2: by two threads at once")

@@ -108,7 +108,7 @@ def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     )
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         text.append("  ", _choose_style(round(share * (heatmap.SHADES - 1))))
-        text.append(f" {heatmap.find_value(share, drawn.limits):.0f}  ")
+        text.append(f" {heatmap.find_scale_value(share, drawn.limits):.0f}  ")
     text.append("\n").append(_column_labels(drawn, label))
     shades = drawn.choose_shades()
     begins = [row for row, border in enumerate(drawn.borders) if border]

@@ -210,9 +210,9 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
     near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
     if len(main) >= MIN_RUNS:
-        half = interval.half_width_between_runs(main)
+        half = interval.compute_mean_half_width(main)
     elif len(near) >= MIN_RUNS:
-        half, behind = interval.half_width_beside_runs(near), len(near)
+        half, behind = interval.compute_prediction_half_width(near), len(near)
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
@@ -400,7 +400,7 @@ def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptio
         ]
         of = f"{len(usual)} of {len(values)}"
         title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        half = text.format_half_width(interval.half_width_between_runs(usual))
+        half = text.format_half_width(interval.compute_mean_half_width(usual))
         rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
     changed = dict.fromkeys(since_text(row) for row in text.to_records(history) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc

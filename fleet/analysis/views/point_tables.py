@@ -14,7 +14,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.bursts import WORK_COLUMNS
-from fleet.analysis.reduce.comparison_rows import split_parameters
+from fleet.analysis.reduce.comparison_rows import split_parameters_by_axis
 from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
 from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import format_count, one_line, table
@@ -184,7 +184,7 @@ Cells = dict[Key, dict[Key, float]]
 def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """Return the tables of the pairs of one benchmark and variant; a number is the median of pairs."""
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
-    tables, rows, columns = split_parameters(benchmark, pairs)
+    tables, rows, columns = split_parameters_by_axis(benchmark, pairs)
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     work_columns = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]

@@ -19,7 +19,7 @@ from fleet.analysis.reduce.line_place import describe_line_places
 from fleet.analysis.reduce.matrices import estimator_column, lay_out_matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.reduce.topology_check import check_topology, host_history
+from fleet.analysis.reduce.topology_check import check_topology, load_host_history
 from fleet.analysis.views import overview, point_tables
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
 from fleet.analysis.views.overview import render_history
@@ -337,7 +337,7 @@ def show_run(
         parts.append(render_directions(root, run) or none)
     parts.append("\n".join(describe_line_places(root, run, descriptions)))
     checked = check_run(run, pairs, data.cpus, descriptions)
-    findings = check_topology(pairs, host_history(root, run, descriptions), descriptions)
+    findings = check_topology(pairs, load_host_history(root, run, descriptions), descriptions)
     rows = select_marked_rows(pairs, data.bursts, {run_id: len(data.bursts)})[run_id]
     parts.append(render_warnings(list_warnings(run, rows, checked, findings)))
     return "\n\n".join(filter(None, parts))

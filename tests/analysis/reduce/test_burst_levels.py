@@ -11,12 +11,12 @@ from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
     are_at_main_level,
-    describe_rows,
     estimate_half_widths,
     find_asymmetry,
     find_drift,
     find_half_sample_modes,
     find_main_bursts,
+    summarize_bursts,
 )
 from tests.intervals import half_width
 
@@ -34,7 +34,7 @@ def describe(*rows: list[float]) -> dict[str, Floats]:
     medians, counts = np.array([ns for row in rows for ns in row], dtype=float), np.array([*map(len, rows)])
     visits = np.concatenate([np.arange(count) for count in counts])
     main = find_main_bursts(medians, counts, visits, np.arange(len(rows)))
-    return describe_rows(medians, counts, visits.astype(float), main)
+    return summarize_bursts(medians, counts, visits.astype(float), main)
 
 
 def compute_drift(row: list[float] | Floats, times: list[float] | Floats | None = None) -> float:

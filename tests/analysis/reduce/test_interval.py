@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce import count_effective, estimate_half_widths, half_width_between_runs, student_t
+from fleet.analysis.reduce import compute_mean_half_width, count_effective, estimate_half_widths, student_t
 from tests.intervals import half_width
 
 
@@ -51,5 +51,5 @@ def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() 
     values = np.array([50.0, 54.0, 51.0, 57.0])
     logs = np.log(values)
     high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
-    assert half_width_between_runs(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
-    assert math.isnan(half_width_between_runs(values[:2]))
+    assert compute_mean_half_width(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    assert math.isnan(compute_mean_half_width(values[:2]))

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.analysis import load_pairs, load_samples
 from fleet.analysis.exchange import export_matrix
-from fleet.analysis.reduce import load_run, pairs_of_run
+from fleet.analysis.reduce import load_run, reduce_run
 from fleet.errors import StoreError
 from fleet.model import PairChoice, Pairs, Parameters
 from fleet.store import Listing, Store, gate
@@ -51,13 +51,13 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
     _read_in_small_parts(monkeypatch)
     assert "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
     kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
-    pairs = pairs_of_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
+    pairs = reduce_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
     assert len(pairs) == 28 * (1 + ordered)
 
 
 def _read_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home(pairs_of_run), "_HELD", 0)
-    monkeypatch.setattr(home(pairs_of_run), "SLICE_SAMPLES", 1)
+    monkeypatch.setattr(home(reduce_run), "_HELD", 0)
+    monkeypatch.setattr(home(reduce_run), "SLICE_SAMPLES", 1)
     monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from fleet.analysis.reduce import as_float64, load_pairs, read_runs
-from fleet.analysis.report import FORMATS, Card, lay_out_card, map_png
+from fleet.analysis.report import FORMATS, Card, lay_out_card, to_png
 from fleet.store import Store
 from tests import simulated
 from tests.command import Done
@@ -101,7 +101,7 @@ def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(roo
 
 def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
     card = machine(root, 384)
-    image = Image.open(BytesIO(map_png(card.cells)))
+    image = Image.open(BytesIO(to_png(card.cells)))
     assert image.size == card.cells.shape
     assert (np.asarray(image) == card.cells).all()
 

@@ -48,19 +48,19 @@ def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run])
     order = make_run_layout(*server)
     assert order.cpus[:4] == (0, 64, 1, 65)
     assert order.cpus[64:66] == (32, 96)
-    assert order.choose_ruled_level() == "llc"
+    assert order.choose_border_level() == "llc"
     assert order.blocks("package") == (order.cpus[:64], order.cpus[64:])
 
 
 def test_lines_run_between_cores_where_nothing_larger_parts_the_cpus() -> None:
     pairs = tuple((0, 0, 0, 0, 0, cpu // 2) for cpu in range(4))
-    assert Layout((0, 1, 2, 3), pairs).choose_ruled_level() == "core"
-    assert Layout((0, 1), ((0,) * 6, (0, 0, 0, 0, 0, 1))).choose_ruled_level() is None
+    assert Layout((0, 1, 2, 3), pairs).choose_border_level() == "core"
+    assert Layout((0, 1), ((0,) * 6, (0, 0, 0, 0, 0, 1))).choose_border_level() is None
 
 
 def test_a_hybrid_laptop_is_ruled_by_sibling_pairs_and_clusters(tmp_path: Path) -> None:
     order = make_run_layout(tmp_path, publish(tmp_path, builders.hybrid_laptop()))
-    assert [len(block) for block in order.blocks(order.choose_ruled_level() or "")] == [2] * 8 + [4] * 4
+    assert [len(block) for block in order.blocks(order.choose_border_level() or "")] == [2] * 8 + [4] * 4
     assert [cpu for cpu, kind in order.kinds.items() if kind == "E"] == list(range(16, 32))
 
 
@@ -257,7 +257,7 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
 
 
 def test_groups_of_one_cpu_get_no_lines() -> None:
-    assert Layout((0, 1), ((0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1))).choose_ruled_level() is None
+    assert Layout((0, 1), ((0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1))).choose_border_level() is None
 
 
 def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:

@@ -60,10 +60,10 @@ def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None
 
 def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() -> None:
     machine = lay_out_cpus(builders.two_sockets(), range(128))
-    names = [[name for name, _ in tier] for tier in machine.tiers()]
+    names = [[name for name, _ in level] for level in machine.label_groups()]
     assert names == [["socket 0", "socket 1"], [f"cache {number}" for number in range(8)]]
     second = lay_out_cpus(builders.two_sockets(), range(48, 64))
-    assert [[name for name, _ in tier] for tier in second.tiers()] == [["cache 6", "cache 7"]]
+    assert [[name for name, _ in level] for level in second.label_groups()] == [["cache 6", "cache 7"]]
 
 
 def test_one_cpu_has_no_topology() -> None:
