@@ -132,7 +132,7 @@ class Results:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _keep_first_kind(self.summaries(name, benchmark))
-            return _lay_out(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
+            return _make_matrix(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
         now, runs, _ = self._select([run] if run is not None else [])
         if not runs:
             raise UsageError(f"{self._place}: no runs are stored here; `fleet run` measures.")
@@ -145,14 +145,14 @@ class Results:
         rows = _keep_first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
         order = make_layout(load.load_cpus(now, run_id=run_id), cpus)
-        return _lay_out(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
+        return _make_matrix(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
 
 
 def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
 
 
-def _lay_out(
+def _make_matrix(
     rows: pd.DataFrame, order: Layout, number: str, name: str, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, Layout, str]:
     unit = descriptions[rows["benchmark"].iloc[0]].label

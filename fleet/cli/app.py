@@ -57,7 +57,7 @@ def find_inventory() -> Path:
     return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
 
 
-def _search_table(path: Path, key: str) -> str:
+def _extract_inventory_text(path: Path, key: str) -> str:
     """Return the text behind a key of the inventory, "" without it; reading YAML takes longer."""
     try:
         return f"\n{path.read_text(encoding='utf-8')}".partition(f"\n{key}:")[2]
@@ -67,7 +67,7 @@ def _search_table(path: Path, key: str) -> str:
 
 def load_settings(path: Path) -> dict[str, Any]:
     """Return defaults of options by parameter, from an inventory's table `fleet:`. Raises InventoryError."""
-    if not _search_table(path, "fleet"):
+    if not _extract_inventory_text(path, "fleet"):
         return {}
     from fleet.inventory.select import read_settings
 
@@ -77,7 +77,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 def expand_groups(texts: list[str] | None) -> list[str] | None:
     """Replace groups of the inventory, if there is one, by their hosts in words that select runs."""
     path = find_inventory()
-    groups = _search_table(path, "groups")
+    groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
     if not any(f"{word}:" in groups for word in words):
         return texts
@@ -135,16 +135,16 @@ Limit = Annotated[
 ]
 
 
-def _log_steps(count: int) -> int:
-    """Print each step to a host on stderr; from a count of two on, paramiko's log as well."""
-    if count:
+def _log_to_stderr(verbosity: int) -> int:
+    """Print each step to a host on stderr; from a verbosity of two on, paramiko's log as well."""
+    if verbosity:
         import logging
 
         logging.basicConfig(stream=sys.stderr, format="%(message)s")
         logging.getLogger("fleet").setLevel(logging.INFO)
-        if count > 1:
+        if verbosity > 1:
             logging.getLogger("paramiko").setLevel(logging.DEBUG)
-    return count
+    return verbosity
 
 
 Verbose = Annotated[
@@ -153,7 +153,7 @@ Verbose = Annotated[
         "Print each step to a host and why it failed; -vv: the SSH library's log, too.",
         "--verbose -v",
         count=True,
-        callback=_log_steps,
+        callback=_log_to_stderr,
         show_default=False,
     ),
 ]
@@ -297,7 +297,7 @@ def _show_version(is_given: bool) -> None:
 
 
 @app.callback()
-def common(
+def common_options(
     version: Annotated[
         bool, option("Show the version.", "--version -V", callback=_show_version, is_eager=True)
     ] = False,
@@ -305,7 +305,7 @@ def common(
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
 
 
-def describe_terminal(stream: TextIO | None = None) -> dict[str, Any]:
+def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     """Return the width and colour of a stream, by default stdout; no width for a pipe without $COLUMNS."""
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
@@ -313,7 +313,7 @@ def describe_terminal(stream: TextIO | None = None) -> dict[str, Any]:
     return {"width": width or None, "colour": is_terminal and "NO_COLOR" not in os.environ}
 
 
-def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
+def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError for options and entries that cannot work, before connecting."""
     from fleet.agent.deploy import check_entries
     from fleet.plan.conflicts import require_no_conflicts
@@ -329,14 +329,14 @@ def skip_damaged(command: _Function) -> _Function:
     def run_without_damaged(**arguments: Any) -> None:
         from fleet.store.runs import skip_damaged_runs
 
-        def work() -> Exception | None:
+        def call_command() -> Exception | None:
             try:
                 command(**arguments)
             except (ParserError, typer.Exit) as ended:
                 return ended
             return None
 
-        if (ended := skip_damaged_runs(work)()) is not None:
+        if (ended := skip_damaged_runs(call_command)()) is not None:
             raise ended
 
     return cast("_Function", run_without_damaged)
@@ -351,7 +351,7 @@ def wrap(text: str, stream: TextIO | None = None) -> str:
     """Wrap a text to the terminal that a stream is, by default stdout."""
     from fleet.analysis.base.text import wrap_to_width
 
-    return wrap_to_width(text, describe_terminal(stream)["width"])
+    return wrap_to_width(text, get_width_and_colour(stream)["width"])
 
 
 def print_text(text: str, *, err: bool = False) -> None:

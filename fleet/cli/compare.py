@@ -91,7 +91,7 @@ def _print_answer(answer: Any, *renderers: Callable[[Any], str], json: bool, csv
 def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
     """Return the exit code of --fail-on-change, as the next two do; None without a verdict."""
     results = compare.compare(root, sides, **options)
-    text = partial(views.render_comparisons, width=cli.describe_terminal()["width"])
+    text = partial(views.render_comparisons, width=cli.get_width_and_colour()["width"])
     show(results, text, views.comparisons_as_json, views.comparisons_as_csv)
     if any(result.has_changed for result in results):
         return EXIT_CHANGED
@@ -104,7 +104,7 @@ def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **op
     from fleet.analysis.views import compare as views
 
     groups = compare.compare_siblings(root, sides, **options)
-    text = partial(views.render_siblings, width=cli.describe_terminal()["width"])
+    text = partial(views.render_siblings, width=cli.get_width_and_colour()["width"])
     show(groups, text, views.siblings_as_json, views.siblings_as_csv)
     if not any(group.has_verdict for group in groups):
         return None
@@ -127,7 +127,7 @@ def _count_false_alarms(root: "store.Listing", sides: list[str], show: _Show) ->
     if len(sides) > 1:
         raise UsageError("--selftest: name one host, or none for all.")
     rates = compare.count_false_alarms(root, host=next(iter(sides), None))
-    text = partial(views.render_false_alarms, width=cli.describe_terminal()["width"])
+    text = partial(views.render_false_alarms, width=cli.get_width_and_colour()["width"])
     show(rates, text, partial(base.format_document, "selftest"), base.format_csv)
 
 
@@ -209,20 +209,20 @@ def _measure(
     inventory: Path, results: str, select: list[str] | None, benchmarks: str | None
 ) -> tuple[list[str], int]:
     """Measure hosts; return the ids of their runs, and the exit code of `fleet run`. Exits without runs."""
-    from fleet.cli.run import measure_session, repeat_options, show_progress
+    from fleet.cli.run import make_hints, measure_session, show_progress
     from fleet.console.summary import render_outcomes
     from fleet.plan.options import parse_requested
     from fleet.session.events import exit_code
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)
     requested = parse_requested({"benchmarks": benchmarks})
-    cli.check_hosts(hosts, requested)
+    cli.require_usable(hosts, requested)
     root, started = store.Store(results), time.monotonic()
     root.require_writable()
     with show_progress(hosts, (), quiet=False, json=False) as on_event:
         outcomes, logs = measure_session(root, hosts, on_event, requested=requested)
     if code := exit_code(outcomes):
-        hints = repeat_options(results, inventory, logs)
+        hints = make_hints(results, inventory, logs)
         cli.print_text(render_outcomes(outcomes, time.monotonic() - started, hints), err=True)
     run_ids = [str(outcome.run_id) for outcome in outcomes if outcome.is_stored]
     if not run_ids:

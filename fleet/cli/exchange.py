@@ -64,7 +64,7 @@ def write_report(
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
         return
     if not to_stdout:
-        report.check(file, force=force)
+        report.check_output(file, force=force)
     if file.suffix in report.CARDS:
         card = report.make_card(root, runs[-1].run_id, ranges)
         write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
@@ -131,7 +131,7 @@ def import_(
     from fleet.plan import kinds, options
 
     if agent:
-        _import_steps(files, results, options.parse_labels(label or []))
+        _import_scheduler_steps(files, results, options.parse_labels(label or []))
     if all(file.suffix in run_files.SUFFIXES for file in files):
         typer.echo(run_files.import_runs(results, files, name))
         return
@@ -172,8 +172,8 @@ def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
     return name.benchmark, name.variant or None
 
 
-def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
-    from fleet.cli.run import print_outcomes, repeat_options
+def _import_scheduler_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
+    from fleet.cli.run import make_hints, print_outcomes
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
     from fleet.session.events import exit_code
@@ -183,7 +183,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     root.require_writable()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_steps(files, root, labels, access)
-    hints = replace(repeat_options(results, cli.INVENTORY, ""), resumes=False)
+    hints = replace(make_hints(results, cli.INVENTORY, ""), resumes=False)
     print_outcomes(root, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))
 

@@ -87,7 +87,7 @@ def list_hosts(
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        cli.print_text(render_hosts(chosen, starts, smt, cli.describe_terminal()["width"]))
+        cli.print_text(render_hosts(chosen, starts, smt, cli.get_width_and_colour()["width"]))
 
 
 @cli.upkeep_command(short_help="Allow an inventory in this folder to start its programs.")

@@ -78,7 +78,7 @@ def run(
         (number, count), total = shards.parse_shard(shard), len(hosts)
         hosts = shards.select_shard(hosts, number, count)
         typer.echo(f"shard {number}/{count}: {len(hosts)} of {total} hosts", err=True)
-    cli.check_hosts(hosts, requested)
+    cli.require_usable(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
     if not hosts:
@@ -106,7 +106,7 @@ def run(
         outcomes += ended
         if any(ended.state is events.State.INTERRUPTED for ended in outcomes):
             break
-    print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json, as_map=map_)
+    print_outcomes(store, outcomes, started, make_hints(results, inventory, logs), json=json, as_map=map_)
     raise typer.Exit(events.exit_code(outcomes))
 
 
@@ -152,7 +152,7 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet.console.summary import describe_given_up, render_remaining, render_remaining_json
+    from fleet.console.summary import describe_forgotten, render_remaining, render_remaining_json
     from fleet.errors import StoreError
     from fleet.session import events, resume, runner
     from fleet.store import Store
@@ -177,7 +177,7 @@ def resume(
     entries = () if publish_partial else cli.load_inventory(inventory, intent.listed or None).hosts
     by_name = {host.name: host for host in entries}
     hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
-    cli.check_hosts([host for host in hosts if host.name in remaining.hosts and entries], intent.requested)
+    cli.require_usable([host for host in hosts if host.name in remaining.hosts and entries], intent.requested)
     started = time.monotonic()
     store.require_writable()
     settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
@@ -188,9 +188,9 @@ def resume(
         )
         outcomes = resume.resume_session(remaining, hosts, context, partial=publish_partial)
     if outcomes or json:
-        print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json)
+        print_outcomes(store, outcomes, started, make_hints(results, inventory, logs), json=json)
     else:
-        cli.print_text(describe_given_up(remaining, damaged))
+        cli.print_text(describe_forgotten(remaining, damaged))
     if others := resume.name_other_sessions(store, remaining):
         cli.print_text(others, err=True)
     raise typer.Exit(events.exit_code(outcomes) if outcomes else StoreError.exit_code if damaged else 0)
@@ -209,7 +209,7 @@ def show_progress(
 
     def print_json() -> None:
         if json:
-            left = [row.outcome_if_left() for row in rows.by_name.values()]
+            left = [row.make_interrupted_outcome() for row in rows.by_name.values()]
             typer.echo(render_outcomes_json([*earlier, *left]))
 
     with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(print_json):
@@ -221,16 +221,16 @@ def show_progress(
         yield on_event
 
 
-def repeat_options(results: str, inventory: Path, logs: str) -> "Hints":
+def make_hints(results: str, inventory: Path, logs: str) -> "Hints":
     """Return the options that commands to paste need, since they differ from the defaults."""
     from fleet.console.summary import Hints
 
-    def repeat(flag: str, value: str, variable: str, default: str) -> str:
+    def format_flag(flag: str, value: str, variable: str, default: str) -> str:
         return f"{flag} {shlex.quote(value)}" if value != os.environ.get(variable, default) else ""
 
     return Hints(
-        repeat("-r", results, "FLEET_RESULTS", cli.load_settings(inventory).get("results", cli.RESULTS)),
-        repeat("-i", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
+        format_flag("-r", results, "FLEET_RESULTS", cli.load_settings(inventory).get("results", cli.RESULTS)),
+        format_flag("-i", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
         logs,
     )
 
@@ -250,7 +250,7 @@ def print_outcomes(
     if json:
         typer.echo(render_outcomes_json(outcomes))
         return
-    seconds, page, medians = time.monotonic() - started, cli.describe_terminal(), ""
+    seconds, page, medians = time.monotonic() - started, cli.get_width_and_colour(), ""
     try:
         medians = render_medians(store, outcomes, **page, as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be

@@ -41,7 +41,7 @@ def runs(
     for why in store.Store(results).describe_damaged():
         typer.echo(why, err=True)
     listed = base.select_runs(root.list_with_unfinished(), select or (), root.place)
-    width = cli.describe_terminal()["width"]
+    width = cli.get_width_and_colour()["width"]
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
@@ -111,7 +111,7 @@ def show(
         if chosen.missing:
             typer.echo(views.render_heading(chosen.runs, chosen.left_out, chosen.missing), err=True)
     else:
-        canvas = views.Canvas(**cli.describe_terminal())
+        canvas = views.Canvas(**cli.get_width_and_colour())
         text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
         cli.print_paged(text)
 
@@ -140,7 +140,7 @@ def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, js
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
-    lists = {names[run_id]: views.list_cpus(root, run_id, group) for run_id in run_ids}
+    lists = {names[run_id]: views.list_cpu_groups(root, run_id, group) for run_id in run_ids}
     if json:
         typer.echo(as_document("cpus", [{"host": host, "cpus": cpus} for host, cpus in lists.items()]))
         return
@@ -158,4 +158,4 @@ def _print_summaries(names: list[str], results: str, *others: object, json: bool
     if json:
         typer.echo(format_summaries_json(results, names))
     else:
-        cli.print_paged(render_summaries(results, names, views.Canvas(**cli.describe_terminal())))
+        cli.print_paged(render_summaries(results, names, views.Canvas(**cli.get_width_and_colour())))

@@ -63,7 +63,7 @@ def withdraw(
     counting = {run.run_id for run in listing.runs}
     listed = [run for run in listing.all_runs if (run.run_id in counting) != (undo or not select)]
     if not select:
-        width = cli.describe_terminal()["width"]
+        width = cli.get_width_and_colour()["width"]
         cli.print_text(views.render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
     runs = base.select_runs(listed, select, root.place)

@@ -118,14 +118,14 @@ def render_checks_json(checks: Sequence[CheckedHost]) -> str:
             "cpus": len(facts.usable_cpus),
             "workdir": facts.workdir or None,
             "workdir_made": facts.workdir_made,
-            "run": check.intended and _make_run_object(check.intended),
+            "run": check.intended and _make_preview_object(check.intended),
             "findings": [asdict(finding) for finding in check.findings],
         }
         rows.append(row)
     return as_document("check", rows)
 
 
-def _make_run_object(intended: RunPreview) -> dict[str, object]:
+def _make_preview_object(intended: RunPreview) -> dict[str, object]:
     forecast = intended.forecast
     return {
         "agent": intended.agent,

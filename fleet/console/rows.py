@@ -46,7 +46,7 @@ class Row:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
 
-    def outcome_if_left(self) -> Outcome:
+    def make_interrupted_outcome(self) -> Outcome:
         """Return the outcome of the host if the program ended now."""
         left = f"left in stage {self.stage}; `fleet resume` finishes what it has begun."
         return self.outcome or Outcome(

@@ -208,7 +208,7 @@ def render_remaining_json(remaining: Remaining) -> str:
     return as_document("resume", [{"host": name, "run": run, **session} for name, run in rows])
 
 
-def describe_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:
+def describe_forgotten(remaining: Remaining, damaged: Sequence[str]) -> str:
     """Return the sentence for a session of which nothing was stored. damaged: unreadable journals."""
     why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
     return f"Session {remaining.session_id} is given up; {why}."

@@ -35,7 +35,7 @@ from fleet.analysis.reduce.load import drop_points, get_views, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.report.findings import judge
+from fleet.analysis.report.findings import judge_hosts
 from fleet.analysis.report.markup import CARD, CARDS, render_template
 from fleet.analysis.views.accept import render_acceptance
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
@@ -98,7 +98,7 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
     """
     (run,), _, cpus = read_runs(root, [run_id])
-    judged = judge(root, [run_id], ranges)
+    judged = judge_hosts(root, [run_id], ranges)
     accepted = "".join(render_acceptance(machine).partition(": ")[2] for machine in judged)
     return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
 
@@ -144,7 +144,7 @@ def lay_out_card(
     extremes = [] if by_node else _describe_extremes(pairs, number, benchmark)
     judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
-    foot = foot or _write_foot(run, pairs)
+    foot = foot or _format_footer(run, pairs)
     wrapped = textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
     about = (model, counts, core_kinds, subject, table, memory)
     words = _place_words(*about, [*wrapped, *extremes], foot)
@@ -196,7 +196,7 @@ def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     return one_line(f"memory, {first['setting'].iloc[0]}: {listed} ns")
 
 
-def _write_foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
+def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     counts = count_flags(pairs["flags"])
     flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
     parts = (

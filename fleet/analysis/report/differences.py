@@ -16,10 +16,10 @@ from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.heatmap import MAX_NUMBERS, map_changes
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report.figures import PANEL, draw, draw_map, render_thumbnail, shorten
+from fleet.analysis.report.figures import PANEL, draw, draw_map, render_thumbnail, shorten_middle
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
-from fleet.analysis.views.compare import explain_scatter, format_open_relations, render_headlines
+from fleet.analysis.views.compare import explain_scatter, format_not_equivalent, render_headlines
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
@@ -39,7 +39,7 @@ def summarize_differences(
         numbers = np.repeat(np.arange(len(own)), [*map(len, own)])
         pairs = tables.pairs.iloc[[*chain(*own)]].assign(run=numbers)
         small = len(comparisons) > _MANY
-        residuals = _compute_residuals(comparison, a, b, pairs, small=small) if _are_alike(a, b) else []
+        residuals = _map_residuals(comparison, a, b, pairs, small=small) if _have_same_topology(a, b) else []
         rows = to_records(comparison.relations)
         drawn.append({"comparison": comparison, "rows": rows, "residuals": residuals})
     some = [comparison for comparison in comparisons if len(comparison.relations)]
@@ -50,7 +50,7 @@ def summarize_differences(
         "forests": _draw_forests(comparisons),
         "headlines": render_headlines(some),
         "scatter": scatter,
-        "rows": format_open_relations(some),
+        "rows": format_not_equivalent(some),
     }
 
 
@@ -79,7 +79,7 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
             f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})"
             for row, (change, low, high) in zip(rows, changes, strict=True)
         )
-        names = [shorten(row["name"]) for row in rows]
+        names = [shorten_middle(row["name"]) for row in rows]
         table = pd.DataFrame(changes, columns=["change", "low", "high"])
         table = table.assign(name=names, pooled=["hosts" in row for row in rows])
         name, relation = f"{key[0]}/{key[1]}", key[2]
@@ -94,7 +94,7 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
     return forests
 
 
-def _are_alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
+def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     """Report whether a cell means the same on both sides: one host or one CPU model, with one topology."""
     runs = (*a, *b)
     hosts = {reading.run["host_id"] for reading in runs}
@@ -103,7 +103,7 @@ def _are_alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     return len(orders) == 1 and (len(hosts) == 1 or (len(models) == 1 and None not in models))
 
 
-def _compute_residuals(
+def _map_residuals(
     comparison: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[dict[str, Any]]:
     """Map how each pair changed beside its relation, grey where that may be chance.
@@ -130,7 +130,7 @@ def _compute_residuals(
         shift = matrix(first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio")
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
-        drawn = map_changes(change, order, _estimate_chance(rows, len(a), order))
+        drawn = map_changes(change, order, _estimate_chance_limits(rows, len(a), order))
         picture: str | None = render_thumbnail(drawn, CHANGES) if small else None
         if not small and len(drawn.labels) > MAX_NUMBERS:
             between = f"from {comparison.a.name} to {comparison.b.name}"
@@ -140,7 +140,7 @@ def _compute_residuals(
     return residuals
 
 
-def _estimate_chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
+def _estimate_chance_limits(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     """Return the largest relative change of each pair that chance explains. first: runs of side A."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()

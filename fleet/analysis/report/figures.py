@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
 from fleet.analysis.report.markup import render_template
-from fleet.analysis.report.plots import ink_on
+from fleet.analysis.report.plots import choose_ink
 from fleet.text import one_line
 
 _INK, _RULE = "#010203", "#040506"  # of figures.mplstyle, stand for the page's own colours
@@ -85,7 +85,7 @@ def draw_map(
         cell=cell,
         labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-        groups=list(_name_groups(drawn, cell, margin, margin - beside)),
+        groups=list(_place_group_names(drawn, cell, margin, margin - beside)),
         pictures=[(name, render_thumbnail(scaled, colours)) for name, scaled in scales],
         borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
         tips=tips,
@@ -106,10 +106,10 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
 def list_shade_colours(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
     every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
-    return [(mpl.colors.to_hex(colour), ink_on(*map(float, colour))) for colour in every]
+    return [(mpl.colors.to_hex(colour), choose_ink(*map(float, colour))) for colour in every]
 
 
-def shorten(name: str) -> str:
+def shorten_middle(name: str) -> str:
     """Shorten a long name to fit beside a picture, leaving out its middle."""
     clean = one_line(name)
     return clean if len(clean) <= _SHORT else f"{clean[:10]}…{clean[-9:]}"
@@ -128,19 +128,19 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         element.tail = None
         attributes = ((key.rpartition("}")[2], value) for key, value in element.attrib.items())
         element.attrib = {
-            key: _convert_value(key, value, name)
+            key: _convert_attribute(key, value, name)
             for key, value in attributes
             if key != "id" or value in targets
         }
         if element.tag == "g":
-            _share_style(element)
+            _move_style_to_group(element)
     height = f"{float(svg.attrib['viewBox'].split()[3]):g}"
     svg.attrib = {"viewBox": f"0 0 {size[0]} {height}", "width": str(size[0]), "height": height}
     svg.attrib |= {"role": "img", "aria-label": one_line(title)}
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
 
 
-def _convert_value(key: str, value: str, name: str) -> str:
+def _convert_attribute(key: str, value: str, name: str) -> str:
     if key == "id":
         return f"{name}-{value}"
     if value.startswith("data:"):
@@ -154,18 +154,18 @@ def _convert_value(key: str, value: str, name: str) -> str:
     return value
 
 
-def _share_style(group: ET.Element) -> None:
+def _move_style_to_group(group: ET.Element) -> None:
     """Move a style that all marks of a group share to the group: half of a scatter plot is style."""
     styles = {child.get("style") for child in group}
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()
         if style and "style" not in group.attrib:
-            group.set("style", _convert_value("style", style, ""))
+            group.set("style", _convert_attribute("style", style, ""))
             for child in group:
                 del child.attrib["style"]
 
 
-def _name_groups(
+def _place_group_names(
     drawn: Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
     """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""

@@ -85,7 +85,7 @@ class Findings:
         return [*lines, *([rest] if rest else [])]
 
 
-def judge(
+def judge_hosts(
     root: Root, selection: Sequence[str], ranges: Sequence[ExpectedRange] = (), only: Only = ALL
 ) -> list[Acceptance]:
     """Hold the last run of each host against what is expected; empty if nothing can be compared."""
@@ -112,20 +112,20 @@ def find(
         changes.append((f"{row['after'] if row['dated'] else row['end']}", words))
         for host in row["hosts"]:
             hosts[host].findings.append(findings[-1])
-            hosts[host].courses.append(_draw_course(past, row, words, host))
+            hosts[host].courses.append(_draw_nights(past, row, words, host))
             if row["changed"]:
                 day = f"since {row['after']}" if row["dated"] else when
                 hosts[host].marks.append(one_line(f"{where.rpartition(', ')[2]} {change} {day}"))
     headline = view.render_changes_headline(past)
     answers = [Answer("What changed when", headline, findings, " ".join(past.caveats))]
-    answers += [_answer_odd(group, hosts) for group in groups if len(group.hosts) > 1]
-    acceptances = judge(root, selection, ranges, only)
+    answers += [_find_odd_machines(group, hosts) for group in groups if len(group.hosts) > 1]
+    acceptances = judge_hosts(root, selection, ranges, only)
     for machine in acceptances:
         hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
     return Findings(answers, changes, dict(hosts), acceptances)
 
 
-def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answer:
+def _find_odd_machines(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answer:
     """Answer which machines of a group are odd; add the findings to `hosts`, the least likely as a mark."""
     numbers = view.format_odd_numbers(group) if group.odd_hosts else []
     findings = list[tuple[str, Finding]]()
@@ -135,7 +135,7 @@ def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answe
         where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
         beside = f"; {this} against {others}" if this != "-" else ""
         findings.append((host, Finding(f"{host}, {where}: {change}", f"{interval}{beside}")))
-    findings += [(host, Finding(host, text)) for host, text in view.odd_environments(group)]
+    findings += [(host, Finding(host, text)) for host, text in view.list_odd_environments(group)]
     for host, finding in findings:
         hosts[host].findings.append(finding)
     headline = view.render_siblings_headline(group)
@@ -143,7 +143,7 @@ def _answer_odd(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answe
     return Answer("Which of equal machines is odd", headline, listed, " ".join(group.caveats))
 
 
-def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Markup:
+def _draw_nights(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Markup:
     """Draw a host's nights around a change. words: the change, under `CHANGE_TITLES`."""
     rows, far_off = past.logs.loc[[host]], past.odd[past.odd["host"] == host]
     kind, descriptions = change["benchmark"], past.descriptions
@@ -168,7 +168,7 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
     def y(log: float) -> float:
         return round(_BOTTOM - float((log - bottom) / max(top - bottom, 1e-9)) * (_BOTTOM - _TOP), 1)
 
-    def text(log: float) -> str:
+    def format_level(log: float) -> str:
         if not kind:
             return format_change(float(np.expm1(log)))
         return format_value(descriptions[kind], float(np.exp(sign * log)))
@@ -187,7 +187,7 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
         levels=((begin, until, y(level)), (since, max(end, since), y(after))),
         band=(y(high), y(low)),
         ticks=ticks,
-        scale=[(y(log), text(log)) for log in (bottom, top)],
+        scale=[(y(log), format_level(log)) for log in (bottom, top)],
         ends=(dates[0], dates[-1]),
     )
     return Markup(svg)  # noqa: S704  (the template escapes)

@@ -66,14 +66,14 @@ def build_ladders(
     """Return the ladders and curves of a run, ordered as in `kinds`. pairs: from `as_float64`."""
     benchmarks = [descriptions[kind] for kind in kinds]
     loaded = [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
-    ladders = list(_collect_curves(pairs[pairs["benchmark"].isin(loaded)], descriptions))
+    ladders = list(_build_load_curves(pairs[pairs["benchmark"].isin(loaded)], descriptions))
     if any(benchmark.view is View.LADDER for benchmark in benchmarks):
         steps, levels = select_ladder_steps(pairs, descriptions), find_plateaus(pairs, cpus, descriptions)
-        ladders += _collect_ladders(steps, levels, descriptions)
+        ladders += _build_size_ladders(steps, levels, descriptions)
     return sorted(ladders, key=lambda ladder: kinds.index(ladder.name))
 
 
-def _collect_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
+def _build_load_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     """Yield numbers over the rate other threads got, a line per operation, from no load on."""
     for key, part in group_like_cpus(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
@@ -86,7 +86,7 @@ def _collect_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[
             yield Ladder(name, heading, describe_cpus(part), (), [], steps, part[:0], "other_rate")
 
 
-def _collect_ladders(
+def _build_size_ladders(
     rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
     level_groups = group_like_cpus(levels, "benchmark", "variant")
@@ -132,7 +132,7 @@ class Products:
     rows: pd.DataFrame
 
 
-def build_products(
+def build_gemm_rates(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Products]:
     """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
@@ -208,7 +208,7 @@ def _plot_products(every: Sequence[Products], axes: Axes) -> None:
             axes.plot(row["x"], row["gops"], color=colours[row["variant"]], markersize=5, **look)
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
-        plots.name_steps(axis, *ends)
+        plots.label_log_ticks(axis, *ends)
     lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     grey = partial(Line2D, [], [], color="#888888")
     styles = zip(every, itertools.cycle(_STYLES))

@@ -40,7 +40,7 @@ def _load_templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "counted": format_count,
-        "number": number,
+        "number": format_ns,
         "px": "{:.1f}".format,
         "within": text.format_half_width,
         "percent": text.format_share,
@@ -51,7 +51,7 @@ def _load_templates() -> jinja2.Environment:
     return environment
 
 
-def number(value: float | None) -> str:
+def format_ns(value: float | None) -> str:
     """Format nanoseconds with one decimal, from a thousand on with none."""
     if text.is_none(value) or value is None:
         return "-"
@@ -62,7 +62,7 @@ def _escape_controls(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def check(path: Path, *, force: bool = False) -> None:
+def check_output(path: Path, *, force: bool = False) -> None:
     """Raise UsageError if nothing may be written to `path`; only `force` replaces more than our own files."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")

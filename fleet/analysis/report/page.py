@@ -25,7 +25,7 @@ from fleet.analysis.report.differences import summarize_differences
 from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Findings, find
 from fleet.analysis.report.ladders import draw_ladder, draw_roofline
-from fleet.analysis.report.markup import number, render_template
+from fleet.analysis.report.markup import format_ns, render_template
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
 from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
@@ -107,12 +107,12 @@ def render(
         warnings=_list_page_warnings(readings),
         tables=_group_tables(usual, descriptions),
         within=overview.describe_interval(usual) if len(usual) else "",
-        since=list(dict.fromkeys(overview.since_text(row) for row in text.to_records(usual) if row["since"])),
+        since=[*dict.fromkeys(overview.format_since(row) for row in text.to_records(usual) if row["since"])],
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=_draw_history(overall, readings, descriptions) if len(readings) > 1 else {},
         detailed=detailed,
         descriptions=descriptions,
-        front=None if thumbnails else _choose_front(detailed[0]),
+        front=None if thumbnails else _choose_cover(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
         differences=summarize_differences(root, readings, tables_read, sides) if sides else None,
@@ -122,7 +122,7 @@ def render(
         diverging=figures.list_shade_colours(plots.CHANGES),
         topology_of=describe_topology,
         levels_of=describe_burst_levels,
-        map_of=_map,
+        map_of=_build_map,
         ecdf_of=_draw_ecdf,
         ladder_of=draw_ladder,
         roofline_of=draw_roofline,
@@ -208,10 +208,10 @@ def _draw_history(
             continue
         kind, description = f"{benchmark}/{variant}".rstrip("/"), descriptions[str(benchmark)]
         ns = text.convert_to_shown(description, own["median_ns"])
-        runs = own.assign(host=own["host_name"].map(figures.shorten), ns=ns)
+        runs = own.assign(host=own["host_name"].map(figures.shorten_middle), ns=ns)
         rounds = [
             part.rounds[part.rounds["relation"] == column].assign(
-                host=figures.shorten(reading.run["host_name"])
+                host=figures.shorten_middle(reading.run["host_name"])
             )
             for reading in readings
             for part in reading.parts
@@ -219,7 +219,7 @@ def _draw_history(
         ]
         ticks, unit = pd.concat(rounds) if rounds else None, description.label
         medians = runs.groupby("host", sort=False)["ns"].median()
-        listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
+        listed = "; ".join(f"{host} {format_ns(float(ns))}" for host, ns in medians.items())
         title = f"{kind} {about}".rstrip()
         panel = figures.draw(
             f"dots-{title.replace('/', '-')}-{column}",
@@ -232,7 +232,7 @@ def _draw_history(
     return panels
 
 
-def _map(
+def _build_map(
     reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]
 ) -> dict[str, Any]:
     """Build the map of a part: numbers of pairs where they fit, else a picture and numbers of groups.
@@ -261,7 +261,7 @@ def _map(
     return about | {"cells": grouped, "tips": {}, "picture": drawing}
 
 
-def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
+def _choose_cover(reading: Reading) -> tuple[str, Markup] | None:
     """Return the caption and picture of a run for the first screen: its first map, ladder or distribution."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
@@ -279,8 +279,8 @@ def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
 
 def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     listed = "; ".join(
-        f"{relation}: half within {number(float(np.median(curve)))} ns, 99% within "
-        f"{number(float(np.quantile(curve, 0.99)))} ns"
+        f"{relation}: half within {format_ns(float(np.median(curve)))} ns, 99% within "
+        f"{format_ns(float(np.quantile(curve, 0.99)))} ns"
         for relation, curve in part.curves.items()
     )
     return figures.draw(

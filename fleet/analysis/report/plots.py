@@ -154,7 +154,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
         axes.plot(x, share, label=one_line(name), color=colour, linestyle=style, linewidth=1.6)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
-        name_steps(axes.xaxis, lowest, highest)
+        label_log_ticks(axes.xaxis, lowest, highest)
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
@@ -221,7 +221,7 @@ def ladder(
         _label_sizes(axes, steps["bytes"].to_numpy())
         axes.set_xlabel("memory of a thread")
     axes.set(ylim=(low, high), ylabel="GB/s" if rate else "ns")
-    name_steps(axes.yaxis, low, high)
+    label_log_ticks(axes.yaxis, low, high)
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)
@@ -242,7 +242,7 @@ def _draw_legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> No
         text.set_parse_math(False)
 
 
-def name_steps(axis: Axis, low: float, high: float) -> None:
+def label_log_ticks(axis: Axis, low: float, high: float) -> None:
     """Name the steps of a logarithmic axis."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
     axis.set_major_formatter("{x:g}")
@@ -277,7 +277,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
         axes.text(middle, 1.0, row["level"], transform=top, ha="center", va="bottom", fontsize=10)
 
 
-def ink_on(red: float, green: float, blue: float) -> str:
+def choose_ink(red: float, green: float, blue: float) -> str:
     """Return black or white, whichever contrasts more with the colour (0 to 1 each)."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
@@ -309,5 +309,5 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
         return
     for (row, column), value in np.ndenumerate(drawn.values):
         if np.isfinite(value):
-            ink = ink_on(*colours[row, column][:3])
+            ink = choose_ink(*colours[row, column][:3])
             axes.text(column, row, texts[row][column], ha="center", va="center", color=ink, fontsize=size)

@@ -22,7 +22,7 @@ from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, load_layouts
-from fleet.analysis.report.ladders import Ladder, Products, build_ladders, build_products
+from fleet.analysis.report.ladders import Ladder, Products, build_gemm_rates, build_ladders
 from fleet.analysis.views import point_tables
 from fleet.analysis.views import warnings as run_warnings
 from fleet.model import Descriptions, View, read_descriptions
@@ -194,7 +194,7 @@ def _read_batch(
             checked = check_run(run, own, own_cpus, descriptions)
             reading.checks = summarize_checks(checked)
             reading.ladders = build_ladders(own, own_cpus, kinds, descriptions)
-            reading.products = build_products(own, own_cpus, descriptions)
+            reading.products = build_gemm_rates(own, own_cpus, descriptions)
             reading.memory = describe_memory(run, own, own_cpus, descriptions)
             if reading.detailed:
                 counts = point_tables.count_per_unit(counters[counters["run_id"] == run_id], own)
@@ -231,13 +231,13 @@ def _add_details(
             named = (add_kinds_to_relations(rows.assign(run_id=run_id), cores) for rows in bursts)
             part.rounds, part.curves = _summarize_samples(part, named, descriptions)
         elif len(own) and view is not View.LADDER:
-            special = {View.PRODUCTS: point_tables.tabulate_products}
+            special = {View.PRODUCTS: point_tables.tabulate_gemm_points}
             tabulate = special.get(view, point_tables.tabulate_points)
             reading.points.append(tabulate(own, descriptions))
         if counted := point_tables.tabulate_events(own_counts, reading.run["hello"], descriptions):
             reading.points.append(counted)
     reading.points += point_tables.tabulate_nodes(pairs, cpus, reading.run, descriptions)
-    reading.points += point_tables.tabulate_homes(pairs, cpus, descriptions)
+    reading.points += point_tables.tabulate_line_nodes(pairs, cpus, descriptions)
 
 
 def _summarize_samples(

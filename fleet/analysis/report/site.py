@@ -35,7 +35,7 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.compare import CHANGE_TITLES
-from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, since_text
+from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, format_since
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
@@ -307,7 +307,7 @@ def _render_machine(
         "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         "memory": _find_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_memory_number(usual, "bandwidth", descriptions),
-        "course": _draw_runs(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
+        "course": _draw_medians(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
         "runs": run["runs"],
         "has_map": card is not None,
         "marks": findings.marks,
@@ -317,9 +317,9 @@ def _render_machine(
         title=row["name"],
         row=row,
         facts=[(name, str(run[name])) for name in _FACTS if run.get(name)],
-        lines=_list_numbers(usual, past, descriptions),
+        lines=_list_usual_numbers(usual, past, descriptions),
         card=card,
-        since=dict.fromkeys(since_text(cell) for cell in text.to_records(usual) if cell["since"]),
+        since=dict.fromkeys(format_since(cell) for cell in text.to_records(usual) if cell["since"]),
         findings=findings,
         file=file,
     )
@@ -332,7 +332,7 @@ def _render_machine(
     return row, files
 
 
-def _draw_runs(medians: "pd.Series[float]") -> str:
+def _draw_medians(medians: "pd.Series[float]") -> str:
     return draw_sparkline(medians.to_numpy(dtype=float)) if len(medians) > 1 else ""
 
 
@@ -344,7 +344,7 @@ def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descr
     return round(float(text.convert_to_shown(descriptions[benchmark], medians.min())), 3)
 
 
-def _list_numbers(
+def _list_usual_numbers(
     usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
 ) -> list[tuple[str, ...]]:
     """List each usual number: name, relation, number, ±95 %, pairs, runs, lowest, highest and course."""
@@ -357,7 +357,7 @@ def _list_numbers(
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
         half = text.format_half_width(row["spread"])
-        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_runs(medians)))
+        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_medians(medians)))
     return lines
 
 

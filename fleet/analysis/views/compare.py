@@ -47,7 +47,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
     if several:
         shared = [item for item in differences[0] if item in common]
         environment = _render_environment(shared, width, title_end=", on each host alike")
-        parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
+        parts.insert(0, "\n\n".join((*_render_verdicts(ordered, width), *environment)))
     judged = [comparison for comparison in ordered if comparison.has_verdict]
     others = [comparison for comparison in ordered if not comparison.has_verdict]
     legend = [_render_legend(judged), _render_legend(others)]
@@ -153,7 +153,7 @@ def render_headline(comparison: Comparison) -> str:
     return one_line(f"{names}: {', '.join(parts)}")
 
 
-def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
+def format_not_equivalent(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
     """Return host or side and COLUMNS of each relation that is not equivalent, findings first."""
     groups = _group_by_sides(comparisons)
     tables = [(f"all {len(group)}", sides[1], group[0].fleet) for sides, group in groups.items()]
@@ -225,9 +225,9 @@ def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *ve
     return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed}"
 
 
-def _render_answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
+def _render_verdicts(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
     yield "\n".join(render_headlines(ordered))
-    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in format_open_relations(ordered)]:
+    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in format_not_equivalent(ordered)]:
         titles, drop = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
         more = len(rows) - _RELATIONS_LISTED
         laid_out = table(titles, rows[:_RELATIONS_LISTED], right={3, 4, 5, 6}, width=width, drop=drop)
@@ -484,9 +484,9 @@ def _format_span(first: date, last: date) -> str:
     return f"{first} to {_format_day(last, first)}"
 
 
-def _format_day(night: date, beside: date) -> str:
-    """Format a date without its year if that is the year of the date `beside` it."""
-    return f"{night:%m-%d}" if night.year == beside.year else f"{night}"
+def _format_day(night: date, reference: date) -> str:
+    """Format a date without its year if that is the year of `reference`."""
+    return f"{night:%m-%d}" if night.year == reference.year else f"{night}"
 
 
 def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
@@ -504,7 +504,7 @@ def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
 def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str:
     """Render for people each group's odd machines and what else differs, then a legend and warnings."""
     several = [group for group in groups if len(group.hosts) > 1]
-    parts = ["\n".join(_render_group(group, width)) for group in several]
+    parts = ["\n".join(_render_siblings_group(group, width)) for group in several]
     if alone := [group.hosts[0] for group in groups if len(group.hosts) == 1]:
         parts.append(f"Without siblings: {join_names(alone)}")
     rows = pd.concat([_select_numbers(group) for group in several]) if several else pd.DataFrame()
@@ -558,7 +558,7 @@ def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
     return rows
 
 
-def odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
+def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
     """Yield each odd host whose facts differ from most others', and how."""
     for host, facts in group.environment.groupby("host", sort=False):
         words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.to_records(facts))
@@ -574,7 +574,7 @@ def _select_numbers(group: Siblings) -> pd.DataFrame:
     return group.rows[is_listed].sort_values(["host", "p"], kind="stable")
 
 
-def _render_group(group: Siblings, width: int | None) -> Iterator[str]:
+def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
     yield render_siblings_headline(group)
     yield one_line(f"  {group.about}")
     if rows := format_odd_numbers(group):
@@ -584,5 +584,5 @@ def _render_group(group: Siblings, width: int | None) -> Iterator[str]:
             yield f"{len(rows) - _NUMBERS_LISTED} more with --csv"
     elif group.has_verdict:
         yield f"  One relation {group.smallest:.1%} apart would be found in 8 of 10 such comparisons."
-    for host, words in odd_environments(group):
+    for host, words in list_odd_environments(group):
         yield f"{host} {words}"

@@ -71,7 +71,7 @@ def draw_matrix(
             flagged = "; *: pair with a flag of its own (Warnings)" if marked else ""
             return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
     if canvas.colour or as_map:
-        cells = (_draw_half_blocks if canvas.colour else _draw_signs)(drawn, label, marks)
+        cells = (_draw_half_blocks if canvas.colour else _draw_characters)(drawn, label, marks)
         if canvas.fits(cells.plain):
             return cells
     return _draw_groups(table, order, canvas, label)
@@ -84,19 +84,19 @@ def _lay_out_matrix(
     label = max(map(len, rows))
     width = max(len(cell) for line in (*cells, columns) for cell in line)
 
-    def line(name: str, line_cells: Sequence[str], shades: Iterable[int]) -> Text:
+    def format_line(name: str, line_cells: Sequence[str], shades: Iterable[int]) -> Text:
         text = Text(f"{name:>{label}} |")
         for cell, border, shade in zip(line_cells, drawn.borders, shades, strict=True):
             style = _choose_style(shade) if colour and shade >= 0 else ""
             text.append(f"{' |' if border else ''} ").append(f"{cell:>{width}}", style)
         return text
 
-    head = line("", columns, [-1] * len(columns))
+    head = format_line("", columns, [-1] * len(columns))
     rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
     lines = [head, rule]
     every = zip(rows, cells, drawn.choose_shades(), drawn.borders, strict=True)
     for name, line_cells, shades, border in every:
-        lines += [rule] * border + [line(name, line_cells, shades)]
+        lines += [rule] * border + [format_line(name, line_cells, shades)]
     return Text("\n").join([*lines, Text()])
 
 
@@ -109,7 +109,7 @@ def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         text.append("  ", _choose_style(round(share * (heatmap.SHADES - 1))))
         text.append(f" {heatmap.find_scale_value(share, drawn.limits):.0f}  ")
-    text.append("\n").append(_column_labels(drawn, label))
+    text.append("\n").append(_render_column_labels(drawn, label))
     shades = drawn.choose_shades()
     begins = [row for row, border in enumerate(drawn.borders) if border]
     for block in map(list, np.split(np.arange(len(shades)), begins)):
@@ -136,13 +136,13 @@ def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
     return Style(color=upper, bgcolor=lower)
 
 
-def _draw_signs(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
+def _draw_characters(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     """Draw a character for each pair, without colour; darker is slower."""
     label, (low, high) = max(map(len, drawn.labels)), drawn.limits
     scale = ", logarithmic" * heatmap.is_log(drawn.limits)
     text = Text(
         f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows ping, columns pong"
-        f"{'; x: pair with a flag' * bool(marks.any())}\n{_column_labels(drawn, label)}"
+        f"{'; x: pair with a flag' * bool(marks.any())}\n{_render_column_labels(drawn, label)}"
     )
     steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
     signs = np.where(marks, "x", np.array([*_SIGNS, " "])[steps])  # nothing was measured at step -1
@@ -151,7 +151,7 @@ def _draw_signs(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     return text
 
 
-def _column_labels(drawn: Heatmap, label: int) -> str:
+def _render_column_labels(drawn: Heatmap, label: int) -> str:
     """Render the columns' names downwards, a digit a line, so that neighbours do not run together."""
     lines = (
         " " * (label + 1) + _spread_words([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)

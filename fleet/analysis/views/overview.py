@@ -67,11 +67,11 @@ class Group:
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
-def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return a row per host and column of the overview. rows, like: from `load_overview_history`.
+def compute_host_medians(rows: pd.DataFrame, comparable: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return a row per host and column of the overview. rows, comparable: from `load_overview_history`.
 
-    Rows that `mark_usual` does not call usual are left out. like: all comparable runs of these hosts, to say
-    how far one of them may be off.
+    Rows that `mark_usual` does not call usual are left out. comparable: all runs like these of their
+    hosts, to say how far one of them may be off.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
     (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative;
@@ -80,12 +80,12 @@ def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -
     runs at the main level and, by their median, of any others), `bursts` and `flagged_bursts` of all.
     """
     rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
-    histories = () if like is None else like.groupby(_KEYS, sort=False)
+    histories = () if comparable is None else comparable.groupby(_KEYS, sort=False)
     others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in histories}
     medians = [
         dict(zip(_KEYS, key, strict=True))
         | {"runs": len(part), "since": part["since"].iloc[0]}
-        | _combine_runs(part, others.get(key))
+        | _summarize_host(part, others.get(key))
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
@@ -129,11 +129,11 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
     """Render a table of `compute_host_medians`, the fastest host first; empty without numbers."""
     if table.empty:
         return ""
-    listed = _Listed(table, canvas, descriptions)
-    body = listed.text(intervals=True)
+    listed = _HostTables(table, canvas, descriptions)
+    body = listed.render(intervals=True)
     fits = canvas.fits(body)
     if not fits or len(listed.hosts) > _SEPARATE_UP_TO:
-        plain = listed.text(intervals=False)
+        plain = listed.render(intervals=False)
         body = plain if not fits or plain.count("\n\n") < body.count("\n\n") else body
     others = "flagged: of bursts"
     if table["runs"].max() > 1:
@@ -198,8 +198,8 @@ def render_heading(
     )
 
 
-def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
-    """Compute the columns of `compute_host_medians` from a host's runs. like: medians of all like them."""
+def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, Any]:
+    """Compute the columns of `compute_host_medians` from runs of a host. comparable: medians of all."""
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = are_at_main_level(values)
     main, others = values[is_main], values[~is_main]
@@ -208,7 +208,7 @@ def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     if len(others):
         levels.append((float(np.median(others)), len(others)))
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
-    near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
+    near = main if comparable is None else comparable[np.abs(np.log(comparable / number)) <= np.log(REACH)]
     if len(main) >= MIN_RUNS:
         half = interval.compute_mean_half_width(main)
     elif len(near) >= MIN_RUNS:
@@ -227,7 +227,7 @@ def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tupl
         yield host, Cell(number, text.format_half_width(half), rank, _shorten_host_name(name), ns)
 
 
-class _Listed:
+class _HostTables:
     """Groups as tables that fit a canvas: side by side if of the same hosts, else one below another."""
 
     def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
@@ -238,10 +238,10 @@ class _Listed:
         self._rows = table.groupby("host_id").agg({"host_name": "first", "runs": "max"})
         self._groups, self._canvas = group_columns(table, descriptions), canvas
 
-    def text(self, *, intervals: bool) -> str:
+    def render(self, *, intervals: bool) -> str:
         tables: list[list[Group]] = []
         for group in self._groups:
-            for part in [group] if intervals else self._narrow(group):
+            for part in [group] if intervals else self._split_to_fit(group):
                 last = tables[-1] if tables else []
                 beside = last and {*last[0].hosts} == {*part.hosts}
                 if beside and self._canvas.fits(self._render_table([*last, part], intervals=intervals)):
@@ -250,13 +250,13 @@ class _Listed:
                     tables.append([part])
         return "\n\n".join(self._render_table(groups, intervals=intervals) for groups in tables)
 
-    def _narrow(self, group: Group) -> list[Group]:
+    def _split_to_fit(self, group: Group) -> list[Group]:
         """Split a group into parts that fit."""
         names, middle = list(group.columns), len(group.columns) // 2
         if middle == 0 or self._canvas.fits(self._render_table([group], intervals=False)):
             return [group]
         halves = ({name: group.columns[name] for name in part} for part in (names[:middle], names[middle:]))
-        return [part for half in halves for part in self._narrow(replace(group, columns=half))]
+        return [part for half in halves for part in self._split_to_fit(replace(group, columns=half))]
 
     def _render_table(self, groups: Sequence[Group], *, intervals: bool) -> str:
         """Render groups side by side below their names, then the share of flagged bursts, and the runs."""
@@ -313,7 +313,7 @@ def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: st
     yield from filter(None, [text.explain_relations(table["relation"])])
     yield f"numbers: {text.describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
     rows = text.to_records(table)
-    if changed := list(dict.fromkeys(since_text(row) for row in rows if row["since"])):
+    if changed := list(dict.fromkeys(format_since(row) for row in rows if row["since"])):
         more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
         yield one_line(f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}")
     switching = [row for row in rows if len(row["levels"]) > 1]
@@ -329,7 +329,7 @@ def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: st
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
-def since_text(row: Mapping[str, Any]) -> str:
+def format_since(row: Mapping[str, Any]) -> str:
     """Name a host and benchmark, and the night since which its runs count: "lucca cas, 2026-11-04"."""
     return f"{row['host_name']} {row['benchmark']}, {row['since']}"
 
@@ -402,7 +402,7 @@ def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptio
         title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.format_half_width(interval.compute_mean_half_width(usual))
         rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
-    changed = dict.fromkeys(since_text(row) for row in text.to_records(history) if row["since"])
+    changed = dict.fromkeys(format_since(row) for row in text.to_records(history) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (

@@ -197,7 +197,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     point_tables = []
     for key in _sort_keys(cells, tables):
         across = _sort_keys({column for line in cells[key].values() for column in line}, columns)
-        labels = [_label(column, columns) for column in across]
+        labels = [_format_key(column, columns) for column in across]
         more = ("words/own",) if {"words", "own"} <= {*labels} else usually
         lines = []
         for row in _sort_keys(cells[key], rows):
@@ -206,15 +206,15 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
             by_title = dict(zip(labels, numbers, strict=True))
             own, words = by_title.get("own"), by_title.get("words")
             if benchmark.view is View.BLOCKS:
-                texts += _format_ends(row[0], own, by_title.get("shared"))
+                texts += _format_block_costs(row[0], own, by_title.get("shared"))
             elif "words/own" in more:
                 texts.append(f"{words / own:.1f}" if own and words else "-")
             if loaded:
                 texts.append(_format_knee(cells[key], others[-1][key], row, across))
-            lines.append((_label(row, rows), *texts))
+            lines.append((_format_key(row, rows), *texts))
             if others:
                 below = (
-                    _format_others([other[key][row].get(column) for other in others]) for column in across
+                    _format_other_work([other[key][row].get(column) for other in others]) for column in across
                 )
                 lines.append(("", *below, *[""] * len(more)))
         title_words = [
@@ -233,7 +233,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     return PointTables(f"{benchmark.name}/{pairs['variant'].iloc[0]}", legend, point_tables, "; ".join(notes))
 
 
-def _format_others(values: Sequence[float | None]) -> str:
+def _format_other_work(values: Sequence[float | None]) -> str:
     """Format what the other threads did: the least and the largest share, or a rate."""
     decimals = 2 if len(values) > 1 else 1
     return "-".join(f"{value:.{decimals}f}" for value in values if not text.is_none(value)) or "-"
@@ -290,7 +290,7 @@ def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key
     )
 
 
-def _label(key: Key, parameters: Sequence[Parameter]) -> str:
+def _format_key(key: Key, parameters: Sequence[Parameter]) -> str:
     texts = (_format_parameter(parameter, value) for parameter, value in zip(parameters, key, strict=True))
     return " ".join(filter(None, texts)) or "all"
 
@@ -315,18 +315,18 @@ def _describe_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -
             yield ", ".join(meanings)
 
 
-def _format_ends(block: Any, own: float | None, shared: float | None) -> tuple[str, str]:
+def _format_block_costs(block: Any, own: float | None, shared: float | None) -> tuple[str, str]:
     """Format the cost of shared blocks relative to own memory, and the cost of each end of a block."""
     if own is None or shared is None or text.is_none(own) or text.is_none(shared):
         return "-", "-"
     return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
 
 
-def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
+def tabulate_gemm_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """Return the points of one variant of gemm, a table per number of CPUs; medians of like CPUs."""
     rows = add_peak_shares(pairs, descriptions)
     groups = group_like_cpus(rows).values()
-    tables = [PointTable(describe_cpus(group), *_tabulate_group(group)) for group in groups]
+    tables = [PointTable(describe_cpus(group), *_tabulate_gemm(group)) for group in groups]
     pages = describe_pages(rows[rows["operation"] != "peak"])
     note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"
     return PointTables(text.name_benchmark(rows.iloc[0].to_dict()), f"Gop/s; {pages}", tables, note)
@@ -357,7 +357,7 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     return rows.sort_values("operation", key=lambda column: column.map(names.index), kind="stable")
 
 
-def _tabulate_group(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
     medians = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
     threads = int(rows["threads"].iloc[0])
@@ -384,7 +384,7 @@ def tabulate_nodes(
     return [_tabulate_node_matrices(part, node_facts, descriptions) for _, part in groups]
 
 
-def tabulate_homes(
+def tabulate_line_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
     """Return what the NUMA node of a line costs by relation, where nodes were asked for; of one run."""
@@ -536,7 +536,7 @@ def tabulate_events(
         key_columns = ["relation", *key_columns]
         parts = {"by what two CPUs share": [*chain(*parts.values())]}
     tables = [
-        PointTable(title, (", ".join(key_columns), *names), _format_lines(part, key_columns, names))
+        PointTable(title, (", ".join(key_columns), *names), _format_event_lines(part, key_columns, names))
         for title, part in parts.items()
         if names
     ]
@@ -549,7 +549,7 @@ def tabulate_events(
     return PointTables(f"{first['benchmark']}/{first['variant']} events", legend, tables, "; ".join(notes))
 
 
-def _format_lines(
+def _format_event_lines(
     rows: Sequence[dict[str, Any]], key_columns: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
     cells = {}

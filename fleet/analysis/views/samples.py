@@ -51,7 +51,7 @@ _TESTED = (
 )
 
 
-def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
+def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     """Return a row per variant, point and pair that exchanged messages; no rows if none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
@@ -77,9 +77,9 @@ def _reduce_both_directions(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["variant"], row["point"], low, high, *map(float, numbers)
 
 
-def render_directions(root: Root, run: dict[str, Any]) -> str:
+def render_message_directions(root: Root, run: dict[str, Any]) -> str:
     """Render the section of `fleet show --ways`; empty without messages. run: from `load_run`."""
-    directions, parts = compute_directions(root, run["run_id"]), []
+    directions, parts = compute_message_directions(root, run["run_id"]), []
     titles = ("pair", "there", "back", "mean", "offset ± bound")
     for (variant, point), rows in directions.groupby(["variant", "point"], sort=False):
         lines = []
@@ -116,7 +116,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     pairs = only.select(pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs)
     chosen = pairs[(pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)]
     if chosen.empty:
-        raise UsageError(f"--pair {pair}: it was not measured{only}. {_name_pairs(pairs)}")
+        raise UsageError(f"--pair {pair}: it was not measured{only}. {_describe_measured_pairs(pairs)}")
     facts = load.load_runs(root, run_id=run_ids)
     steps = dict(zip(facts["run_id"], facts["clock_quantum_ticks"].astype(float), strict=True))
     place, parts = open_listing(root).place, []
@@ -138,7 +138,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     return load.add_run_columns(rows[[*_KIND, *_OF_BURST]].reset_index(drop=True), facts)
 
 
-def _name_pairs(pairs: pd.DataFrame) -> str:
+def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
     """Name the pairs that were measured: some, or the CPUs if each two of them were."""
     ends = sorted({tuple(sorted(cpus)) for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)})
     cpus = sorted({cpu for pair in ends for cpu in pair})

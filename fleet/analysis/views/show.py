@@ -24,7 +24,7 @@ from fleet.analysis.views import overview, point_tables
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
 from fleet.analysis.views.overview import render_history
 from fleet.analysis.views.point_tables import render_ladder, render_tables
-from fleet.analysis.views.samples import render_directions
+from fleet.analysis.views.samples import render_message_directions
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.warnings import BURST_COLUMNS, list_warnings, render_warnings, select_marked_rows
 from fleet.errors import UsageError
@@ -92,10 +92,10 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
                 case View.TABLE | View.BLOCKS:
                     yield render_tables(point_tables.tabulate_points(part, descriptions), width)
                 case View.PRODUCTS:
-                    yield render_tables(point_tables.tabulate_products(part, descriptions), width)
+                    yield render_tables(point_tables.tabulate_gemm_points(part, descriptions), width)
             yield _render_events(data, (name, variant), width, all_events=all_sizes)
     nodes = point_tables.tabulate_nodes(data.pairs, data.cpus, data.run, descriptions)
-    for tables in (*nodes, *point_tables.tabulate_homes(data.pairs, data.cpus, descriptions)):
+    for tables in (*nodes, *point_tables.tabulate_line_nodes(data.pairs, data.cpus, descriptions)):
         yield render_tables(tables, width)
 
 
@@ -300,7 +300,7 @@ def show_as_json(
         for host in missing
     ]
     objects = chain(
-        (_make_object(load_run_data(root, run_id, only)) for run_id in run_ids),
+        (_make_run_object(load_run_data(root, run_id, only)) for run_id in run_ids),
         ({"run": run, "relations": [], "pairs": [], "cpus": []} for run in absent),
     )
     for place, row in enumerate(objects):
@@ -334,7 +334,7 @@ def show_run(
         parts.insert(1, render_history(earlier, cells, past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
-        parts.append(render_directions(root, run) or none)
+        parts.append(render_message_directions(root, run) or none)
     parts.append("\n".join(describe_line_places(root, run, descriptions)))
     checked = check_run(run, pairs, data.cpus, descriptions)
     findings = check_topology(pairs, load_host_history(root, run, descriptions), descriptions)
@@ -365,7 +365,7 @@ def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     return format_csv(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
-def _make_object(data: RunData) -> dict[str, Any]:
+def _make_run_object(data: RunData) -> dict[str, Any]:
     pairs, descriptions = data.pairs, data.descriptions
     steps = ladders.select_ladder_steps(pairs, descriptions)
     nodes = ladders.select_node_cells(pairs, data.cpus, descriptions)

@@ -17,22 +17,22 @@ _FEW_CORES = 8
 Blocks = Sequence[Sequence[int]]
 
 
-def list_cpus(root: Root, run_id: str, name: str) -> list[str]:
+def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     """Return the groups of a run's online CPUs as lists for taskset, numactl and isolcpus: "0-7,32-39".
 
-    name: of CPU_GROUPS; `smt` are the cores with several CPUs, `cores` one list of a CPU of each core. Raises
-    UsageError if the host does not report these groups.
+    group: of CPU_GROUPS; `smt` are the cores with several CPUs, `cores` one list of a CPU of each core.
+    Raises UsageError if the host does not report these groups.
     """
     cpus = load_cpus(root, run_id=run_id)
     online = cpus[cpus["online"]]
     order = make_layout(cpus, online["cpu"].tolist())
-    level = "core" if name in ("smt", CORES) else name
+    level = "core" if group in ("smt", CORES) else group
     if all(groups[GROUPS.index(level)] < 0 for groups in order.groups):
-        raise UsageError(f"--cpus-of {name}: the host of {run_id} does not report these groups.")
+        raise UsageError(f"--cpus-of {group}: the host of {run_id} does not report these groups.")
     blocks = order.blocks(level)
-    if name == CORES:
+    if group == CORES:
         blocks = (tuple(min(block) for block in blocks),)
-    elif name == "smt" and not (blocks := tuple(block for block in blocks if len(block) > 1)):
+    elif group == "smt" and not (blocks := tuple(block for block in blocks if len(block) > 1)):
         raise UsageError(f"--cpus-of smt: no CPUs of the host of {run_id} share a core.")
     return [format_cpus(block) for block in blocks]
 

@@ -137,15 +137,15 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """Rows of a run that may be worth a warning. pairs, bursts: those rows. of_…: how many in all."""
+    """Rows of a run that may be worth a warning. pairs, bursts: those rows. counts: how many in all."""
 
     pairs: list[dict[str, Any]]
-    of_pairs: int
+    pair_count: int
     bursts: pd.DataFrame
-    of_bursts: int
+    burst_count: int
 
 
-def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+def _derive_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
     """Yield the runs whose samples can be read, and their bursts that may be worth a warning."""
 
     def read(name: str) -> Any:
@@ -164,7 +164,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.samples[run.key] for run in runs}
-    rows = load_derived(listing.index, _MARKED, marks, partial(_derive_marked, listing.place), BURST_COLUMNS)
+    rows = load_derived(listing.index, _MARKED, marks, partial(_derive_bursts, listing.place), BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
 
 
@@ -172,14 +172,14 @@ def verify_marked_bursts(root: Root) -> list[str]:
     """Derive the marked bursts again; name the runs whose bursts differ in the index."""
     listing = open_listing(root)
     marks = {run.key: listing.samples[run.key] for run in listing.all_runs}
-    return verify_derived(listing, _MARKED, marks, partial(_derive_marked, listing.place))
+    return verify_derived(listing, _MARKED, marks, partial(_derive_bursts, listing.place))
 
 
 def select_marked_rows(
-    pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]
+    pairs: pd.DataFrame, bursts: pd.DataFrame, burst_counts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Return each run's marked rows by ID. bursts: with BURST_COLUMNS. of_bursts: their number by run."""
-    of_pairs = Counter(pairs["run_id"].astype(str).tolist())
+    """Return each run's marked rows by ID. bursts: with BURST_COLUMNS. burst_counts: their number by run."""
+    pair_counts = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
     rows = {str(run_id): to_records(part) for run_id, part in groups}
@@ -187,8 +187,8 @@ def select_marked_rows(
     few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
     parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
     return {
-        run_id: MarkedRows(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), count)
-        for run_id, count in of_bursts.items()
+        run_id: MarkedRows(rows.get(run_id, []), pair_counts[run_id], parts.get(run_id, few[:0]), count)
+        for run_id, count in burst_counts.items()
     }
 
 
@@ -238,7 +238,7 @@ def render_warnings(warnings: Sequence[object]) -> str:
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    if not rows.of_pairs:
+    if not rows.pair_count:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
     if not run["failed"]:
         return
@@ -266,9 +266,9 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
         pairs = [row for row in rows.pairs if flag in row["flags"].split(",")] if flag in _MEASURES else []
         if pairs:
-            yield from _warn_about_pairs(flag, text, run, pairs, rows.of_pairs)
+            yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
-            share, cause = counts[flag] / rows.of_bursts, ""
+            share, cause = counts[flag] / rows.burst_count, ""
             if flag == "busy_cpu":  # of which a hypervisor, and no other work, took the time
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
                 taken_shares = _steal_shares(rows.bursts[marked.astype(bool)])
@@ -280,7 +280,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:  # else `not_converged` names them
-        extent, worst = f"{len(wide)} of {rows.of_pairs}", _format_worst_pairs(wide, "not_converged")
+        extent, worst = f"{len(wide)} of {rows.pair_count}", _format_worst_pairs(wide, "not_converged")
         yield RunWarning(
             "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
         )
@@ -302,20 +302,20 @@ def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
             f"{row['benchmark']} {format_pair(row)} in round {row['round']} ({format_share(row['share'])})"
             for row in to_records(felt.head(_LISTED))
         )
-        extent = f"{format_share(len(felt) / rows.of_bursts)}, on average "
+        extent = f"{format_share(len(felt) / rows.burst_count)}, on average "
         extent += f"{format_share(felt['share'].mean())} of their time"
-        minor = len(felt) <= _FEW_BURSTS * rows.of_bursts
+        minor = len(felt) <= _FEW_BURSTS * rows.burst_count
         yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
 
 def _warn_about_pairs(
-    flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], of_pairs: int
+    flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], pair_count: int
 ) -> Iterator[RunWarning]:
     """Yield the warning about pairs with a flag, unless as many have it by chance."""
     if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
         pairs = [row for row in pairs if row["relation"] != "smt"]
-    extent, by_chance = f"{len(pairs)} of {of_pairs}", 0
-    if flag == "drift" and (by_chance := round(_CHANCE * of_pairs)):
+    extent, by_chance = f"{len(pairs)} of {pair_count}", 0
+    if flag == "drift" and (by_chance := round(_CHANCE * pair_count)):
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
         extent += f" wider than {format_half_width(run['precision'])}"

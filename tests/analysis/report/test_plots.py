@@ -134,7 +134,7 @@ def test_ink_is_readable_on_every_shade() -> None:
     for scheme in ("viridis", "PuOr_r"):
         for red, green, blue, _ in mpl.colormaps[scheme](np.linspace(0, 1, 64)):
             back = luminance(mpl.colors.to_hex((red, green, blue)))
-            ink = 0.0 if plots.ink_on(red, green, blue) == "black" else 1.0
+            ink = 0.0 if plots.choose_ink(red, green, blue) == "black" else 1.0
             assert (max(back, ink) + 0.05) / (min(back, ink) + 0.05) >= 4.5
 
 

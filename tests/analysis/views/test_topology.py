@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce import GROUPS, lay_out_cpus, load_samples, make_layout
-from fleet.analysis.views import describe_topology, list_cpus, show_run
+from fleet.analysis.views import describe_topology, list_cpu_groups, show_run
 from fleet.errors import UsageError
 from fleet.model import Cpu, PairChoice, Pairs
 from fleet.plan.merge import merge_plan_with_facts
@@ -74,7 +74,7 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     run = builders.a_run((*cpus[:-1], replace(cpus[-1], online=False)))
     Store(tmp_path).publish(run, builders.make_bursts(run))
-    lists = {name: list_cpus(tmp_path, run.run_id, name) for name in ("package", "core", "smt", "cores")}
+    lists = {key: list_cpu_groups(tmp_path, run.run_id, key) for key in ("package", "core", "smt", "cores")}
     assert lists == {
         "package": ["0-6"],
         "core": ["0,4", "1,5", "2,6", "3"],
@@ -84,7 +84,7 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
     unknown = builders.a_run(run_id="r20260102T030406Z-0badcafe")
     Store(tmp_path).publish(unknown, builders.make_bursts(unknown))
     with pytest.raises(UsageError, match="does not report these groups"):
-        list_cpus(tmp_path, unknown.run_id, "llc")
+        list_cpu_groups(tmp_path, unknown.run_id, "llc")
 
 
 def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(tmp_path: Path) -> None:
