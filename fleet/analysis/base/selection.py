@@ -92,11 +92,11 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
 
 
 def _match_any(
-    listed: Sequence[RunSummary], texts: Iterable[str], place: Place, others: Collection[str] = ()
+    listed: Sequence[RunSummary], texts: Iterable[str], place: Place, other_ids: Collection[str] = ()
 ) -> set[str]:
     """Return the ids of the runs that any of the texts means, without those that cannot be read.
 
-    Raises DamagedFileError if no run is left and `others` is empty. A StoreWarning has named each.
+    Raises DamagedFileError if no run is left and `other_ids` is empty. A StoreWarning has named each.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -104,7 +104,7 @@ def _match_any(
             ids |= match_runs(listed, text, place)
         except DamagedFileError as err:
             errors.append(err)
-    if errors and not (ids or others):
+    if errors and not (ids or other_ids):
         raise errors[0]
     return ids
 

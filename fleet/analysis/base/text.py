@@ -223,7 +223,7 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
     """Format rows as CSV, no number rounded, arrays as JSON; escape control characters, quote formulas."""
     import pandas as pd  # noqa: PLC0415
 
-    def write(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    def write_column(column: "pd.Series[Any]") -> "pd.Series[Any]":
         if isinstance(column.dtype, pd.CategoricalDtype):
             column = column.astype(object)
         if pd.api.types.infer_dtype(column, skipna=True) == "string":
@@ -231,7 +231,7 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
             return column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})
         return column.map(_format_cell, na_action="ignore") if column.dtype == object else column
 
-    table = pd.DataFrame({name: write(column) for name, column in rows.items()}, index=rows.index)
+    table = pd.DataFrame({name: write_column(column) for name, column in rows.items()}, index=rows.index)
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))
 
 

@@ -115,13 +115,13 @@ def summarize_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Load a row per undamaged summary of this CPU model, benchmark, variant and relation: `median_ns`."""
     names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
-    def read_part(name: str) -> pd.DataFrame | None:
+    def read_if_of_model(name: str) -> pd.DataFrame | None:
         place, file = names[name]
         models = TableFile(place, file, "summaries").read(["cpu_model"]).column(0).unique().to_pylist()
         is_of_model = any(model and simplify_cpu_model(model) == simplified for model in models)
         return _read_summaries(place, [file]) if is_of_model else None
 
-    parts = [part for part in read_undamaged([*names], read_part).values() if part is not None]
+    parts = [part for part in read_undamaged([*names], read_if_of_model).values() if part is not None]
     keys = ["summary", "benchmark", "variant", "relation"]
     if not parts:
         return pd.DataFrame(columns=[*keys, "median_ns"])

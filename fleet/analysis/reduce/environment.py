@@ -29,9 +29,9 @@ _ALSO = (
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
-def describe_environments(runs: Sequence[dict[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Describe runs: a text of each for ENVIRONMENT, `also`, and names such as label.kernel, plan.rounds."""
-    described, names, rounded = list[dict[str, Any]](), (*also, *ENVIRONMENT), f".{_CLOCK_RATE}g"
+def describe_environments(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Describe runs: a text of each for ENVIRONMENT, `extra`, and names such as label.kernel, plan.rounds."""
+    described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
     for run in runs:
         rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
         plan = {key: value for key, value in run["plan"].items() if key not in _NO_EFFECT}

@@ -195,24 +195,24 @@ def ladder(
     """
     axes = _make_axes(axes)
 
-    def numbers(ns: npt.ArrayLike) -> Floats:
+    def convert(ns: npt.ArrayLike) -> Floats:
         values = np.asarray(ns, dtype=float)
         return 1 / values if rate else values
 
     names = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
-    every = numbers(steps["median_ns"])
+    every = convert(steps["median_ns"])
     low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
     for name, (colour, dash) in zip(names, itertools.cycle(_LINES)):
         own = steps[steps["setting"] == name]
         own = own.sort_values("bytes") if over == "bytes" else own
         bounded = own[own["low_ns"].notna()]
-        band = [numbers(bounded[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
+        band = [convert(bounded[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
         axes.fill_between(bounded[over].to_numpy(), band[0], band[1], color=colour, alpha=0.18, linewidth=0)
-        sizes, values = own[over].to_numpy(), numbers(own["median_ns"])
+        sizes, values = own[over].to_numpy(), convert(own["median_ns"])
         look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
         axes.plot(sizes, values, dash, label=one_line(name), **look)
         for row in [] if levels is None else levels[levels["setting"] == name].to_dict("records"):
-            ends, value = [row["least_bytes"], row["most_bytes"]], float(numbers(row["median_ns"]))
+            ends, value = [row["least_bytes"], row["most_bytes"]], float(convert(row["median_ns"]))
             axes.plot(ends, [value] * 2, color=colour, linewidth=4.5, alpha=0.45, solid_capstyle="round")
     axes.set_yscale("log")
     axes.set_xlabel("GB/s of the other threads")
