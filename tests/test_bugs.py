@@ -44,7 +44,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "store.gate.check_bursts": ("show", "h0"),
     "model.benchmark.explain_wrong_names": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
-    "analysis.reduce.matrices.make_pairs": ("show", "all"),
+    "analysis.reduce.matrices.reduce_to_pairs": ("show", "all"),
     "analysis.views.overview.compute_host_medians": ("show", "all"),
     "analysis.views.topology.describe_topology": ("show", "h0"),
     "analysis.compare.comparison.compare": ("compare", "h0", "h1"),

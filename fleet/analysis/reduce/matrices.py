@@ -48,7 +48,7 @@ def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool =
     about = put_lower_cpu_first(bursts.about, ordered=ordered)
     bursts = replace(bursts, about=about).reorder(order_by_pair(about))
     summarize = partial(_summarize_samples, bursts)
-    return make_pairs(bursts.about, bursts.counts, *compute_medians(bursts), summarize, descriptions)
+    return reduce_to_pairs(bursts.about, bursts.counts, *compute_medians(bursts), summarize, descriptions)
 
 
 def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
@@ -64,40 +64,40 @@ def order_by_pair(about: pd.DataFrame) -> Ints:
     return np.lexsort((about["start_offset_ns"].to_numpy(), number_groups(about, PAIR)))
 
 
-def make_pairs(
-    about: pd.DataFrame,
+def reduce_to_pairs(
+    bursts: pd.DataFrame,
     samples: Ints,
-    middles: Floats,
-    far: Ints,
+    medians: Floats,
+    outliers: Ints,
     summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> pd.DataFrame:
-    """Make pairs of bursts from `put_lower_cpu_first` that `order_by_pair` has ordered.
+    """Reduce bursts to pairs; bursts: from `put_lower_cpu_first` that `order_by_pair` has ordered.
 
-    samples: the number in each burst. middles, far: from `compute_medians`. summarize: returns the columns
+    samples: the number in each burst. medians, outliers: from `compute_medians`. summarize: returns columns
     SAMPLE_NUMBERS of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
     """
-    pair = number_groups(about, PAIR)
+    pair = number_groups(bursts, PAIR)
     counts = np.bincount(pair)
-    first = decode_categories(about.iloc[np.cumsum(counts) - counts].reset_index(drop=True))
+    first = decode_categories(bursts.iloc[np.cumsum(counts) - counts].reset_index(drop=True))
     first["samples"] = np.bincount(pair, samples, len(counts)).astype(np.int64)
-    turned = about["turned"].to_numpy()
+    turned = bursts["turned"].to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(middles, counts, visits, _number_visit_groups(first, descriptions))
-    numbers = summarize_bursts(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
+    visits = 2 * bursts["round"].to_numpy(dtype=np.int64) + turned
+    main = find_main_bursts(medians, counts, visits, _number_visit_groups(first, descriptions))
+    numbers = summarize_bursts(medians, counts, bursts["start_offset_ns"].to_numpy(dtype=np.float64), main)
     table = pd.DataFrame(
         {
             **{name: first[name] for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")},
             "bursts": counts,
             **numbers,
-            "asymmetry": find_asymmetry(middles, turned, pair, len(counts)),
-            **_join_flags(about["flags"], pair, len(counts)),
+            "asymmetry": find_asymmetry(medians, turned, pair, len(counts)),
+            **_join_flags(bursts["flags"], pair, len(counts)),
             "samples": first["samples"],
             **summarize(first),
             **{name: first[name] for name in PARAMETERS},
-            **_compute_work_medians(about, pair, middles / numbers["median_ns"][pair]),
-            "outliers": np.bincount(pair, far, len(counts)) / first["samples"],
+            **_compute_work_medians(bursts, pair, medians / numbers["median_ns"][pair]),
+            "outliers": np.bincount(pair, outliers, len(counts)) / first["samples"],
         }
     )
     return table.sort_values(PAIR, kind="stable", ignore_index=True)

@@ -397,7 +397,7 @@ def reduce_in_parts(
         numbers = [_summarize_values(*samples[key]) for key in _list_pairs(first)]
         return dict(zip(matrices.SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
 
-    return matrices.make_pairs(about, sizes, middles, far, summarize, descriptions)
+    return matrices.reduce_to_pairs(about, sizes, middles, far, summarize, descriptions)
 
 
 def _list_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:

@@ -64,7 +64,7 @@ def check_runs(
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
     now = group_medians_by_run(medians)
     findings: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    orders = ((run_id, *finding) for run_id, own in now.items() for finding in _check_order(own))
+    orders = ((run_id, *finding) for run_id, own in now.items() for finding in _check_relation_order(own))
     for run_id, *finding in chain(_check_siblings(pairs), orders, _check_asymmetry(pairs)):
         findings[run_id].append(tuple(finding))
     for run_id, own in now.items():
@@ -102,7 +102,7 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield run[0], "siblings", *run[1:], f"{a}-{b}", factor, says
 
 
-def _check_order(medians: Medians) -> Iterator[tuple[object, ...]]:
+def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
     """Yield relations slower than a wider one."""
     kinds: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     for benchmark, variant, relation, ns in medians:
