@@ -157,7 +157,8 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
     records = run_starved("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
     failed = failures(records)
     assert len(failed) == records[0]["bursts"]
-    assert all("other work held it" in record["reason"] for record in failed)
+    reasons = ("other work held it", "no progress for", "given up earlier")  # all on a busy host
+    assert not [record for record in failed if not any(reason in record["reason"] for reason in reasons)]
 
 
 def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> None:
