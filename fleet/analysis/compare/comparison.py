@@ -11,7 +11,7 @@ import pandas as pd
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import format_share, to_records
 from fleet.analysis.compare import verdicts
-from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
+from fleet.analysis.compare.judge import apply_student, fit_within_blocks
 from fleet.analysis.compare.sides import (
     NOTHING,
     ComparisonSide,
@@ -22,9 +22,10 @@ from fleet.analysis.compare.sides import (
     select_sides,
 )
 from fleet.analysis.reduce import environment
+from fleet.analysis.reduce.burst_levels import are_at_main_level
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
 from fleet.analysis.reduce.flags import MEANINGS, count_flags
-from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
 from fleet.analysis.reduce.matrices import choose_number_column
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
@@ -204,23 +205,22 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     rows = pd.concat([own[own["benchmark"].isin(unlike)].assign(side=side) for side, own in sides])
     medians = rows.groupby(["unit", "side", *verdicts.CLASS], sort=False, observed=True)[number].median()
     means = medians.groupby(["benchmark", "relation", "side", "variant"], sort=False, observed=True)
-    return means.agg(_average_usual_runs).rename("ns").reset_index()
+    return means.agg(_average_main_level).rename("ns").reset_index()
 
 
 def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """Return the side's rows with their `unit`; a host's number of a pair is that of its usual level."""
+    """Return the side's rows with their `unit`; a host's number of a pair is that of its main level."""
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
     groups = rows.assign(unit=hosts).groupby(["unit", *verdicts.CELL], sort=False)
-    return groups.agg({number: _average_usual_runs, "spread": "median", "flags": "first"}).reset_index()
+    return groups.agg({number: _average_main_level, "spread": "median", "flags": "first"}).reset_index()
 
 
-def _average_usual_runs(runs: pd.Series) -> float:
-    """Return the geometric mean of the runs at the most common level."""
-    logs = np.log(runs.to_numpy(dtype=float))[None, :]
-    labels = label_levels(logs)[0]
-    return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
+def _average_main_level(runs: pd.Series) -> float:
+    """Return the geometric mean of the runs at the main level."""
+    values = runs.to_numpy(dtype=float)
+    return compute_geometric_mean(values[are_at_main_level(values)])
 
 
 def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, int]:
