@@ -39,6 +39,7 @@ class Journal(AbstractContextManager["Journal"]):
             os.close(self._handle)
             raise
         self._count = max(1, len(self._list_paths()))
+        self.path = self._make_path(self._count)  # of the part that is being written
         self._length = 0
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
@@ -50,16 +51,12 @@ class Journal(AbstractContextManager["Journal"]):
         """Return a path to the opened folder, even if another has replaced it."""
         return Path(opened_path(self._handle))
 
-    @property
-    def path(self) -> Path:
-        """Return the file of the part that is being written."""
-        return self._make_path(self._count)
-
     def begin_part(self) -> None:
         """Begin the next part, unless the present one is empty."""
         if self.path.exists() and self.path.stat().st_size:
             self._close_part()
             self._count += 1
+            self.path = self._make_path(self._count)
 
     def parts(self) -> list[Iterator[bytes | None]]:
         """Return each part's lines, None for one not as written, without torn last and refused lines."""
