@@ -97,7 +97,7 @@ def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> d
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
     names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
-    others = {name for name in sources if re.fullmatch(r"bench/.*\.c", name)} - names
+    others = {name for name in sources if name.startswith("bench/") and name.endswith(".c")} - names
     chosen = {name: text for name, text in sources.items() if name not in others}
     words = " ".join(f"X({name})" for name in SMALL)
     return {**chosen, BENCHMARK_LIST: f"#define BENCHMARKS(X) {words}\n".encode()}
@@ -126,6 +126,7 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
     return digest.hexdigest()[:16]
 
 
+@once
 def agent_file_name(build: str, binary: bytes | None = None) -> str:
     """Return the agent's file name on a host: its build ID and, given the binary, a hash of its content."""
     digest = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
