@@ -184,8 +184,8 @@ def _read_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
     """Return the file of that name of each NUMA node."""
-    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
-    return {int(match[1]): text for match, text in matches if match}
+    numbers = re.findall(rf"^{_NODE}([0-9]{{1,6}})/{name}$", "\n".join(files), re.MULTILINE)
+    return {int(number): files[f"{_NODE}{number}/{name}"] for number in numbers}
 
 
 def _read_cpu_list(files: Files, path: str) -> tuple[int, ...]:
