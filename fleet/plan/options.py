@@ -191,6 +191,7 @@ OPTIONS = (
     ),
 )
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
+_IN_ORDER_OF_ARGUMENTS = tuple(dict.fromkeys((BY_NAME["deadline_s"], BY_NAME["preset"], *OPTIONS)))
 
 
 @lru_cache(maxsize=64)  # asked several times for each host
@@ -253,8 +254,7 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     """Return the agent's arguments for a plan: the preset before what overrides it."""
     if plan.variant is not None:
         plan = replace(plan, variant=assign_to_benchmarks(plan.variant, plan.benchmarks))
-    first = [BY_NAME[name] for name in ("deadline_s", "preset")]
-    values = [(option, getattr(plan, option.name)) for option in dict.fromkeys((*first, *OPTIONS))]
+    values = [(option, getattr(plan, option.name)) for option in _IN_ORDER_OF_ARGUMENTS]
     return [f"--{option.flag}={option.kind.write(value)}" for option, value in values if value is not None]
 
 
