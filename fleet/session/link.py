@@ -90,7 +90,7 @@ class HostLink:
         host, context = self.host, self.context
         required = host.require if context.require is None else context.require
         wait_s = host.wait_s if context.wait_s is None else context.wait_s
-        while unmet := self._find_unmet(facts, required):
+        while required and (unmet := self._find_unmet(facts, required)):
             reasons, waited_s = " ".join(unmet), time.monotonic() - began
             if waited_s >= wait_s:
                 waited = f"not ready after {waited_s:.0f} s" if wait_s else "not ready"
