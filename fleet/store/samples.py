@@ -126,8 +126,9 @@ def _hash_table(digest: Any, table: Any) -> None:
 
 def _hash_column(digest: Any, column: Any) -> None:
     """Hash the positions of nulls, if any, the lengths of lists, and the values."""
+    all_null = column.null_count == len(column)  # as most columns of a run: hashed in a tenth of the time
     if column.null_count:
-        digest.update(column.is_valid().to_numpy(zero_copy_only=False))
+        digest.update(bytes(len(column)) if all_null else column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):
         ends = column.offsets.to_numpy()
         digest.update(np.diff(ends))
@@ -137,7 +138,7 @@ def _hash_column(digest: Any, column: Any) -> None:
         digest.update("\n".join("" if i is None else words[i] for i in column.indices.to_pylist()).encode())
     elif pa.types.is_boolean(column.type):
         digest.update(bytes(map(bool, column.to_pylist())))
-    elif column.null_count == len(column):  # as below, in a tenth of the time; most columns of a run are such
+    elif all_null:
         digest.update(bytes(len(column) * column.type.bit_width // 8))
     else:
         digest.update((column.fill_null(0) if column.null_count else column).to_numpy())
