@@ -65,7 +65,7 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
         return Duration(self.ms / 1000, self.ms_max / 1000, self.ms_first / 1000)
 
     @property
-    def load(self) -> Duration:
+    def load_duration(self) -> Duration:
         """For how long load threads take bandwidth from others."""
         load_ms = sum(cost.ms for cost in self.benchmarks if SHIPPED[cost.benchmark].other_unit == "byte")
         share = load_ms / max(sum(cost.ms for cost in self.benchmarks), 1)
@@ -85,7 +85,7 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
         by_node = ", ".join(f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes)
         place = f" ({by_node})" if by_node else ""
         bandwidth = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
-        load = f" and for {self.load} up to {bandwidth} of its bandwidth" if self.load_mbps else ""
+        load = f" and for {self.load_duration} up to {bandwidth} of its bandwidth" if self.load_mbps else ""
         return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
 
 
@@ -109,13 +109,13 @@ class Forecaster:
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)
-        arguments, machine = agent_arguments(replace(plan, seed=0)), render_machine(facts, named)
-        key, exact_key = ((text, *arguments) for text in (render_machine(comparable, named), machine))
+        arguments, machine = agent_arguments(replace(plan, seed=0)), render_facts(facts, named)
+        key, exact_key = ((text, *arguments) for text in (render_facts(comparable, named), machine))
         if (cached := self._cache.get(exact_key)) is not None:
             return cached
         if (cached := self._cache.get(key)) is not None and not cached.bytes:
             return cached
-        if (agent := self._own_agent(build=build)) is None:
+        if (agent := self._open_controller_agent(build=build)) is None:
             return None
         program = f"/proc/self/fd/{agent}"
         try:
@@ -133,7 +133,7 @@ class Forecaster:
         self._cache |= {key: forecast, exact_key: forecast}
         return forecast
 
-    def _own_agent(self, *, build: bool) -> int | None:
+    def _open_controller_agent(self, *, build: bool) -> int | None:
         with self._guard:
             if self._agent is None:
                 target = controller_target()
@@ -183,8 +183,8 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     return forecast
 
 
-def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
-    """Return the text of --facts: what planning needs to know of a host. named: CPUs that the plan names."""
+def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
+    """Return the text of --facts: what planning needs to know of a host. plan_cpus: those that it names."""
     page = facts.page_bytes or 4096
     by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
     values = {
@@ -199,7 +199,7 @@ def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
     lines = [f"{name} {value}".rstrip() for name, value in values.items() if value is not None]
     lines += [_join_words("node", n.node, n.free_bytes, 1 if n.allowed else None) for n in facts.nodes]
     for cpu in facts.cpus:
-        if cpu.online and (cpu.allowed or cpu.cpu in named):
+        if cpu.online and (cpu.allowed or cpu.cpu in plan_cpus):
             groups = cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node
             lines.append(_join_words("cpu", cpu.cpu, *groups, cpu.capacity))
             for cache in cpu.caches:

@@ -169,13 +169,13 @@ class _Machine(Struct):
     memory_kills: Int64 | None = None
 
 
-def make_failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | None:
-    """Return a `failed` record of the visit that a signal ended, or None. after: signal, `--machine`."""
-    name = after[0].decode("ascii", "replace") if after else ""
+def make_failed_record_after_kill(reader: Reader, output: Sequence[bytes]) -> bytes | None:
+    """Return a `failed` record of the visit that a signal ended, or None. output: signal, `--machine`."""
+    name = output[0].decode("ascii", "replace") if output else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
         return None
     try:
-        machine = decode_line(msgspec.json.Decoder(_Machine), after[1]) if len(after) > 1 else _Machine()
+        machine = decode_line(msgspec.json.Decoder(_Machine), output[1]) if len(output) > 1 else _Machine()
     except WireError:
         machine = _Machine()
     kills_before, kills_after = reader.hello.raw.get("memory_kills"), machine.memory_kills

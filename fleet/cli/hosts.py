@@ -132,9 +132,9 @@ def check(
     from fleet.session.check import check_hosts
 
     if script:
-        from fleet.facts.gather import step_script
+        from fleet.facts.gather import render_scheduler_step
 
-        typer.echo(step_script(), nl=False)
+        typer.echo(render_scheduler_step(), nl=False)
         return
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit)
     require_no_conflicts(hosts, requested)

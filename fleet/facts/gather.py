@@ -85,7 +85,7 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
         try:
             completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
         except LinkError as err:
-            _check_compilers_answer(connection, host, err)
+            _raise_if_compiler_hangs(connection, host, err)
             raise
         text = probe.extract_answer(completed.stdout)
         if text is None:
@@ -95,7 +95,7 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
     return text or ""
 
 
-def _check_compilers_answer(connection: Connection, host: Host, why: LinkError) -> None:
+def _raise_if_compiler_hangs(connection: Connection, host: Host, why: LinkError) -> None:
     """Raise ProbeError where the host answers, and only a compiler of the probe does not."""
     answered = ""
     try:
@@ -169,13 +169,13 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
     )
 
 
-def step_script() -> str:
+def render_scheduler_step() -> str:
     """Render a scheduler's step on Linux: it prints the time, the probe's answer, its arguments' output."""
     probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
-def parse_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
+def parse_scheduler_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
     """Return when a step began, its facts, and its output's offset in the file, which begins with `head`."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(

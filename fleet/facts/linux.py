@@ -183,7 +183,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(*_describe_limits(cpus, hypervisor, uname_m, arch), *groups.contradictions.values()),
+        notes=(*_describe_missing_facts(cpus, hypervisor, uname_m, arch), *groups.contradictions.values()),
         contradictions=MappingProxyType(groups.contradictions),
     )
 
@@ -419,7 +419,7 @@ def _join_dmi(files: Files, *names: str) -> str | None:
     return " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word)) or None
 
 
-def _describe_limits(
+def _describe_missing_facts(
     cpus: Sequence[Cpu], hypervisor: str | None, uname_m: str, agent_arch: str
 ) -> Iterable[str]:
     """Return sentences for people about what the facts cannot show."""

@@ -65,7 +65,7 @@ def parse_memory(
     sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[Memory, tuple[Node, ...]]:
     """Return the machine's memory, and its nodes with their share of channels and peak."""
-    table = read_table(sections.get("smbios", []))
+    table = parse_smbios_table(sections.get("smbios", []))
     dimms, ecc = _read_dimms(table)
     edac, edac_channels, edac_ecc = _read_edac(files)  # ABI/testing/sysfs-devices-edac
     packages = {cpu.package for cpu in cpus} - {None}
@@ -80,7 +80,7 @@ def parse_memory(
     return memory, tuple(_add_node_memory(node, memory, files, cpus, nodes) for node in nodes)
 
 
-def read_table(lines: Collection[str]) -> bytes:
+def parse_smbios_table(lines: Collection[str]) -> bytes:
     """Return an SMBIOS table from lines of hexadecimal bytes, or as `dmidecode -u` prints its structures."""
     if not any("DMI type" in line for line in lines):
         return _read_hex(lines)[:_TABLE_BYTES]
@@ -99,7 +99,7 @@ def read_table(lines: Collection[str]) -> bytes:
 def keep_memory_only(lines: Collection[str]) -> list[str]:
     """Return an SMBIOS table as one line that has nothing but memory, and no serial numbers."""
     table = b""
-    for structure in _walk(read_table(lines)):
+    for structure in _iter_structures(parse_smbios_table(lines)):
         strings = list(structure.strings)
         if structure.kind == _DEVICE:
             for place in (structure.number(offset, 1) or 0 for offset in _PRIVATE):
@@ -129,7 +129,7 @@ def _read_hex(lines: Iterable[str]) -> bytes:
     return bytes.fromhex("".join(line for line in lines if _HEX.fullmatch(line)))
 
 
-def _walk(table: bytes) -> Iterator[_Structure]:
+def _iter_structures(table: bytes) -> Iterator[_Structure]:
     """Yield the structures of a table up to its end, which may be missing where it is damaged."""
     place = 0
     while len(table) - place >= 4:
@@ -146,7 +146,7 @@ def _walk(table: bytes) -> Iterator[_Structure]:
 
 def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
     """Return the slots of a whole table, and the error correction; none of a table without its end."""
-    structures = list(_walk(table))
+    structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
         return (), None
     arrays = {
@@ -283,12 +283,12 @@ def _add_node_memory(
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
     channels, populated, peak = memory.channels, memory.channels_populated, memory.peak_mbps
     if len(nodes) > 1:
-        channels, populated, peak = _share_package(node, memory, cpus, nodes) or (None, None, None)
+        channels, populated, peak = _compute_node_share(node, memory, cpus, nodes) or (None, None, None)
     node = replace(node, read_mbps=read, write_mbps=write)
     return replace(node, channels=channels, channels_populated=populated, peak_mbps=peak)
 
 
-def _share_package(
+def _compute_node_share(
     node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[int, int, int | None] | None:
     """Return a node's channels, those populated and their peak; None if unknown."""

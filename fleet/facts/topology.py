@@ -50,7 +50,7 @@ class Groups:
     nodes: dict[int, int] = field(default_factory=dict)  # each CPU's only NUMA node
     contradictions: dict[str, str] = field(default_factory=dict)  # as in Facts
 
-    def leader(self, cpu: int, *kinds: str) -> int | None:
+    def lowest_member(self, cpu: int, *kinds: str) -> int | None:
         """Return the lowest CPU of this CPU's group, by the first kind that the kernel publishes."""
         leaders = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
         return leaders.get(cpu)
@@ -91,11 +91,11 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
             cpu=cpu,
             online=cpu in online,
             allowed=cpu in allowed and cpu in online,
-            core=groups.leader(cpu, "core_cpus", "thread_siblings"),
-            cluster=groups.leader(cpu, "cluster_cpus"),
+            core=groups.lowest_member(cpu, "core_cpus", "thread_siblings"),
+            cluster=groups.lowest_member(cpu, "cluster_cpus"),
             llc=lowest_llc_cpu(groups.caches.get(cpu, [])),
-            die=groups.leader(cpu, "die_cpus"),
-            package=groups.leader(cpu, "package_cpus", "core_siblings"),
+            die=groups.lowest_member(cpu, "die_cpus"),
+            package=groups.lowest_member(cpu, "package_cpus", "core_siblings"),
             node=groups.nodes.get(cpu),
             kind=kinds.get(cpu),
             capacity=groups.capacity.get(cpu),

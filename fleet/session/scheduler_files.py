@@ -1,4 +1,4 @@
-"""Runs from the files of a scheduler's step (`gather.step_script`), trusted no more than a host."""
+"""Runs from the files of a scheduler's step (`gather.render_scheduler_step`), trusted no more than a host."""
 
 import hashlib
 import mmap
@@ -15,7 +15,7 @@ from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import list_planned
 from fleet.errors import AgentError, UsageError
-from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step
+from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_scheduler_step
 from fleet.hostnames import NAME
 from fleet.model import Agent, Host, Plan, Run, Via
 from fleet.model.version import VERSION
@@ -107,7 +107,7 @@ def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, s
 def _start_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
     """Return the run as the step began it, the stream at the agent's first line. Raises ProbeError."""
     stream.seek(begin)
-    started, facts, length = parse_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)
+    started, facts, length = parse_scheduler_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)
     stream.seek(begin + length)
     return Run(
         run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{digest[:8]}",

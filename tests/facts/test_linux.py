@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.forecast import render_machine
+from fleet.agent.forecast import render_facts
 from fleet.facts import linux
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
@@ -110,7 +110,7 @@ def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts)
         Node(2, True, 12 << 20, ((0, 14), (2, 10), (3, 24))),
         Node(3, False, 16 << 20, ((0, 24), (2, 24), (3, 10))),
     )
-    assert [line for line in render_machine(result).splitlines() if line.startswith("node")] == [
+    assert [line for line in render_facts(result).splitlines() if line.startswith("node")] == [
         "node 0 4194304 1",
         "node 2 12582912 1",
         "node 3 16777216 -",
@@ -237,7 +237,7 @@ def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
     assert named == {2, 3}
     paired = Plan(pairs=PairChoice(Pairs.LISTED, ((1, 2),)))
     assert cpus_to_measure(paired, result) == {0, 1, 2}
-    assert [line for line in render_machine(result, named).splitlines() if line.startswith("cpu ")][2:] == [
+    assert [line for line in render_facts(result, named).splitlines() if line.startswith("cpu ")][2:] == [
         "cpu 2 - - - - - -",
         "cpu 3 - - - - - -",
     ]

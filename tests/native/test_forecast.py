@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.agent.forecast import render_machine
+from fleet.agent.forecast import render_facts
 from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
@@ -272,7 +272,7 @@ def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_pa
     here = Host("here", "localhost", via=Via.LOCAL)
     facts = tmp_path / "facts"
     with connect(here) as connection:
-        facts.write_text(render_machine(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
+        facts.write_text(render_facts(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
     for args in (("-b", "all"), ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60")):
         own, from_facts = forecast(*args), forecast(*args, "--facts", str(facts))
         assert {key: from_facts[key] for key in from_facts if key != "notes"} == {

@@ -129,7 +129,7 @@ class Reader:
             self.visiting = None
         elif record.benchmark is not None:
             self.visiting = line
-        return add_flags_and_offset(record, self.hello, self._first) if isinstance(record, Burst) else record
+        return add_flags_and_start(record, self.hello, self._first) if isinstance(record, Burst) else record
 
     def _add(self, record: Record, hello: Hello) -> None:
         match record:
@@ -157,13 +157,13 @@ class Reader:
         visits = self.bursts + len(self.failed)
         bursts_min, bursts_max = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
-            return f"cut after {visits} of {_format_least(max(bursts_min, visits), bursts_max)} bursts"
+            return f"cut after {visits} of {_format_count(max(bursts_min, visits), bursts_max)} bursts"
         if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
             return (
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
                 f"but {self.bursts} and {len(self.failed)} arrived"
             )
-        promised = _format_least(bursts_min, bursts_max)
+        promised = _format_count(bursts_min, bursts_max)
         if self.end.reason != "done" and not self.end.out_of_time:
             return f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
         if not bursts_min <= visits <= bursts_max and self.end.reason == "done":
@@ -242,7 +242,7 @@ class Reader:
             raise WireError(f"burst: counters must be {lists} of {counts}")
 
 
-def _format_least(minimum: int, maximum: int) -> str:
+def _format_count(minimum: int, maximum: int) -> str:
     return str(minimum) if minimum == maximum else f"at least {minimum}"
 
 
@@ -261,7 +261,7 @@ def decode_hello(line: bytes) -> Hello | None:
     return record if isinstance(record, Hello) else None
 
 
-def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
+def add_flags_and_start(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     """Add the burst's flags, and make its start relative to the run's first hello, in ns."""
     began, zero = hello.raw.get("monotonic_ns") or 0, (first or hello).raw.get("monotonic_ns") or 0
     later_ns = began - zero if began and zero else 0
@@ -303,8 +303,8 @@ class RunSoFar:
         )
 
 
-def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Read each part up to a line that is invalid or of another run. keep: receives each burst."""
+def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = None) -> RunSoFar:
+    """Read each part up to a line that is invalid or of another run. on_burst: receives each burst."""
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
@@ -323,8 +323,8 @@ def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None)
                     case Burst() | Failed():
                         assert reader.hello is not None  # noqa: S101 - for the type checker
                         done.add(record, reader.hello.describe(record.benchmark).shape)
-                        if keep is not None and isinstance(record, Burst):
-                            keep(record)
+                        if on_burst is not None and isinstance(record, Burst):
+                            on_burst(record)
                     case Note() as note:
                         notes.append(note.text)
                     case _:
@@ -361,7 +361,7 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Decode the bursts of parts that were read before, as `read_run` gives them to its `keep`."""
+    """Decode the bursts of parts that were read before, as `read_run` gives them to its `on_burst`."""
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None
@@ -370,4 +370,4 @@ def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
                 hello = decode_hello(line)
                 first = first or hello
             elif (text := split_noise(line)[1]) and isinstance(record := decode_record(text), Burst):
-                yield add_flags_and_offset(record, hello, first)
+                yield add_flags_and_start(record, hello, first)
