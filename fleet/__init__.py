@@ -60,7 +60,7 @@ def measure(
     requested = parse_keywords(benchmarks=benchmarks, **options)
     path = Path(inventory) if inventory else _find_inventory()
     is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
-    loaded = load(path, named=is_named) if is_named or path.exists() else make_local_inventory(path)
+    loaded = load(path, trusted=is_named) if is_named or path.exists() else make_local_inventory(path)
     settings = _read_settings(path)
     root = results or settings["results"]
     chosen = loaded.select(

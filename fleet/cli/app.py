@@ -83,7 +83,7 @@ def expand_groups(texts: list[str] | None) -> list[str] | None:
         return texts
     from fleet.inventory.select import load
 
-    inventory = load(path, named=bool(os.environ.get("FLEET_INVENTORY")))
+    inventory = load(path, trusted=bool(os.environ.get("FLEET_INVENTORY")))
     members = {name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts}
     return [
         "!" * text.startswith("!") + ",".join(members.get(p, p) for p in text.removeprefix("!").split(","))
@@ -266,7 +266,7 @@ def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inve
     if path == INVENTORY and not os.path.lexists(path):
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
         return make_local_inventory(path)
-    return load(path, listed, named=listed == {} or is_given("inventory"))
+    return load(path, listed, trusted=listed == {} or is_given("inventory"))
 
 
 def select_hosts(

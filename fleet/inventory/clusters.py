@@ -57,7 +57,7 @@ def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
     return _Candidate("", str(entry)[:_SHOWN], unusable=why)
 
 
-def _parse_node(line: str) -> _Candidate:
+def _parse_slurm(line: str) -> _Candidate:
     """Parse a line of `scontrol -o show nodes`: KEY=VALUE, up to the free text at its end."""
     fields: dict[str, str] = {}
     for word in _OS_TEXT.sub("", line, count=1).split():
@@ -113,7 +113,7 @@ def _json_or_text(line: str) -> Any:
     return line
 
 
-def _parse_place(line: str) -> _Candidate:
+def _parse_labgrid(line: str) -> _Candidate:
     """Parse a line of `labgrid-client who`, each a place that somebody has acquired."""
     user, _, place, *_ = line.split()
     return _Candidate(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
@@ -138,11 +138,11 @@ _Cluster = tuple[tuple[str, ...], dict[str, Any], Callable[[str], Iterable[Any]]
 _PS = ("ps", "--format", "json")
 _LABGRID = {"via": "command", "command": ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]}
 _CLUSTERS: Mapping[str, _Cluster] = {
-    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _split_lines, _parse_node),
+    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _split_lines, _parse_slurm),
     "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _split_items, _parse_pod),
     "docker": (("docker", *_PS), {"via": "docker"}, _split_containers, _parse_container),
     "podman": (("podman", *_PS), {"via": "podman"}, _split_containers, _parse_container),
-    "labgrid": (("labgrid-client", "who"), _LABGRID, lambda text: _split_lines(text)[1:], _parse_place),
+    "labgrid": (("labgrid-client", "who"), _LABGRID, lambda text: _split_lines(text)[1:], _parse_labgrid),
 }
 CLUSTERS = tuple(_CLUSTERS)
 

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, KeyPath
@@ -150,7 +150,7 @@ def _make_target_reader(words: Iterable[str]) -> _Reader:
     return _make_reader(read)
 
 
-def _refuse_client_text(value: str) -> list[str]:
+def _refuse_client_text(value: str) -> NoReturn:
     words = value.split() or ["docker", "exec", "-i", "{address}"]
     raise ValueError(f"no shell splits it, so write a list: [{', '.join(words)}]")
 

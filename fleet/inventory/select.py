@@ -18,7 +18,7 @@ from fleet.inventory.trust import check_trusted
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
 from fleet.model.client import PRESETS, client_command
 from fleet.plan.conflicts import describe_conflict, find_conflicts
-from fleet.plan.kinds import parse_age
+from fleet.plan.kinds import parse_age_condition
 from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
@@ -58,7 +58,7 @@ class Inventory:
         if pattern == ALL:
             return {host.name for host in self.hosts}
         try:
-            is_of_age = parse_age(pattern)
+            is_of_age = parse_age_condition(pattern)
             globs = [] if "=" in pattern else expand_range(pattern)
         except ValueError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
@@ -94,10 +94,10 @@ def make_local_inventory(path: Path) -> Inventory:
     return Inventory((localhost,), MappingProxyType({}), path)
 
 
-def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, named: bool = True) -> Inventory:
+def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: bool = True) -> Inventory:
     """Read an inventory, `listed_hosts` for `hosts_from`. Raises InventoryError with each mistake's line."""
     text, document = read_document(path)
-    if not named:  # by the user: if it starts programs, it has to be trusted
+    if not trusted:  # the user did not name it
         check_trusted(path, text, document)
     unasked_program = _add_listed_hosts(document, listed_hosts) if "hosts_from" in document.data else ""
     resolver = _Resolver(path, document, schema.check(document), unasked_program)
@@ -272,10 +272,10 @@ class _Resolver:
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
-                self.problem(self._last_key(("command",), layers), text)
+                self.problem(self._find_deciding_path(("command",), layers), text)
             return host
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
-        key = self._last_key(("command",), layers) or self._last_key(("via",), layers)
+        key = self._find_deciding_path(("command",), layers) or self._find_deciding_path(("via",), layers)
         if not host.command:
             self.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
         try:
@@ -290,14 +290,14 @@ class _Resolver:
         for names, why in find_conflicts(options):
             if any(getattr(options, name) is None for name in names):
                 continue
-            keys = [self._last_key(BY_NAME[name].key, layers) for name in names]
+            keys = [self._find_deciding_path(BY_NAME[name].key, layers) for name in names]
             sources = [
                 f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line {self.document.line(key)})"
                 for name, key in zip(names, keys, strict=True)
             ]
             self.problem(keys[0], describe_conflict(sources, why))
 
-    def _last_key(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
+    def _find_deciding_path(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
         """Return the path of the layer that decides a key of a host's entry; empty if none has it."""
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())

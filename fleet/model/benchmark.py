@@ -44,7 +44,7 @@ _NO_COLUMN = object()
 _MAX_TEXTS, _LONGEST_TEXT = 64, 200
 
 
-def _check_texts(texts: Sequence[str]) -> None:
+def _require_short(texts: Sequence[str]) -> None:
     """Raise ValueError unless a host's texts are few, short and printable, so that pages can show them."""
     are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
     if len(texts) > _MAX_TEXTS or not all(are_shown):
@@ -64,7 +64,7 @@ class Parameter:
 
     def __post_init__(self) -> None:
         texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
-        _check_texts((*texts, *self.words, *self.words.values()))
+        _require_short((*texts, *self.words, *self.words.values()))
 
     def explain_mismatch(self, value: Any, benchmark: "Benchmark") -> str:
         """Return why this value is wrong at a point; "" if it is not."""
@@ -108,8 +108,8 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         variants = [name for names in self.variants.values() for name in names]
-        _check_texts((self.name, self.question, self.unit, self.heading, self.rate or "", self.point or ""))
-        _check_texts((*self.variants, *variants))
+        _require_short((self.name, self.question, self.unit, self.heading, self.rate or "", self.point or ""))
+        _require_short((*self.variants, *variants))
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
             raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")

@@ -60,12 +60,12 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
     """Return the events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
-    return tuple(f"{name}={code}" for name, code in _look_up(names, facts) if code)
+    return tuple(f"{name}={code}" for name, code in _look_up_events(names, facts) if code)
 
 
 def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
     """Return a note about the events that are not known for the host's CPU; None if all are."""
-    unknown = [name for name, code in _look_up(names, facts) if code is None]
+    unknown = [name for name, code in _look_up_events(names, facts) if code is None]
     if not unknown:
         return None
     model = facts.cpu_model or "of an unknown model"
@@ -73,7 +73,7 @@ def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
     return f"Not counted: {', '.join(unknown)} ({why})."
 
 
-def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, str | None]]:
+def _look_up_events(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, str | None]]:
     family = None
     with suppress(ValueError):
         numbers = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)

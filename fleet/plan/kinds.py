@@ -72,7 +72,7 @@ def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = Fal
     return _make_kind("DURATION", allowed, parse, f"a duration {which}, 5m or 1h, from {allowed}", **ways)
 
 
-def parse_age(text: str) -> Callable[[datetime], bool] | None:
+def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
     """Parse "age>7d" or "age<12h" as a test of a time in UTC; None for other text. Raises ValueError."""
     if not text.startswith(("age<", "age>")):
         return None
@@ -144,10 +144,10 @@ def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
 def _parse_pairs(text: str) -> PairChoice | None:
     """Parse "half", "ordered", "per-relation:3" or a list such as "0-1,0-4"; None for another word."""
     word = text.strip()
-    return PairChoice(Pairs(word)) if word in (Pairs.HALF, Pairs.ORDERED) else _parse_some_pairs(word)
+    return PairChoice(Pairs(word)) if word in (Pairs.HALF, Pairs.ORDERED) else _parse_pair_subset(word)
 
 
-def _parse_some_pairs(text: str) -> PairChoice | None:
+def _parse_pair_subset(text: str) -> PairChoice | None:
     word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
         if int(match[1]) == 0:
@@ -168,10 +168,10 @@ def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
     """Return the kind of lists of words of a closed set, without repeats. empty: the word for no item."""
     read = _list_reader(lambda word: require_choice(word, choices))
     allowed = f"a list of {', '.join(choices)}{', or ' * bool(empty)}{empty}"
-    return _list_kind(allowed, lambda text: () if empty and text.strip() == empty else read(text))
+    return _make_list_kind(allowed, lambda text: () if empty and text.strip() == empty else read(text))
 
 
-def _list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
+def _make_list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
     return Kind("LIST", allowed, read, ",".join, ",".join, lists=True)
 
 
@@ -244,12 +244,12 @@ def _format_switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-BENCHMARKS = _list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
+BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variant)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _WAYS: dict[str, Any] = {"write": _format_pairs_argument, "show": _format_pair_choice, "lists": True}
 PAIRS = _make_kind("PAIRS", f"half, ordered, {_SOME_PAIRS}", _parse_pairs, **_WAYS)
-FEW_PAIRS = _make_kind("PAIRS", _SOME_PAIRS, _parse_some_pairs, **_WAYS)
+FEW_PAIRS = _make_kind("PAIRS", _SOME_PAIRS, _parse_pair_subset, **_WAYS)
 _SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one CPU of each"
 _CPU_WAYS: dict[str, Any] = {"write": _format_numbers, "show": format_cpus_or_kind, "lists": True}
 CPUS = _make_kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, **_CPU_WAYS)
@@ -271,7 +271,7 @@ LOAD = _make_text_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 6
 _SOME_THREADS = "a list of smt, llc, cores, node, package, all and numbers"
 THREADS = _make_kind("LIST", _SOME_THREADS, _parse_threads, write=",".join, show=",".join, lists=True)
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
-COUNTERS = _list_kind(_EVENTS, counters.parse_events)
+COUNTERS = _make_list_kind(_EVENTS, counters.parse_events)
 _GOVERNORS = "a governor's name, such as performance"
 GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
 CONDITIONS = make_word_list_kind(*Condition, empty="none")

@@ -45,7 +45,7 @@ class LiveMedians:
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Add a burst of a benchmark with one number for each CPU or pair; others are ignored."""
-        benchmark = hello.describe(burst.benchmark)
+        benchmark = hello.get_benchmark(burst.benchmark)
         one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
         measured = burst.sample_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
         if not measured:

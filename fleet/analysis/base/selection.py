@@ -14,7 +14,7 @@ from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import RunState
 from fleet.plan.benchmark_names import describe_missing, select_kinds
-from fleet.plan.kinds import parse_age
+from fleet.plan.kinds import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
@@ -70,7 +70,7 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
     if any(run.run_id == text for run in listed):
         return {text}
     try:
-        is_of_age = parse_age(text)
+        is_of_age = parse_age_condition(text)
     except ValueError as err:
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
