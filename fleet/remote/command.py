@@ -87,9 +87,9 @@ class Process:
         self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
 
     def exchange(
-        self, stdin: bytes, deadline: float, *, goes_on: bool = False, idle_timeout_s: float = math.inf
+        self, stdin: bytes, deadline: float, *, no_eof: bool = False, idle_timeout_s: float = math.inf
     ) -> Iterator[tuple[bool, bytes]]:
-        """Write `stdin`, close it unless it goes on, and yield (is it stderr, data). Raises TimeoutError."""
+        """Write `stdin`, close it unless no_eof, and yield (is it stderr, data). Raises TimeoutError."""
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
@@ -97,7 +97,7 @@ class Process:
             if left and self._stdin:
                 os.set_blocking(self._stdin.fileno(), False)
                 selector.register(self._stdin, selectors.EVENT_WRITE)
-            elif not goes_on:
+            elif not no_eof:
                 self.close_stdin()
             while self._unread and self._child.poll() is None:
                 for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
@@ -109,7 +109,7 @@ class Process:
                             self._unread.remove(key.data)
                     elif not (left := self._write(left)):
                         selector.unregister(key.fileobj)
-                        if not goes_on:
+                        if not no_eof:
                             self.close_stdin()
         yield from self._read_remaining()
 
@@ -302,7 +302,7 @@ class CommandConnection(Connection):
         if timed_out and first:
             raise UnreachableError(
                 f"{self.host_name}: {client.program} did not reach the host's shell within "
-                f"{client.answer_timeout_s:g} s{_append_output(session.log_text())}. Try {client.by_hand}"
+                f"{client.answer_timeout_s:g} s{_format_log(session.log_text())}. Try {client.by_hand}"
             )
         if timed_out:
             raise errors.TimeLimitError(timeout_message(self.host_name, client.answer_timeout_s))
@@ -319,7 +319,7 @@ class CommandConnection(Connection):
         if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
             return errors.ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
-                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an account "
+                f"code, {session.ended_with}{_format_log(session.printed_text())}. fleet needs an account "
                 f"that may run commands; try {client.by_hand}"
             )
         unknown: Sign = ("", UnreachableError, "")
@@ -327,13 +327,13 @@ class CommandConnection(Connection):
         if remedy:  # of the lines the one that it answers
             log = next(line for line in log.split("; ") if text in line)
         advice = remedy or f"Try {client.by_hand}"
-        return error(f"{self.host_name}: {client.program} could not connect{_append_output(log)}. {advice}")
+        return error(f"{self.host_name}: {client.program} could not connect{_format_log(log)}. {advice}")
 
     def _broken_link_error(self, session: "_Session") -> LinkError:
         if self._closed:
             return LinkError(f"{self.host_name}: the connection has been closed on our side.")
         if self.client.own_exit_code in (None, session.ended_with):
-            log = _append_output(session.log_text())
+            log = _format_log(session.log_text())
             return LinkError(
                 f"{self.host_name}: the {self.client.program} session broke{log}. What the command did is "
                 "unknown. Is the host still up, and the network between?"
@@ -362,9 +362,9 @@ class _Session(Process):
         """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
         text = shell.render_command(command, env, self.mark, last=bool(stdin))
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
-        received = self.exchange(text + stdin, deadline, goes_on=not stdin)
+        received = self.exchange(text + stdin, deadline, no_eof=not stdin)
         try:
-            done = collect_answer(self._pass_unless_terminal(received) if first else received, out, err)
+            done = collect_answer(self._reject_terminal_output(received) if first else received, out, err)
             if done is not None:
                 return done
         finally:
@@ -384,7 +384,7 @@ class _Session(Process):
         except OSError:
             return self.printed_text()
 
-    def _pass_unless_terminal(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
+    def _reject_terminal_output(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
         """Pass the first answer on. Raises ProbeError if a terminal echoes, adds CR or joins the outputs."""
         seen, mark = b"", self.mark.encode()
         for is_stderr, data in received:
@@ -408,7 +408,7 @@ class ClientStream(Stream):
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection, self._mark = connection, session.mark
         if not connection.client.ends_input:
-            command = shell.run_until_stop(command, len(stdin))
+            command = shell.stoppable_command(command, len(stdin))
         try:  # at once, so that a stop before the first line is read finds the command running
             head = shell.render_command(command, connection._env, session.mark, last=True)
             session.write_all(head, time.monotonic() + idle_timeout_s)
@@ -430,7 +430,7 @@ class ClientStream(Stream):
             process.heartbeat = b"\n"
         try:
             for piece in process.exchange(
-                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+                self._stdin, self._deadline, no_eof=True, idle_timeout_s=self._idle_timeout_s
             ):
                 if self._connection._closed:
                     break
@@ -450,7 +450,7 @@ def _join_lines(text: str) -> str:
     return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
 
 
-def _append_output(log: str) -> str:
+def _format_log(log: str) -> str:
     return f": {log.rstrip('.?!')}" if log else ""
 
 

@@ -120,7 +120,7 @@ class MinimalPut:
         if self._is_there():
             return Completed(0, b"", b"")
         sent = self._send()
-        return self._place(sent) if sent.exit_code == 0 else sent
+        return self._move_into_place(sent) if sent.exit_code == 0 else sent
 
     def _is_there(self) -> bool:
         """Report whether the same file is already there and is ours. Anything else there is removed."""
@@ -164,7 +164,7 @@ class MinimalPut:
         except RefusedError:
             return False
 
-    def _place(self, sent: Completed) -> Completed:
+    def _move_into_place(self, sent: Completed) -> Completed:
         """Rename what was sent, or copy it, if it has arrived; else remove it."""
         path, why = self._new, b"it did not arrive whole (its bytes were read back and compared)"
         failed = Completed(1, b"", why)

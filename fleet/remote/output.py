@@ -164,13 +164,13 @@ class Stream(abc.ABC):
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
-            self._begin_line(piece)
+            self._extend_line(piece)
             lines.append(bytes(self._line))
             self._line.clear()
-        self._begin_line(rest)
+        self._extend_line(rest)
         return lines
 
-    def _begin_line(self, piece: bytes) -> None:
+    def _extend_line(self, piece: bytes) -> None:
         if not self._line:
             self._line_began = time.monotonic()
         elif time.monotonic() - self._line_began > LINE_TIMEOUT_S:

@@ -19,7 +19,7 @@ def limit_stdin(command: str, size: int) -> str:
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 
-def run_until_stop(command: str, size: int) -> str:
+def stoppable_command(command: str, size: int) -> str:
     """Return sh text that runs the command with `size` bytes of stdin until STOP or silence."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (

@@ -77,7 +77,7 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
                 f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in your ssh_config "
                 "make a host jump through itself?"
             )
-        endpoints = [_make_endpoint(host, *_read(host, read_hop, hop, "ProxyJump")) for hop in pending]
+        endpoints = [_make_endpoint(host, *_parse_value(host, read_hop, hop, "ProxyJump")) for hop in pending]
         first = endpoints[0]
         hops = [first, *(replace(hop, proxy_command=None) for hop in endpoints[1:]), *hops]
         pending = first.jump
@@ -96,9 +96,9 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
     def list_files(key: str, default: str) -> tuple[str, ...]:
         return tuple(expand(file) for file in split_files(get(key, default)) if file != "none")
 
-    address = _read(host, read_address, get("hostname", name), "HostName")
+    address = _parse_value(host, read_address, get("hostname", name), "HostName")
     real_port = port or int(get("port", "22"))
-    real_user = _read(host, read_user, user or get("user", "") or getpass.getuser(), "User")
+    real_user = _parse_value(host, read_user, user or get("user", "") or getpass.getuser(), "User")
     agent, jump, command = get("identityagent", "SSH_AUTH_SOCK"), get("proxyjump"), get("proxycommand")
     notes = [
         f"ssh_config: {name} is not honoured" for key, name in _NOT_HONOURED.items() if get(key) != "none"
@@ -126,10 +126,10 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
     )
 
 
-def _read(host: Host, read: Callable[[str], R], text: str, keyword: str) -> R:
-    """Read a value of ssh_config, which may reach the shell of a ProxyCommand. Raises UnreachableError."""
+def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
+    """Parse a value of ssh_config, which may reach the shell of a ProxyCommand. Raises UnreachableError."""
     try:
-        return read(text)
+        return parse(text)
     except ValueError as error:
         raise UnreachableError(f"{host.name}: {keyword} {text!r} in your ssh_config: {error}.") from error
 
@@ -172,7 +172,7 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
         stamps = tuple(map(read_stamp, files))
-        settings = _ask_for_all_alike(ssh, name, user, file, stamps)
+        settings = _ask_once_for_like_names(ssh, name, user, file, stamps)
         return _ask_ssh(ssh, name, user, port, file, stamps) if settings is None else settings
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
@@ -186,7 +186,7 @@ def find_user_file() -> Path:
     return Path("~/.ssh/config").expanduser()
 
 
-def _ask_for_all_alike(
+def _ask_once_for_like_names(
     ssh: str, name: str, user: str | None, file: str | None, stamps: tuple[object, ...]
 ) -> Settings | None:
     """Ask `ssh -G` once for names that match the same `Host` lines; None where more depends on the name."""

@@ -45,7 +45,7 @@ class SshConnection(Connection):
             try:
                 text = shell.render_command(command, self._env, mark, last=bool(stdin))
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                received = _exchange(channel, text + stdin, deadline, goes_on=not stdin)
+                received = _exchange(channel, text + stdin, deadline, no_eof=not stdin)
                 if (done := collect_answer(received, out, err)) is None:
                     return Completed(self._exit_code(channel, deadline), bytes(out.data), bytes(err.data))
                 if not stdin:
@@ -186,7 +186,7 @@ class SshStream(Stream):
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
         try:
             yield from _exchange(
-                self._channel, self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+                self._channel, self._stdin, self._deadline, no_eof=True, idle_timeout_s=self._idle_timeout_s
             )
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
@@ -200,7 +200,7 @@ class SshStream(Stream):
         deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
             with contextlib.suppress(*LOST):
-                for _ in _exchange(self._channel, b"", deadline, goes_on=True):
+                for _ in _exchange(self._channel, b"", deadline, no_eof=True):
                     pass
                 self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
         _close_channel(self._channel)
@@ -231,10 +231,10 @@ def _exchange(
     stdin: bytes,
     deadline: float,
     *,
-    goes_on: bool = False,
+    no_eof: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Send `stdin`, then end-of-file unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
+    """Send `stdin`, then end-of-file unless no_eof; yield (is it stderr, data). Raises TimeoutError."""
     left = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
@@ -251,7 +251,7 @@ def _exchange(
             raise TimeoutError
         if left and (channel.closed or channel.send_ready()):
             left = _send(channel, left)
-            if not left and not goes_on:
+            if not left and not no_eof:
                 channel.shutdown_write()
         elif not received:
             wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)

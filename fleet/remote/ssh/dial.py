@@ -64,7 +64,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         """Order `ours` so that the server shows a key of a known type, if it has one."""
         entries = _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
         first = [name for e in entries for name in _ALGORITHMS.get(e.key_type, (e.key_type,))]
-        return _prefer(first, ours)
+        return _sort_preferred_first(first, ours)
 
     def missing_host_key(
         self,
@@ -252,13 +252,13 @@ def _make_transport(
     transport.handshake_timeout = timeout_s
     allowed = transport.get_security_options()
     # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
-    allowed.ciphers = _prefer(_CIPHERS_FIRST, allowed.ciphers)
-    allowed.kex = _prefer(_KEX_FIRST, allowed.kex)
+    allowed.ciphers = _sort_preferred_first(_CIPHERS_FIRST, allowed.ciphers)
+    allowed.kex = _sort_preferred_first(_KEX_FIRST, allowed.kex)
     allowed.key_types = check.order_algorithms(allowed.key_types)
     return transport
 
 
-def _prefer(preferred: Collection[str], offered: Sequence[str]) -> tuple[str, ...]:
+def _sort_preferred_first(preferred: Collection[str], offered: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(offered, key=lambda name: name not in preferred))
 
 

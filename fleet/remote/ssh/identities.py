@@ -224,7 +224,7 @@ def _load_key(path: str) -> tuple[paramiko.PKey | None, str]:
         return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
     if not stat.S_ISREG(seen.st_mode):
         return None, "is not a file"
-    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS and not _is_public(path):  # ssh's own rule
+    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS and not _is_public_key(path):  # ssh's own rule
         return None, (
             f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
             f"it; run `chmod 600 {shlex.quote(path)}`"
@@ -241,12 +241,12 @@ def _parse_key(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey |
     except Exception as error:  # from_path lets out whatever its libraries raise
         if "ncrypted" in str(error):
             return None, "has a passphrase"
-        if _is_public(path):
+        if _is_public_key(path):
             return None, "is a public key; name the private one"
         return None, "holds no private key" if "PEM" in str(error) else str(error) or type(error).__name__
 
 
-def _is_public(path: str) -> bool:
+def _is_public_key(path: str) -> bool:
     try:
         return Path(path).read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-"))
     except OSError:
