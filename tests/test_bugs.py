@@ -108,7 +108,7 @@ def test_a_bug_on_one_host_costs_no_other_host_its_outcome() -> None:
     def work(progress: HostProgress) -> Outcome:
         if progress.host.name == "b":
             raise KeyError("planted")
-        return progress.complete_outcome()
+        return progress.completed_outcome()
 
     def connect(host: Host) -> NoReturn:
         raise AssertionError(host)

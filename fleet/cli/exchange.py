@@ -177,12 +177,12 @@ def _import_scheduler_steps(files: list[Path], results: str, labels: Mapping[str
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
     from fleet.session.events import exit_code
-    from fleet.session.scheduler_files import import_steps
+    from fleet.session.scheduler_files import import_step_files
 
     started, root = time.monotonic(), store.Store(results)
     root.require_writable()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
-    outcomes = import_steps(files, root, labels, access)
+    outcomes = import_step_files(files, root, labels, access)
     hints = replace(make_hints(results, cli.INVENTORY, ""), resumes=False)
     print_outcomes(root, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))

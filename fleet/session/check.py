@@ -67,7 +67,7 @@ def check_hosts(
             progress.enter("plan")  # may build an agent here, to ask it
             options = requested or RequestedOptions()
             result["intended"] = _preview_run(connection, host, facts, options, forecaster)
-        return progress.complete_outcome()
+        return progress.completed_outcome()
 
     return [
         CheckedHost(outcome, **results[outcome.host.name])

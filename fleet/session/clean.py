@@ -49,7 +49,7 @@ def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = Fa
                 "Wait for that session or stop it, then clean again."
             )
         answers[host.name] = lines
-        return progress.complete_outcome()
+        return progress.completed_outcome()
 
     cleaned = []
     for outcome in run_on_each(hosts, clean_one, access):

@@ -87,7 +87,7 @@ class EventReceiver:
             notes = self._notes.setdefault(name, {})
             match event:
                 case events.HostFinished(outcome):
-                    self._finish(replace(outcome, notes=tuple(notes)))
+                    self._record_and_emit(replace(outcome, notes=tuple(notes)))
                     return
                 case events.NoteAdded(_, text):
                     if text in notes:
@@ -97,20 +97,20 @@ class EventReceiver:
                     self._outcomes.pop(name, None)
             self._emit(event)
 
-    def finish(self, outcome: Outcome) -> Outcome:
+    def record_outcome(self, outcome: Outcome) -> Outcome:
         """Take a host's outcome from a completed shard; return the one with the most detail."""
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
             if sent is not None and (sent.state, sent.run_id) == (outcome.state, outcome.run_id):
                 return sent  # it has notes and a duration, which one only found stored lacks
-            return self._finish(outcome)
+            return self._record_and_emit(outcome)
 
-    def give_up(self, outcome: Outcome) -> Outcome:
+    def record_lost(self, outcome: Outcome) -> Outcome:
         """Return the known outcome of a host whose shard was lost or withdrawn, else `outcome`."""
         with self._guard:
-            return self._outcomes.get(outcome.host.name) or self._finish(outcome)
+            return self._outcomes.get(outcome.host.name) or self._record_and_emit(outcome)
 
-    def _finish(self, outcome: Outcome) -> Outcome:
+    def _record_and_emit(self, outcome: Outcome) -> Outcome:
         self._outcomes[outcome.host.name] = outcome
         self._emit(events.HostFinished(outcome))
         return outcome
@@ -172,15 +172,15 @@ def _measure_shards(
     try:
         for future in _import_distributed().as_completed(futures):
             try:
-                outcomes = [receiver.finish(outcome) for outcome in future.result()]
+                outcomes = [receiver.record_outcome(outcome) for outcome in future.result()]
             except Exception as error:  # the worker's, or that the scheduler has gone
                 errors.print_traceback(error)
-                outcomes = [receiver.give_up(_lost_outcome(host, error)) for host in futures[future]]
+                outcomes = [receiver.record_lost(_lost_outcome(host, error)) for host in futures[future]]
             ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:
         client.cancel(list(futures))
         withdrawn = [host for host in hosts if host.name not in ended]
-        ended |= {host.name: receiver.give_up(_withdrawn_outcome(host)) for host in withdrawn}
+        ended |= {host.name: receiver.record_lost(_withdrawn_outcome(host)) for host in withdrawn}
     return [ended[host.name] for host in hosts]
 
 

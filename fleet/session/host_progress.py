@@ -84,7 +84,7 @@ class HostProgress:
     def outcome_of_run(self, run: Run) -> Outcome:
         """Return the outcome of a run that was published."""
         if run.state is RunState.COMPLETE:
-            return self.complete_outcome()
+            return self.completed_outcome()
         if run.end is not None and run.end.out_of_time:
             why = "the time budget ended in the first round; what was measured is stored."
         elif not run.failed:
@@ -98,7 +98,7 @@ class HostProgress:
             )
         return self._make_outcome(State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED)
 
-    def complete_outcome(self) -> Outcome:
+    def completed_outcome(self) -> Outcome:
         """Return the outcome of a host whose work is all done."""
         return self._make_outcome(State.COMPLETE)
 

@@ -72,7 +72,7 @@ class HostLink:
                 yield
             finally:
                 if self.host.after:
-                    self._restore()
+                    self._run_after_command()
 
     def close(self) -> None:
         """Close the connection. Safe to call twice."""
@@ -90,7 +90,7 @@ class HostLink:
         host, context = self.host, self.context
         required = host.require if context.require is None else context.require
         wait_s = host.wait_s if context.wait_s is None else context.wait_s
-        while required and (unmet := self._find_unmet(facts, required)):
+        while required and (unmet := self._describe_unmet(facts, required)):
             reasons, waited_s = " ".join(unmet), time.monotonic() - began
             if waited_s >= wait_s:
                 waited = f"not ready after {waited_s:.0f} s" if wait_s else "not ready"
@@ -134,7 +134,7 @@ class HostLink:
     def _gather_facts(self) -> Facts:
         return require_storable(gather(self.connection, self.host), self.host)
 
-    def _find_unmet(self, facts: Facts, required: tuple[str, ...]) -> list[str]:
+    def _describe_unmet(self, facts: Facts, required: tuple[str, ...]) -> list[str]:
         """Return a sentence for each condition that the host does not meet."""
         usage = None
         if {Condition.QUIET, Condition.NO_STEAL} & set(required):
@@ -155,7 +155,7 @@ class HostLink:
         output = last_lines(completed.stderr or completed.stdout)
         return f"`{command}` of `{stage}` failed (exit code {completed.exit_code}): {output}."
 
-    def _restore(self) -> None:
+    def _run_after_command(self) -> None:
         """Run the host's `after` over a connection of its own, since the link may be cut or cancelled."""
         host, context = self.host, self.context
         context.emit(StageEntered(host, "after"))  # the outcome names the stage before it

@@ -12,7 +12,7 @@ Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 """Of each benchmark its relations, the nearest first, with their medians in ns."""
 
 
-class _Thinned:
+class _ThinnedValues:
     """Values spread evenly over all that were added: when there are too many, every second is dropped."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class LiveMedians:
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
         self._topology = Topology(facts.cpus, facts.core_kinds)
-        self._values: dict[str, dict[str, _Thinned]] = {}
+        self._values: dict[str, dict[str, _ThinnedValues]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
         self.labels: dict[str, str] = {}  # what the numbers of `latest` are
@@ -53,7 +53,7 @@ class LiveMedians:
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies
         relations = self._values.setdefault(burst.benchmark, {})
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
-        relations.setdefault(relation, _Thinned()).add(ns)
+        relations.setdefault(relation, _ThinnedValues()).add(ns)
         if benchmark.view is View.MATRIX:
             self.labels[burst.benchmark] = benchmark.label
             size = len(self._places)

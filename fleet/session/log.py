@@ -54,12 +54,12 @@ class SessionLog:
                 for line in (f"`{command}` ended with exit code {code}", *lines):
                     self._write(host, f"{stage}: {line}")
             case events.HostFinished(outcome):
-                self._finish(outcome)
+                self._log_outcome(outcome)
             case events.BurstsReceived():
                 pass  # their number is in the last line
         self._then(event)
 
-    def _finish(self, outcome: Outcome) -> None:
+    def _log_outcome(self, outcome: Outcome) -> None:
         host, run = outcome.host, f" {outcome.run_id}" if outcome.run_id else ""
         ending = f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
         self._write(host, f"{ending} in {outcome.seconds:.1f} s {outcome.message}".rstrip())

@@ -8,7 +8,7 @@ from fleet.model import Host, Run
 from fleet.session.context import SessionContext
 from fleet.session.events import Outcome
 from fleet.session.log import prune_logs
-from fleet.session.runner import measure_each, settle_session
+from fleet.session.runner import end_if_settled, measure_each
 from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
@@ -54,7 +54,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     if len(matching) != 1:
         raise UsageError(
             f"{session!r} is {'no' if not matching else 'more than one'} unfinished session. "
-            f"There are: {_join_last(sorted(unfinished))}."
+            f"There are: {_join_last_names(sorted(unfinished))}."
         )
     return unfinished[matching[0]]
 
@@ -62,10 +62,10 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
     """Return a sentence that names the other unfinished sessions; "" if there are none."""
     names = sorted(set(_find_unfinished(store)) - set(store.find_running()) - {remaining.session_id})
-    return f"Also unfinished: {_join_last(names)}. Name one: fleet resume {names[-1]}" if names else ""
+    return f"Also unfinished: {_join_last_names(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 
-def _join_last(names: Sequence[str]) -> str:
+def _join_last_names(names: Sequence[str]) -> str:
     before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
     return before + ", ".join(names[-_SHOWN:])
 
@@ -102,7 +102,7 @@ def resume_session(
         dropped = partial and not any(
             run.session_id == remaining.session_id for run in context.store.read_begun_runs()
         )
-        if settle_session(context.store, remaining.intent, outcomes, () if dropped else names):
+        if end_if_settled(context.store, remaining.intent, outcomes, () if dropped else names):
             outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
     return outcomes
 

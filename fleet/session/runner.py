@@ -89,11 +89,11 @@ def run_session(
     with context.store.hold_session(intent):
         prune_logs(context.store)
         outcomes = measure(hosts, context)
-        settle_session(context.store, intent, outcomes, names)
+        end_if_settled(context.store, intent, outcomes, names)
     return outcomes
 
 
-def settle_session(store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]) -> bool:
+def end_if_settled(store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]) -> bool:
     """End the session if all hosts of these names are settled; else note why not, for `fleet show`."""
     unsettled = {outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled}
     if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):

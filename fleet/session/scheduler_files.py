@@ -31,7 +31,7 @@ from fleet.store.files import open_regular, storing
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
 
-def import_steps(
+def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
     """Publish a run of each file, also of those in folders; a host is called what its file is. UsageError."""
@@ -40,8 +40,8 @@ def import_steps(
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
         with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
-            begin, end, digest = _find_attempt(stream, progress)
-            run = _start_run(path, stream, progress.host, begin, end, digest)
+            begin, end, digest = _find_last_attempt(stream, progress)
+            run = _parse_run(path, stream, progress.host, begin, end, digest)
             agent_start = stream.tell()
             run_state = conversation.read_run([_read_lines(stream, end)])
             if run_state.damage or run_state.hello is None:
@@ -86,7 +86,7 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
     return paths_by_name
 
 
-def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
+def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
     """Return begin, end and SHA-256 of the last attempt with an end record, else of the last one."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
@@ -104,7 +104,7 @@ def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, s
     return begin, end, digest
 
 
-def _start_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
+def _parse_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
     """Return the run as the step began it, the stream at the agent's first line. Raises ProbeError."""
     stream.seek(begin)
     started, facts, length = parse_scheduler_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)

@@ -74,7 +74,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         progress.enter("deploy")
         host = progress.host
         deploy(local_connection(host), host, facts, context.builder, progress.note)
-        return progress.complete_outcome()
+        return progress.completed_outcome()
 
     main = threading.get_ident()
 

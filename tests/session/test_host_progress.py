@@ -47,7 +47,7 @@ def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
     follow(progress, Reader(), b"Welcome", line(HELLO, bursts=2, bursts_max=9), *bursts)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(0, 2), (1, 2), (2, 2), (3, 3)]
-    assert progress.complete_outcome().bursts == 2, "a failed burst is none"
+    assert progress.completed_outcome().bursts == 2, "a failed burst is none"
 
 
 def test_a_run_that_continues_counts_what_was_there_before() -> None:
@@ -55,7 +55,7 @@ def test_a_run_that_continues_counts_what_was_there_before() -> None:
     follow(progress, Reader(conversation.read_run([FIRST]).done), *SECOND)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(2, 4), (3, 4), (4, 4), (4, 4)]
-    assert progress.complete_outcome().bursts == 3
+    assert progress.completed_outcome().bursts == 3
 
 
 def test_before_the_hello_nothing_is_received() -> None:
@@ -98,7 +98,7 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
     ]
     bug = "board: a bug in fleet; please report it: ValueError: x. FLEET_DEBUG=1 shows the traceback."
     assert crashed.message == bug
-    assert progress.complete_outcome().stage == "done"
+    assert progress.completed_outcome().stage == "done"
 
 
 def test_what_is_kept_is_said_only_if_there_is_something() -> None:
@@ -173,7 +173,7 @@ def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pyt
     progress, _ = record_progress()
     monkeypatch.setattr(time, "time", lambda: 0.0)
     monkeypatch.setattr(time, "monotonic", lambda: 105.0)
-    assert progress.complete_outcome().seconds == 5.0
+    assert progress.completed_outcome().seconds == 5.0
 
 
 def test_a_run_never_ends_before_it_began() -> None:

@@ -29,7 +29,7 @@ def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Pat
         progress.enter("connect")
         progress.note("a note")
     session_log(HostFinished(bad.outcome_of_error(BuildError("b1: cc said:\nline two"))))
-    session_log(HostFinished(good.complete_outcome()))
+    session_log(HostFinished(good.completed_outcome()))
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["b1.log", "session.log"]
     session = (tmp_path / "s" / "session.log").read_text().splitlines()
     assert [line.split("Z ", 1)[1] for line in session] == [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.session.live_medians import MOST, LiveMedians, _Thinned
+from fleet.session.live_medians import MOST, LiveMedians, _ThinnedValues
 from tests.builders import NS, a_burst, a_run, make_bursts, small_desktop
 
 
@@ -29,7 +29,7 @@ def test_bursts_with_many_points_and_bursts_of_warm_ups_are_left_out() -> None:
 
 
 def test_however_many_bursts_come_few_are_kept_from_all_of_the_run() -> None:
-    thinned = _Thinned()
+    thinned = _ThinnedValues()
     for value in range(100_000):
         thinned.add(float(value))
     assert len(thinned.values) <= MOST
