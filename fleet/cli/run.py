@@ -161,7 +161,7 @@ def resume(
     if forget and (session is None or publish_partial):
         raise UsageError("--forget: name the session, and leave out --publish-partial.")
     remaining = resume.find_remaining(store, session)
-    if damaged := store.describe_damaged():
+    if damaged := store.describe_damaged_journals():
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
         typer.echo(as_document("resume", []) if json else f"{store.place}: no unfinished session there.")

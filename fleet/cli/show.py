@@ -38,7 +38,7 @@ def runs(
         _print_summaries([], results, json=json)
         return
     root, benchmarks = cli.open_listing(results), cli.join_lists(benchmark)
-    for why in store.Store(results).describe_damaged():
+    for why in store.Store(results).describe_damaged_journals():
         typer.echo(why, err=True)
     listed = base.select_runs(root.list_with_unfinished(), select or (), root.place)
     width = cli.get_width_and_colour()["width"]

@@ -99,7 +99,7 @@ def prune_logs(store: Store) -> None:
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
         unfinished: set[str] = set()
         if old:
-            unfinished |= {intent.session_id for intent in store.read_intents()} | set(store.find_running())
+            unfinished |= {intent.session_id for intent in store.read_intents()} | {*store.running_sessions()}
             unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:

@@ -49,7 +49,7 @@ def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
     run_state = conversation.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
-        journal.refuse_after(run_state.lines)
+        journal.refuse_lines_after(run_state.lines)
         link.progress.note_once(
             f"The journal of {run.run_id} is damaged: {run_state.damage}. "
             f"{format_count(run_state.refused, 'line')} "
@@ -80,7 +80,7 @@ def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
 def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
     """Write the run's tables and remove its journal."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
-    journal.check()
+    journal.check_not_removed()
     journal.sync_if_large()
     in_memory = journal.bursts if journal.bursts and not journal.bursts.overflowed else None
     link.context.store.publish(run, in_memory or conversation.decode_bursts(journal.parts()), batch=True)

@@ -40,7 +40,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     LockedError if there are no others. Raises UsageError if `session` matches none or several.
     """
     unfinished = _find_unfinished(store)
-    busy = store.find_running()
+    busy = store.running_sessions()
     if session is None:
         if free := sorted(set(unfinished) - set(busy)):
             return unfinished[free[-1]]
@@ -61,7 +61,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
     """Return a sentence that names the other unfinished sessions; "" if there are none."""
-    names = sorted(set(_find_unfinished(store)) - set(store.find_running()) - {remaining.session_id})
+    names = sorted(set(_find_unfinished(store)) - {*store.running_sessions()} - {remaining.session_id})
     return f"Also unfinished: {_join_last_names(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 

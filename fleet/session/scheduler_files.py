@@ -26,7 +26,7 @@ from fleet.session.link import require_storable
 from fleet.session.measurement import complete_run
 from fleet.session.runner import run_on_each
 from fleet.store import Store, new_run_id, new_session_id
-from fleet.store.files import open_regular, storing
+from fleet.store.files import open_regular, store_errors
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
@@ -39,7 +39,7 @@ def import_step_files(
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
-        with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
+        with store_errors("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
             begin, end, digest = _find_last_attempt(stream, progress)
             run = _parse_run(path, stream, progress.host, begin, end, digest)
             agent_start = stream.tell()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from fleet.errors import DataError, StoreError
 from fleet.store.checksums import seal_json, unseal_json
-from fleet.store.files import draft_path, read_regular, storing, sync
+from fleet.store.files import draft_path, read_regular, store_errors, sync
 from fleet.store.places import Folder, Place, require_key
-from fleet.store.reading import read_undamaged, reading
+from fleet.store.reading import damage_errors, read_undamaged
 
 FILES = "amendments/*.json"
 _MAX_COUNTER = 1 << 53  # a counter; JSON of other programs holds no larger number
@@ -41,11 +41,11 @@ class Amendment:
 
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Write an amendment of each run, and read back that it took effect. Raises StoreError."""
-    with storing("read the amendments", place):
+    with store_errors("read the amendments", place):
         counter = 1 + max((counter for counter, _, _ in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
     content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
-    with storing("amend runs", place):
+    with store_errors("amend runs", place):
         for run_id in run_ids:
             name = f"{require_key(run_id, 'run')}-{counter}-{writer}.json"
             with draft_path(place.state_dir, name) as path:
@@ -62,7 +62,7 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
 def read_amendments(place: Place) -> dict[str, Amendment]:
     """Read all amendments, by run ID; one that cannot be read is named by a StoreWarning and left out."""
     amendments: dict[str, Amendment] = {}
-    with storing("read the amendments", place):
+    with store_errors("read the amendments", place):
         for _, run_id, amendment in _read_files(place):
             amendments[run_id] = amendments.get(run_id, Amendment()).combine(amendment)
     return amendments
@@ -76,7 +76,7 @@ def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
 
 def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
     """Read a file's counter, which its writer made by Lamport's rule, run ID and amendment. StoreError."""
-    with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
+    with damage_errors(f"{place}: {name} cannot be read as an amendment", _REMEDY):
         if isinstance(place, Folder):  # without pyarrow
             data = read_regular(place.root / name)
         else:

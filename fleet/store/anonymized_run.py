@@ -12,7 +12,7 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Plan
 from fleet.store import schema
-from fleet.store.files import draft_path, storing
+from fleet.store.files import draft_path, store_errors
 from fleet.store.gate import RunRecord
 from fleet.store.places import Folder, Place, new_run_id, new_session_id, require_key, samples_name
 from fleet.store.reading import TableFile
@@ -83,7 +83,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
     """Write a run for others to a new file; return its record there. Raises StoreError."""
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
-    with storing("write the run", path):
+    with store_errors("write the run", path):
         record = anonymize(run, keep)
         rewrite_samples(file, path, record)
     return record
@@ -98,11 +98,11 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     run_id, host_id = record.row["run_id"], record.row["host_id"]
     name = samples_name(host_id, run_id)
     own = {"host_name": require_key(host_name, "host") if host_name else record.row["host_name"]}
-    with storing("import the run", place):
+    with store_errors("import the run", place):
         with draft_path(place.state_dir, run_id) as new:
             imported = RunRecord({**record.row, **own}, record.cpus)
             rewrite_samples(file, new, imported)
-            if others := {host for host, other in place.samples() if other == run_id} - {host_id}:
+            if others := {host for host, other in place.stamps() if other == run_id} - {host_id}:
                 text = f"{path}: run {run_id} is here already, of {min(others)}; nothing was changed."
                 raise StoreError(text)
             is_new = place.put(new, name)

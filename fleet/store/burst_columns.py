@@ -43,12 +43,12 @@ class BurstColumns:
         return len(self._ends) - 1
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """Return the number of ticks of pings, warm-ups included."""
         return len(self._ticks)
 
     @property
-    def counts(self) -> int:
+    def event_count(self) -> int:
         """Return the number of counts of events."""
         return len(self._counters) // len(_COUNTER_NUMBERS)
 
@@ -91,7 +91,7 @@ class BurstColumns:
         shape = schema.file_schema("samples")
         types = {field.name: field.type for field in shape}
         rows = self._collect_rows()
-        words = self._take_words(run, rows)
+        words = self._make_word_columns(run, rows)
         keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
         order = pc.sort_indices(keys, [(name, "ascending") for name in _SORT_ORDER]).to_numpy()
         columns = {name: texts.take(order).dictionary_encode() for name, texts in words.items()}
@@ -145,7 +145,7 @@ class BurstColumns:
     def _collect_rows(self) -> dict[str, Any]:
         return dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
 
-    def _take_words(self, run: Run, rows: Any) -> dict[str, Any]:
+    def _make_word_columns(self, run: Run, rows: Any) -> dict[str, Any]:
         """Return the columns of words of the bursts, the smallest group that holds its CPUs among them."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         words = {"benchmark": benchmarks, "variant": variants, "flags": flags}

@@ -19,7 +19,7 @@ _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH
 
 
 @contextmanager
-def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
+def store_errors(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
     """Turn an OSError into a StoreError. place: named in the message. kept: the journal has what arrived."""
     try:
         yield

@@ -127,7 +127,7 @@ def _decoding(name: str) -> Iterator[None]:
         raise DataError(f"{name} is not JSON: {err}") from err
 
 
-def _refuse(why: str) -> None:
+def _raise_if_wrong(why: str) -> None:
     if why:
         raise DataError(why)
 
@@ -150,7 +150,7 @@ def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | No
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """Parse a record's JSON. names: only these columns of `runs`, and no row of `cpus`. Raises DataError."""
     with _decoding("record"):
-        record = msgspec.json.decode(text, type=_record_struct(names))
+        record = msgspec.json.decode(text, type=_make_record_struct(names))
     row = _check_row("runs", record.run)
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
     cpus = record.cpus if names is None else ()
@@ -169,7 +169,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     for name in _JSON:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    _refuse(explain_wrong_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
+    _raise_if_wrong(explain_wrong_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} cannot be when a run began or ended")
@@ -186,10 +186,10 @@ def parse_json_column(name: str, text: str) -> Any:
         value = msgspec.json.decode(text)
         typed = msgspec.convert(value, kind)
     if name == "hello_json":
-        _refuse(
+        _raise_if_wrong(
             explain_wrong_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
         )
-        _refuse(explain_wrong_descriptions(typed.get("benchmarks", ())))
+        _raise_if_wrong(explain_wrong_descriptions(typed.get("benchmarks", ())))
     if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
@@ -228,7 +228,7 @@ def check_machine(machine: Facts | Load) -> None:
 
 def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
     """Raise DataError if a file of `size` bytes would, by its footer, unpack to more than fleet writes."""
-    words, lists = {(word,) for word in schema.word_columns(name)}, list[int]()
+    words, lists = {(word,) for word in schema.dictionary_columns(name)}, list[int]()
     for group in groups:
         lists.append(sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS))
         for column in group.columns:
@@ -278,7 +278,7 @@ def _check_column(table: str, name: str, values: Any) -> None:
         if longest > WORD_BYTES:
             raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
     if name == "benchmark" and table != "summaries":
-        _refuse(explain_wrong_names({*values.unique().to_pylist()}))
+        _raise_if_wrong(explain_wrong_names({*values.unique().to_pylist()}))
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
             if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
@@ -317,7 +317,7 @@ def _count_zeros(ticks: Any, warmup: Any) -> Any:
 
 
 @once
-def _record_struct(names: tuple[str, ...] | None) -> Any:
+def _make_record_struct(names: tuple[str, ...] | None) -> Any:
     """Make the struct of a record, whose CPUs do not repeat the IDs of their run and host."""
     record = [("run", _make_row_struct("runs", names))]
     if names is None:

@@ -130,7 +130,7 @@ class Index:
     ) -> tuple[set[Key], list[Any]]:
         """Return the keys of the runs whose rows of this kind are kept, and these rows as pyarrow tables."""
         keys_of_parts = dict[int, set[Key]]()
-        for key, part in self.find_parts(kind, marks).items():
+        for key, part in self.find_newest_parts(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
         query = "select made_of, bytes, rows from parts where id = ?"
         keys_present, tables = set[Key](), []
@@ -141,7 +141,7 @@ class Index:
                     continue  # it is gone
                 made_of, size, sealed = row
                 with suppress(DataError):
-                    packed = _open_value(sealed, kind.name, made_of, size)
+                    packed = _unseal_value(sealed, kind.name, made_of, size)
                     rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
                     if not rows.schema.equals(schema.arrow_schema(kind.table, kind.columns)):
                         raise DataError("rows of another schema")
@@ -156,7 +156,7 @@ class Index:
             return set(), []
         return keys_present, tables
 
-    def find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
+    def find_newest_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
         """Return by key the newest part that has rows of a run, if they were made from this mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
@@ -172,7 +172,7 @@ class Index:
                 row = db.execute(query, key).fetchone()
                 if row and row[0] == stamp:
                     with suppress(DataError):
-                        values[key] = _open_value(row[1], *key, stamp)
+                        values[key] = _unseal_value(row[1], *key, stamp)
 
         self._transact(read)
         return values
@@ -240,7 +240,7 @@ def _seal_value(value: bytes, *about: object) -> bytes:
     return zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(4, "big") + value
 
 
-def _open_value(sealed: Any, *about: object) -> bytes:
+def _unseal_value(sealed: Any, *about: object) -> bytes:
     """Return a sealed value. Raises DataError unless it is as written about this."""
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")

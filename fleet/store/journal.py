@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet.errors import LockedError, StoreError
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
-from fleet.store.files import open_regular, opened_path, storing, sync, write_all
+from fleet.store.files import open_regular, opened_path, store_errors, sync, write_all
 from fleet.store.places import RUN_FILE
 
 LOCK_FILE = "lock"
@@ -26,7 +26,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Open the journal in a folder that is now, or soon, at `folder`. Raises LockedError, StoreError."""
         self.folder = folder or inside
         self._descriptor: int | None = None
-        with storing("open the journal", self.folder):
+        with store_errors("open the journal", self.folder):
             try:
                 self._handle = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -34,12 +34,12 @@ class Journal(AbstractContextManager["Journal"]):
                 raise LockedError(text) from None
         try:
             self._check_parts()
-            self._lock: int | None = _lock_folder(self._inside, self.folder)
+            self._lock: int | None = _lock_folder(self._opened_path, self.folder)
         except BaseException:
             os.close(self._handle)
             raise
         self._count = max(1, len(self._list_paths()))
-        self.path = self._make_path(self._count)  # of the part that is being written
+        self.part_path = self._make_path(self._count)  # of the part that is being written
         self._length = 0
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
@@ -47,27 +47,27 @@ class Journal(AbstractContextManager["Journal"]):
         self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
 
     @property
-    def _inside(self) -> Path:
+    def _opened_path(self) -> Path:
         """Return a path to the opened folder, even if another has replaced it."""
         return Path(opened_path(self._handle))
 
     def begin_part(self) -> None:
         """Begin the next part, unless the present one is empty."""
-        if self.path.exists() and self.path.stat().st_size:
+        if self.part_path.exists() and self.part_path.stat().st_size:
             self._close_part()
             self._count += 1
-            self.path = self._make_path(self._count)
+            self.part_path = self._make_path(self._count)
 
     def parts(self) -> list[Iterator[bytes | None]]:
         """Return each part's lines, None for one not as written, without torn last and refused lines."""
         limits = zip(self._list_paths(), chain(self._good, repeat(None)), strict=False)
         return [islice(_read_lines(path), limit) for path, limit in limits]
 
-    def refuse_after(self, good: Sequence[int]) -> None:
+    def refuse_lines_after(self, good: Sequence[int]) -> None:
         """Refuse all lines of each present part after the first `good`."""
         self._good = tuple(good)
 
-    def check(self) -> None:
+    def check_not_removed(self) -> None:
         """Raise StoreError if the journal was removed while it was written."""
         if not self.folder.is_dir():
             raise StoreError(
@@ -96,26 +96,26 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def _open(self) -> int:
-        with storing("open the journal", self.path):
-            descriptor = open_regular(self._inside / self.path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            self._length = os.fstat(descriptor).st_size
+        with store_errors("open the journal", self.part_path):
+            fd = open_regular(self._opened_path / self.part_path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._length = os.fstat(fd).st_size
         self._synced, self._name_blocks = time.monotonic(), False
-        return descriptor
+        return fd
 
     def append(self, line: bytes) -> None:
         """Write a line, given without newline; return when the kernel has all of it. Raises StoreError."""
         if self._lock is None:
-            raise StoreError(f"{self.path}: the journal is closed.")
+            raise StoreError(f"{self.part_path}: the journal is closed.")
         if self._descriptor is None:
             self._descriptor = self._open()
         data = seal_line(line)
         try:
-            with storing("write the journal", self.path, kept=self._length > 0):
+            with store_errors("write the journal", self.part_path, kept=self._length > 0):
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)
                 if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
-                    self.check()
+                    self.check_not_removed()
                     self._sync(self._descriptor)
         except StoreError:
             with suppress(OSError):  # where even that fails, `parts` leaves the torn line out
@@ -125,7 +125,7 @@ class Journal(AbstractContextManager["Journal"]):
     def sync_if_large(self) -> None:
         """Sync to the disk, before publishing, a journal too large to be published soon."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
-            with storing("write the journal", self.path, kept=True):
+            with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)
 
     def close(self) -> None:
@@ -143,8 +143,8 @@ class Journal(AbstractContextManager["Journal"]):
             return
         descriptor, self._descriptor = self._descriptor, None
         try:
-            with storing("write the journal", self.path, kept=True):
-                if self.path.exists():  # else the run is published and the journal gone
+            with store_errors("write the journal", self.part_path, kept=True):
+                if self.part_path.exists():  # else the run is published and the journal gone
                     self._sync(descriptor)
         finally:
             os.close(descriptor)
@@ -167,13 +167,13 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _read_lines(path: Path) -> Iterator[bytes | None]:
-    with storing("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
+    with store_errors("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
         yield from (unseal_line(line[:-1]) for line in stream if line.endswith(b"\n"))
 
 
 def _lock_folder(inside: Path, folder: Path) -> int:
     """Open and lock the journal's lock file; the kernel unlocks it when the process ends."""
-    with storing("open the journal", folder / LOCK_FILE):
+    with store_errors("open the journal", folder / LOCK_FILE):
         descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -93,7 +93,7 @@ class Folder:
         """Return the matching files, sorted; `*` matches inside a part of a name. Raises OSError."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
-    def samples(self) -> dict[Key, str]:
+    def stamps(self) -> dict[Key, str]:
         """Stamp each samples file, by host and run; StoreWarning for a host's closed folder. OSError."""
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
@@ -218,7 +218,7 @@ class Bucket:
             if info.is_file and is_match(name):
                 yield name, info
 
-    def samples(self) -> dict[Key, str]:
+    def stamps(self) -> dict[Key, str]:
         """Stamp each samples file, by host and run; a request per thousand objects."""
         stamps = {}
         for name, info in self._list_objects(f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"):

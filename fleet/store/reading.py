@@ -77,19 +77,19 @@ def read_together(
 def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
     """Check rows of files of one table, with the columns that are checked; return those of `shape`."""
     (first, rows), *others = parts
-    with reading(f"{len(parts)} files of the {first.table} table") if others else first.reading():
+    with damage_errors(f"{len(parts)} files of the {first.table} table") if others else first.damage_errors():
         if others:
             rows = concat_tables([part for _, part in parts], first.table)
         gate.check_table(first.table, rows)
         if first.table == "samples" and "ticks" in shape.names:
-            for by, group in groupby(parts, lambda part: part[0].checked_by):
+            for by, group in groupby(parts, lambda part: part[0].estimator_and_benchmarks):
                 bursts = [part for _, part in group]
                 gate.check_bursts(concat_tables(bursts, first.table) if others else rows, *by)
         return _cast(rows, shape)
 
 
 @contextmanager
-def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
+def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
     """Raise DamagedFileError, with `what` and a remedy, for a damaged or unreadable file. run_id: its run."""
     try:
         yield
@@ -168,21 +168,21 @@ class TableFile:
         self.table = table
         run = _RUN.match(name)
         self._run_id = run and run[1]
-        with self.reading():
+        with self.damage_errors():
             source, self._footer = _open_verified(place, name, check_pages=whole or table != "samples")
             self._size = source.size()
             self._threads = self._size > _READ_WHOLE  # which are a loss for many small files
             self._file = _open_parquet(source, table)
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
-    def reading(self) -> AbstractContextManager[None]:
+    def damage_errors(self) -> AbstractContextManager[None]:
         """Return a context that blames this file for damage."""
-        return reading(self.what, REMEDIES[self.table], self._run_id)
+        return damage_errors(self.what, REMEDIES[self.table], self._run_id)
 
     @cached_property
     def _groups(self) -> list[RowGroup]:
         """Parse the footer and check it: in a file of a coarse clock few bytes are many samples."""
-        with self.reading():
+        with self.damage_errors():
             groups = parse_footer(self._footer)
             gate.check_footer(self.table, groups, self._size)
         return groups
@@ -195,11 +195,11 @@ class TableFile:
     @cached_property
     def record(self) -> gate.RunRecord:
         """Return the record of the run in a samples file. Raises DamagedFileError if it is damaged."""
-        with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
+        with damage_errors(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
             return gate.parse_record(unpack_record(self.metadata.get(RECORD, b"")))
 
     @cached_property
-    def checked_by(self) -> tuple[str, Descriptions]:
+    def estimator_and_benchmarks(self) -> tuple[str, Descriptions]:
         """Return the run's estimator and benchmarks, by which the gate checks its bursts."""
         row = self.record.row
         return row["estimator"], read_descriptions(json.loads(row["hello_json"]))
@@ -217,7 +217,7 @@ class TableFile:
     @property
     def _batch_rows(self) -> int:
         """Return the number of rows to read at a time: fewer if each has many values, by the footer."""
-        rows, words = _BATCH_ROWS, schema.word_columns(self.table)
+        rows, words = _BATCH_ROWS, schema.dictionary_columns(self.table)
         for group in self._groups:
             for column in group.columns:
                 rows = min(rows, _BATCH_VALUES * group.rows // max(1, column.values))
@@ -236,7 +236,7 @@ class TableFile:
         for size in sizes:
             while sum(map(len, held)) < size and (part := next(parts, None)) is not None:
                 held.append(part)
-            with self.reading():
+            with self.damage_errors():
                 combined = pa.concat_tables(held).unify_dictionaries().combine_chunks()
             part, held = combined.slice(0, size), [combined.slice(size)]
             yield self._check_and_cast(part, {}, shape)
@@ -257,7 +257,7 @@ class TableFile:
         if not (groups := self._matching_groups(where)):
             return None
         columns = self._columns_to_read(shape, where)
-        with self.reading():
+        with self.damage_errors():
             if self.table == "samples" or self.rows * self._unpacked_size <= gate.UNPACKED:
                 with _decoding():
                     rows = self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
@@ -274,7 +274,7 @@ class TableFile:
     ) -> Iterator[Any]:
         batches = self._file.iter_batches(self._batch_rows, groups, columns, self._threads)
         while True:
-            with self.reading(), _decoding():
+            with self.damage_errors(), _decoding():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -312,7 +312,7 @@ class TableFile:
         return _cast(_filter_rows(table, where), self._schema_to_check(shape))
 
     def _check_and_cast(self, table: Any, where: Where, shape: Any) -> Any:
-        with self.reading():
+        with self.damage_errors():
             rows = self._select(table, where, shape)
         return _check_rows([(self, rows)], shape)
 
@@ -334,7 +334,7 @@ def read_record(place: Place, name: str) -> bytes:
 
 def read_table_name(place: Place, name: str) -> str:
     """Read the name of a file's table; an empty name if it has none. Raises DamagedFileError."""
-    with reading(f"{place}: cannot read {name}"):
+    with damage_errors(f"{place}: cannot read {name}"):
         source, _ = _open_verified(place, name, check_pages=False)
         with _decoding():
             metadata = pq.read_metadata(source).metadata or {}
@@ -359,7 +359,7 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
 def _open_parquet(source: Any, table: str) -> Any:
     """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
     shape = schema.file_schema(table)
-    words = [name for name in schema.word_columns(table) if name in shape.names]
+    words = [name for name in schema.dictionary_columns(table) if name in shape.names]
     try:
         with _decoding():
             file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)

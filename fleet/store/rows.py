@@ -18,7 +18,7 @@ from fleet.text import describe_decoding_error
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 _ZSTD_LEVEL = 9
-_Noun = TypeVar("_Noun")
+_Model = TypeVar("_Model")
 
 
 def write_record(record: RunRecord) -> bytes:
@@ -47,19 +47,19 @@ def unpack_record(text: bytes) -> bytes:
 
 
 def to_json(value: Any) -> str:
-    """Write a noun, a mapping or a list of them as one line of JSON."""
+    """Write an instance, a mapping or a list of them as one line of JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_to_plain)
 
 
-def to_dict(noun: Any) -> dict[str, Any]:
-    """Return a noun's values by field; of a Host's environment only the names, as values may be secrets."""
-    values = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
-    return values | {"env": sorted(noun.env)} if type(noun) is Host else values
+def to_dict(instance: Any) -> dict[str, Any]:
+    """Return an instance's values by field; of a Host's environment only the names: values may be secret."""
+    values = {name: getattr(instance, name) for name in _field_names(type(instance))}  # type: ignore[arg-type]  # a class is hashable
+    return values | {"env": sorted(instance.env)} if type(instance) is Host else values
 
 
-def drop_nulls(noun: Any) -> dict[str, Any]:
+def drop_nulls(instance: Any) -> dict[str, Any]:
     """Return a Failed or its Parameters as a dict without nulls: a run may have 100,000 of them."""
-    values = {name: value for name, value in to_dict(noun).items() if value is not None}
+    values = {name: value for name, value in to_dict(instance).items() if value is not None}
     return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
 
@@ -124,8 +124,8 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
     return row | _pick_values(facts, *schema.FACTS)
 
 
-def _pick_values(noun: Any, *names: str) -> dict[str, Any]:
-    return {name: noun and getattr(noun, name) for name in names}
+def _pick_values(instance: Any, *names: str) -> dict[str, Any]:
+    return {name: instance and getattr(instance, name) for name in names}
 
 
 def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _list_benchmarks(run: Run) -> list[str]:
     return list(run.plan.benchmarks)
 
 
-def decode(kind: type[_Noun], value: object) -> _Noun:
+def decode(kind: type[_Model], value: object) -> _Model:
     """Convert the JSON value that `to_json` wrote of a `kind` back. Raises DataError that names the field."""
     try:
         return msgspec.convert(_drop_env(value), prepare_type(kind))

@@ -17,16 +17,16 @@ from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreErr
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_descriptions
 from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.checksums import unseal_json
-from fleet.store.files import read_regular, storing
+from fleet.store.files import read_regular, store_errors
 from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.index import Index
 from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
-from fleet.store.reading import map_in_threads, read_record, reading, warn_left_out
+from fleet.store.reading import damage_errors, map_in_threads, read_record, warn_left_out
 from fleet.store.rows import decode, write_record
 from fleet.store.writing import add_missing_runs
 
 _P = ParamSpec("_P")
-_Noun = TypeVar("_Noun")
+_Model = TypeVar("_Model")
 _Result = TypeVar("_Result")
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
@@ -94,24 +94,24 @@ class Listing:
         return Index(self.place, _COLUMNS)
 
     @cached_property
-    def samples(self) -> Mapping[Key, str]:
+    def stamps(self) -> Mapping[Key, str]:
         """Return the stamp of each samples file, by host, then run."""
-        with storing("read the runs", self.place):
-            stamps = self.place.samples()
+        with store_errors("read the runs", self.place):
+            stamps = self.place.stamps()
             if not stamps:
                 self.place.check_reachable()  # else a bucket that is missing would look like an empty one
         return stamps
 
     @cached_property
-    def counters(self) -> frozenset[str]:
+    def counter_files(self) -> frozenset[str]:
         """Return the names of the files of `counters`."""
-        with storing("look for counters", self.place):
+        with store_errors("look for counters", self.place):
             return frozenset(self.place.files("counters/*.parquet"))
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
         """Return the published runs, oldest first; warn of damaged ones. DamagedFileError if all are."""
-        rows, self.unreadable = self._read_rows(self.samples)
+        rows, self.unreadable = self._read_rows(self.stamps)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
         for err in self.unreadable.values():
@@ -132,7 +132,7 @@ class Listing:
         """Return the runs with these IDs. Raises DamagedFileError if there is only one and it is damaged."""
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
-        stamps = {key: stamp for key, stamp in self.samples.items() if key[1] in run_ids}
+        stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
         rows, errors = self._read_rows(stamps)
         errors |= {key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()}
         if errors and len(stamps) == 1:
@@ -145,7 +145,7 @@ class Listing:
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
         """Read the records of runs, by ID, or these columns of `runs`; warn of those that cannot be read."""
-        texts = self.index.read_records({run.key: self.samples.get(run.key, "") for run in runs})
+        texts = self.index.read_records({run.key: self.stamps.get(run.key, "") for run in runs})
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
             with suppress(DataError):
@@ -177,7 +177,7 @@ class Listing:
         errors = {key: result for key, result in results.items() if isinstance(result, DamagedFileError)}
         contents = {key: result for key, result in results.items() if isinstance(result, tuple)}
         if contents:
-            self.index.keep_runs(stamps, contents, self.samples, in_tables=False)
+            self.index.keep_runs(stamps, contents, self.stamps, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
         errors |= self._find_duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
@@ -187,7 +187,7 @@ class Listing:
         name = samples_name(*key)
         message = f"{self.place}: cannot read the samples table: {name}"
         try:
-            with reading(message, run_id=key[1]):
+            with damage_errors(message, run_id=key[1]):
                 record = read_record(self.place, name)
                 row = make_listed_row(parse_record(record).row)  # all of it is checked, once
         except DamagedFileError as err:
@@ -211,7 +211,7 @@ class Listing:
     def _complete_tables(self) -> None:
         """Add the rows that the tables lack of runs whose session has ended, if possible."""
         old_ns = time.time_ns() - _OLD_NS
-        waiting = {key: self.samples[key] for key in self.index.list_pending() if key in self.samples}
+        waiting = {key: self.stamps[key] for key in self.index.list_pending() if key in self.stamps}
         ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
         if not ended:
             return
@@ -275,7 +275,7 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 def list_unfinished(place: Place) -> list[RunSummary]:
     """List the runs that are only a readable journal on this machine, oldest first."""
     summaries = []
-    with storing("read the journals", place):
+    with store_errors("read the journals", place):
         for folder in (place.state_dir / "journal").glob("*/"):
             with suppress(StoreError):
                 run = _summarize_journal(read_journal_run(folder))
@@ -293,7 +293,7 @@ def read_journal_run(folder: Path) -> Run:
     """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be read as a run."""
     path = folder / RUN_FILE
     try:
-        with storing("read the journal", path):
+        with store_errors("read the journal", path):
             run = read_json(Run, path)
             convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
             return run
@@ -302,7 +302,7 @@ def read_journal_run(folder: Path) -> Run:
         raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err
 
 
-def read_json(kind: type[_Noun], path: Path) -> _Noun:
+def read_json(kind: type[_Model], path: Path) -> _Model:
     """Read a file of the JSON that `to_json` wrote of a `kind`. Raises OSError, DataError."""
     return decode(kind, unseal_json(read_regular(path)))
 

@@ -21,7 +21,7 @@ CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = sorted({*schema.word_columns("samples")} - {*schema.PATH_COLUMNS["samples"]})
+_DICTIONARIES = sorted({*schema.dictionary_columns("samples")} - {*schema.PATH_COLUMNS["samples"]})
 # Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = ["ticks.list.element", "start_offset_ns", "round", "line_page", "line_offset", "line_physical"]
 _SPLIT += ["core_ghz"]
@@ -40,7 +40,7 @@ def write_samples(
             table, counters = chunk.to_table(run), chunk.counters_table(run)
             _hash_table(digest, table)
             if file is None:
-                small = is_only and chunk.samples < SMALL_SAMPLES
+                small = is_only and chunk.sample_count < SMALL_SAMPLES
                 file = files.enter_context(_open_writer(path, small=small))
             file.write_table(table, ROW_GROUP_BURSTS)
             if counters is not None:
@@ -48,7 +48,7 @@ def write_samples(
                     counters_file = files.enter_context(open_writer(counters_path, counters.schema))
                 counters_file.write_table(counters)
             sizes.append(len(chunk))
-            samples, flagged = samples + chunk.samples, flagged + chunk.flagged
+            samples, flagged = samples + chunk.sample_count, flagged + chunk.flagged
         counts = {"bursts": sum(sizes), "samples": samples, "flagged_bursts": flagged}
         row = make_runs_row(run, {**counts, "content_sha256": digest.hexdigest()})
         record = RunRecord(row, make_cpus_rows(run))
@@ -64,7 +64,7 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[Burst
     chunk, is_only = BurstColumns(), True
     for burst in bursts:
         chunk.add(burst)
-        if chunk.samples + chunk.other_samples + chunk.counts >= CHUNK_SAMPLES:
+        if chunk.sample_count + chunk.other_samples + chunk.event_count >= CHUNK_SAMPLES:
             yield chunk, False
             chunk, is_only = BurstColumns(), False
     if len(chunk) or is_only:

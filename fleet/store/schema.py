@@ -70,7 +70,7 @@ def check_version(version: bytes) -> None:
         raise DataError(f"{versions}: read it with the fleet that wrote it")
 
 
-def word_columns(table: str) -> list[str]:
+def dictionary_columns(table: str) -> list[str]:
     """Name the columns whose few texts repeat; in memory they are dictionaries."""
     texts = [column.name for column in TABLES[table] if column.type == "string"]
     return [name for name in texts if table in _REPEATING and not name.endswith("_json")]
@@ -85,7 +85,7 @@ def largest_int(table: str, name: str) -> int:
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     """Return the pyarrow schema of a table in memory, or of these columns, with the version as metadata."""
-    words = dict.fromkeys(word_columns(table), pa.dictionary(pa.int32(), pa.string()))
+    words = dict.fromkeys(dictionary_columns(table), pa.dictionary(pa.int32(), pa.string()))
     columns = [
         pa.field(column.name, words.get(column.name) or _arrow_type(column.type), nullable=column.nullable)
         for column in TABLES[table]

@@ -20,7 +20,7 @@ from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_json, unseal_json
-from fleet.store.files import discard, draft_path, enter_state_folder, open_regular, storing, sync
+from fleet.store.files import discard, draft_path, enter_state_folder, open_regular, store_errors, sync
 from fleet.store.gate import RunRecord
 from fleet.store.journal import Journal
 from fleet.store.places import RUN_FILE, Folder, counters_name, parse_place, require_key, samples_name
@@ -73,9 +73,9 @@ class Store:
         """Raise StoreError, before anything is measured, if journals or results cannot be written."""
         for name in ("journal", "staging"):
             path = self.state_dir / name
-            with storing("keep journals there", path), enter_state_folder(path.parent, name) as folder:
+            with store_errors("keep journals there", path), enter_state_folder(path.parent, name) as folder:
                 tempfile.TemporaryFile(dir=folder).close()
-        with storing("store results there", self.place):
+        with store_errors("store results there", self.place):
             self.place.check_reachable()
 
     def new_journal(self, run: Run) -> Journal:
@@ -85,7 +85,7 @@ class Store:
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
         fields = {key: value for key, value in to_dict(run).items() if key not in _NOT_IN_A_JOURNAL}
         with (
-            storing("open the journal", folder),
+            store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "staging") as staging,
             enter_state_folder(self.state_dir, "journal") as journals,
         ):
@@ -99,13 +99,13 @@ class Store:
     def reopen_journal(self, run_id: str) -> Journal:
         """Open the journal of a begun run. Raises LockedError if another controller here has it open."""
         folder = self._journal_dir(run_id)
-        with storing("open the journal", folder), enter_state_folder(self.state_dir, "journal") as above:
+        with store_errors("open the journal", folder), enter_state_folder(self.state_dir, "journal") as above:
             return Journal(above / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
         """Remove the journal of a run without publishing it."""
-        with storing("remove the journal", self._journal_dir(run_id)):
-            self._remove(run_id)
+        with store_errors("remove the journal", self._journal_dir(run_id)):
+            self._remove_journal(run_id)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, whole or not at all; return the name of its samples file.
@@ -116,7 +116,7 @@ class Store:
         name = samples_name(run.host.host_id, run.run_id)
         with (
             _publishing,
-            storing("publish the run", self.place, kept=True),
+            store_errors("publish the run", self.place, kept=True),
             draft_path(self.state_dir, run.run_id) as staging,
         ):
             staging.mkdir()
@@ -128,10 +128,10 @@ class Store:
             if counters.exists():
                 self.place.put(counters, counters_name(run.run_id))
         folder = self._journal_dir(run.run_id)
-        with storing("remove the journal of the published run", folder, kept=True):
+        with store_errors("remove the journal of the published run", folder, kept=True):
             self._clear_leftovers(run.run_id)
             if folder.exists():
-                self._remove(run.run_id)
+                self._remove_journal(run.run_id)
         with self._guard:
             self._waiting.append(record)
             due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
@@ -167,7 +167,7 @@ class Store:
         with self._guard:
             records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
         try:
-            with storing("write the tables runs and cpus", self.place):
+            with store_errors("write the tables runs and cpus", self.place):
                 add_runs(self.place, records)
             runs.index_published(self.place, records)
         except StoreError:
@@ -177,7 +177,7 @@ class Store:
 
     def complete_tables(self, session_id: str) -> None:
         """Write the rows that a killed controller of this session did not write. Raises StoreError."""
-        with storing("complete the tables runs and cpus", self.place):
+        with store_errors("complete the tables runs and cpus", self.place):
             listing = runs.Listing(self.place)
             session_runs = [run for run in listing.all_runs if run.session_id == session_id]
             records = listing.read_records(session_runs)
@@ -200,7 +200,7 @@ class Store:
     def hold_session(self, intent: Intent) -> Iterator[None]:
         """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
         path = self._intent_path(intent.session_id)
-        with storing("note the session", path):
+        with store_errors("note the session", path):
             if path.exists() and (pid := _lock_holder(path)):
                 who = f"process {pid} on this machine is measuring it."
                 raise LockedError(f"session {intent.session_id} is under way: {who}")
@@ -211,7 +211,7 @@ class Store:
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
         """Note in an ended session which hosts it could not measure. Raises StoreError."""
         path = self._intent_path(intent.session_id)
-        with storing("note the session", path):
+        with store_errors("note the session", path):
             self._write_note(path, replace(intent, failures=failures)).close()
 
     def _write_note(self, path: Path, intent: Intent, *, lock: bool = False) -> BinaryIO:
@@ -232,13 +232,13 @@ class Store:
     def end_session(self, session_id: str) -> None:
         """Remove the note of a session that has nothing left to do."""
         path = self._intent_path(session_id)
-        with storing("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
+        with store_errors("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
             (folder / path.name).unlink(missing_ok=True)
 
     def read_intents(self) -> list[Intent]:
         """Read unfinished sessions not under way here, oldest first; StoreWarning for an unreadable note."""
         intents = []
-        with storing("read the sessions", self.state_dir):
+        with store_errors("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
         for path in paths:
             try:
@@ -252,7 +252,7 @@ class Store:
                 warn(f"{text} {advice}", StoreWarning, stacklevel=2)
         return intents
 
-    def find_running(self) -> dict[str, int]:
+    def running_sessions(self) -> dict[str, int]:
         """Return the sessions under way on this machine, each with its process."""
         processes = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
@@ -265,12 +265,12 @@ class Store:
         """Read the runs of all journals, oldest first, but for those unreadable or vanishing meanwhile."""
         return [run for run in self._read_journals() if isinstance(run, Run)]
 
-    def describe_damaged(self) -> list[str]:
+    def describe_damaged_journals(self) -> list[str]:
         """Return an error message for each unreadable journal, except those that vanish meanwhile."""
         return [str(err) for err in self._read_journals() if isinstance(err, StoreError)]
 
     def _read_journals(self) -> Iterator[Run | StoreError]:
-        with storing("read the journals", self.state_dir):
+        with store_errors("read the journals", self.state_dir):
             folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
         for folder in folders:
             try:
@@ -279,7 +279,7 @@ class Store:
                 if folder.exists():
                     yield err
 
-    def _remove(self, run_id: str) -> None:
+    def _remove_journal(self, run_id: str) -> None:
         with (
             enter_state_folder(self.state_dir, "journal") as journals,
             enter_state_folder(self.state_dir, "staging") as staging,

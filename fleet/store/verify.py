@@ -12,10 +12,10 @@ from fleet.late import pa
 from fleet.store import schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
-from fleet.store.files import storing
+from fleet.store.files import store_errors
 from fleet.store.gate import convert_row, parse_record
 from fleet.store.places import Folder, Key, Place, samples_name
-from fleet.store.reading import REMEDIES, TableFile, map_in_threads, read_table_name, reading
+from fleet.store.reading import REMEDIES, TableFile, damage_errors, map_in_threads, read_table_name
 from fleet.store.rows import RECORD, unpack_record
 from fleet.store.runs import Listing, make_listed_row
 from fleet.store.samples import hash_samples
@@ -40,8 +40,8 @@ class Verification:
 
 def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; change nothing. Raises StoreError."""
-    with storing("verify the results", place):
-        samples, amendments = place.samples(), place.files(AMENDMENTS)
+    with store_errors("verify the results", place):
+        samples, amendments = place.stamps(), place.files(AMENDMENTS)
         others = {table: place.files(f"{table}/*.parquet") for table in _OTHERS}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
     results = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
@@ -65,7 +65,7 @@ def verify_file(path: Path) -> Verification:
     """Compare one file, a run or a summary to give away, with its checksums and digest. Raises StoreError."""
     folder, runs, samples, problem = Folder(path.absolute().parent), 0, 0, None
     try:
-        with reading(str(path)):
+        with damage_errors(str(path)):
             table = read_table_name(folder, path.name)
             file = TableFile(folder, path.name, table, whole=table == "samples")
             if table == "samples":
@@ -85,7 +85,7 @@ def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | N
     """Return the JSON of the record in a file, the number of its samples, and its problem, if any."""
     record_json = None
     try:
-        with reading(name):
+        with damage_errors(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
             record_json = unpack_record(file.metadata[RECORD])
@@ -124,7 +124,7 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
     differing = defaultdict[str, set[str]](set)
     expected, keys = dict[str, dict[int | None, Any]](), set[str]()  # expected: by run and CPU, not yet read
     try:
-        with reading(name, REMEDIES[table]):
+        with damage_errors(name, REMEDIES[table]):
             for part in TableFile(place, name, table).iter_tables():
                 keys |= {*part.column("summary" if table == "summaries" else "run_id").unique().to_pylist()}
                 for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():

@@ -11,7 +11,7 @@ from typing import Any
 from fleet.errors import DataError, UsageError
 from fleet.late import pa, pq
 from fleet.store.checksums import seal_file
-from fleet.store.files import draft_path, enter_folder, open_regular, storing, sync
+from fleet.store.files import draft_path, enter_folder, open_regular, store_errors, sync
 from fleet.store.gate import RunRecord, check_table
 from fleet.store.places import Place, parse_place, require_key
 from fleet.store.reading import TableFile, read_undamaged
@@ -92,7 +92,7 @@ def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
     """Store rows (docs/tables.md) under `name`, a key; False if already stored. UsageError, StoreError."""
     place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
-    with storing("store the summary", place):
+    with store_errors("store the summary", place):
         place.check_reachable()
         try:
             table = pa.Table.from_pylist(list(rows), arrow_schema("summaries"))

@@ -145,7 +145,7 @@ def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
         file.write_bytes(other)
         with pytest.raises(StoreError):
             anonymized_run.import_run(Folder(tmp_path / "there"), file)
-    assert not (tmp_path / "there").exists() or Folder(tmp_path / "there").samples() == {}
+    assert not (tmp_path / "there").exists() or Folder(tmp_path / "there").stamps() == {}
 
 
 def test_other_samples_under_the_same_id_are_refused(root: Path, tmp_path: Path) -> None:

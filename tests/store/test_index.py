@@ -250,8 +250,8 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert verify(listing.place).problems == ()
     assert verify_pairs(listing) == []
     run = listing.runs[0]
-    stamp, record = listing.samples[run.key], listing.index.read_records(listing.samples)[run.key]
-    poisoned = listing.index.read_listed(listing.samples)[run.key] | {"host_name": "poisoned"}
+    stamp, record = listing.stamps[run.key], listing.index.read_records(listing.stamps)[run.key]
+    poisoned = listing.index.read_listed(listing.stamps)[run.key] | {"host_name": "poisoned"}
     listing.index.keep_runs({run.key: stamp}, {run.key: (poisoned, record)}, in_tables=True)
     assert Listing(root).runs[0].host_name == "poisoned"
     (problem,) = verify(listing.place).problems

@@ -26,7 +26,7 @@ def test_lines_come_back_byte_for_byte(store: Store) -> None:
         for line in lines:
             journal.append(line)
         checked_lines = [line + b"\t%08x\n" % zlib.crc32(line) for line in lines]
-        assert journal.path.read_bytes() == b"".join(checked_lines)
+        assert journal.part_path.read_bytes() == b"".join(checked_lines)
     assert list(chain.from_iterable(journal.parts())) == lines
 
 
@@ -34,16 +34,16 @@ def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         for line in (b"one", b"two", b"three"):
             journal.append(line)
-    content = journal.path.read_bytes()
+    content = journal.part_path.read_bytes()
     for changed in (b"two", b"\t", b"\n", zlib.crc32(b"one").to_bytes(4).hex().encode()):
-        journal.path.write_bytes(content.replace(changed, b"?", 1))
+        journal.part_path.write_bytes(content.replace(changed, b"?", 1))
         assert None in chain.from_iterable(journal.parts())
 
 
 def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"whole")
-    with journal.path.open("ab") as stream:
+    with journal.part_path.open("ab") as stream:
         stream.write(b"torn")
     assert list(chain.from_iterable(journal.parts())) == [b"whole"]
 
@@ -98,7 +98,7 @@ def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
     run = builders.a_run(run_id="r20261121T000000Z-0000beef")
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
-        (tmp_path / "backup").hardlink_to(journal.path)
+        (tmp_path / "backup").hardlink_to(journal.part_path)
         store.publish(run, builders.make_bursts(run))
     drafts = [name for name in synced_names if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
     assert [name.removeprefix(run.run_id)[:6] for name in drafts] == ["sample", "-cpus-", "-runs-"]
@@ -144,7 +144,7 @@ def test_a_full_disk_is_an_error_and_keeps_every_whole_line(disk: Path) -> None:
             while True:
                 journal.append(line)
                 appended += 1
-        assert len(journal.path.read_bytes()) == (len(line) + 10) * appended
+        assert len(journal.part_path.read_bytes()) == (len(line) + 10) * appended
     assert appended > 1
     assert len(list(chain.from_iterable(journal.parts()))) == appended
 
@@ -184,24 +184,24 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.begin_part()
         journal.append(b"first")
-    with journal.path.open("ab") as stream:
+    with journal.part_path.open("ab") as stream:
         stream.write(b"torn")
     with store.reopen_journal(builders.a_run().run_id) as journal:
         journal.begin_part()
         journal.begin_part()
         journal.append(b"second")
         assert [list(part) for part in journal.parts()] == [[b"first"], [b"second"]]
-    assert journal.path.name == "stream-2.jsonl"
+    assert journal.part_path.name == "stream-2.jsonl"
 
 
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
     intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
     with store.hold_session(intent):
-        assert store.find_running() == {intent.session_id: os.getpid()}
+        assert store.running_sessions() == {intent.session_id: os.getpid()}
         assert store.read_intents() == []
         with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
             pass
-    assert (store.find_running(), store.read_intents()) == ({}, [intent])
+    assert (store.running_sessions(), store.read_intents()) == ({}, [intent])
     store.end_session(intent.session_id)
     assert store.read_intents() == []
 
@@ -245,8 +245,8 @@ def test_closing_lets_go_of_every_file(store: Store) -> None:
 
 def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
-        journal.path.mkdir()
-        with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: it is a folder"):
+        journal.part_path.mkdir()
+        with pytest.raises(StoreError, match=f"{journal.part_path}: cannot open the journal: it is a folder"):
             journal.append(b"line")
 
 

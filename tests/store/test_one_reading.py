@@ -51,9 +51,9 @@ class Counted(Folder):
         self.listed[pattern] += 1
         return super().files(pattern)
 
-    def samples(self) -> dict[str, str]:
+    def stamps(self) -> dict[str, str]:
         self.listed["samples"] += 1
-        return super().samples()
+        return super().stamps()
 
 
 @pytest.fixture(scope="module")

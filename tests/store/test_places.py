@@ -38,7 +38,7 @@ def test_a_folder_that_fleet_never_named_costs_no_run_its_place(tmp_path: Path) 
         folder.mkdir(parents=True)
         (folder / "samples.parquet").touch()
     with pytest.warns(StoreWarning, match="is no name of fleet's") as caught:
-        assert list(Folder(tmp_path).samples()) == [("h1", "r1")]
+        assert list(Folder(tmp_path).stamps()) == [("h1", "r1")]
     assert len(caught) == 2
 
 
@@ -99,9 +99,9 @@ def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
     (tmp_path / "samples/host_id=a").touch()
     (tmp_path / "samples/host_id=b/run_id=r1/samples.parquet").touch()
     (tmp_path / "samples/host_id=b/run_id=r2").mkdir()
-    assert list(place.samples()) == [("b", "r1")]
+    assert list(place.stamps()) == [("b", "r1")]
     with pytest.raises(NotADirectoryError):
-        Folder(tmp_path / "samples/host_id=a").samples()
+        Folder(tmp_path / "samples/host_id=a").stamps()
 
 
 def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

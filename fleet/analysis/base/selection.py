@@ -173,7 +173,7 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
     if not listed:
         raise UsageError(_describe_empty_root(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
-    for host_id, run_id in listing.samples.keys() - readable_keys:
+    for host_id, run_id in listing.stamps.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
             listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
     hosts = sorted({run.host_name for run in listed})

@@ -29,7 +29,7 @@ from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Topology, View, name_c
 from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Store
-from fleet.store.files import storing
+from fleet.store.files import store_errors
 from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import TableFile, read_files, read_undamaged
 from fleet.store.runs import Root, open_listing
@@ -47,7 +47,7 @@ MAX_BYTES = 64 << 20  # 2,500 CPUs as CSV
 def load_imports(root: Root) -> pd.DataFrame:
     """Load the imported summaries, a row per pair (docs/tables.md); a StoreWarning names a file left out."""
     place = open_listing(root).place
-    with storing("read the summaries", place):
+    with store_errors("read the summaries", place):
         names = place.files(SUMMARIES)
     return _read_summaries(place, names, skip_damaged=True)
 
@@ -84,7 +84,7 @@ def require_free_name(name: str) -> None:
 def locate_summaries(root: Root) -> dict[str, tuple[Place, str]]:
     """Return the place and the file of each summary, imported or shipped, by name."""
     place = open_listing(root).place
-    with storing("read the summaries", place):
+    with store_errors("read the summaries", place):
         files_by_place = [(_SHIPPED, _SHIPPED.files("*.parquet")), (place, place.files(SUMMARIES))]
     return {Path(file).stem: (where, file) for where, files in files_by_place for file in files}
 

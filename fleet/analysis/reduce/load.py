@@ -152,8 +152,8 @@ def load_runs_and_cpus(root: Root, **which: Unpack[Runs]) -> tuple[pd.DataFrame,
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = open_listing(root)
-    runs = list_published(listing, **which) if listing.counters else []
-    names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
+    runs = list_published(listing, **which) if listing.counter_files else []
+    names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counter_files]
     return to_pandas(read_files(listing.place, names, "counters", skip_damaged=True))
 
 

@@ -163,7 +163,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """Return the bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
-    marks = {run.key: listing.samples[run.key] for run in runs}
+    marks = {run.key: listing.stamps[run.key] for run in runs}
     rows = load_derived(listing.index, _MARKED, marks, partial(_derive_bursts, listing.place), BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
 
@@ -171,7 +171,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 def verify_marked_bursts(root: Root) -> list[str]:
     """Derive the marked bursts again; name the runs whose bursts differ in the index."""
     listing = open_listing(root)
-    marks = {run.key: listing.samples[run.key] for run in listing.all_runs}
+    marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
     return verify_derived(listing, _MARKED, marks, partial(_derive_bursts, listing.place))
 
 
