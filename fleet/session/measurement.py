@@ -145,7 +145,7 @@ class _Measurement:
                 )
             except LockedError as err:
                 if link.lock is not LockPolicy.WAIT:
-                    raise LockedError(f"{err} `--lock wait` waits for its end.") from err
+                    raise LockedError(f"{err}; `--lock wait` waits for its end.") from err
                 link.progress.note_once(str(err))
                 link.progress.enter("wait")
                 link.context.cancellation.pause(pause)

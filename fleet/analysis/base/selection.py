@@ -133,8 +133,8 @@ class MissingHost:
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
     def __str__(self) -> str:
-        cause = re.search(r"\((?:[^()]*: )?([^()]+)\)", self.why)
-        reason = cause[1] if cause else re.split(r"[.?!:;] |[.?!]$", self.why)[0]
+        cause = re.search(r"\([^()]*: ([^()]+)\)$", self.why.partition(". ")[0])  # at each address
+        reason = cause[1] if cause else re.split(r" \(|[.?!:;,]\s|[.?!]$", self.why)[0]
         return f"{self.name} ({reason}, {self.time_utc[11:16]})" if self.why else self.name
 
 
