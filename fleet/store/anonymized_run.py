@@ -80,12 +80,11 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
 
 
 def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
-    """Write a run for others to a new file; return its record there. Raises StoreError."""
+    """Write a run for others to a new file; return its record there. Raises OSError, StoreError."""
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
-    with store_errors("write the run", path):
-        record = anonymize(run, keep)
-        rewrite_samples(file, path, record)
+    record = anonymize(run, keep)
+    rewrite_samples(file, path, record)
     return record
 
 
