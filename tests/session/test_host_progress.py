@@ -103,18 +103,18 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
 
 def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     progress, _ = record_progress()
-    progress.bursts = 7
+    progress.bursts = 1
     assert "kept" not in progress.interrupted_outcome().message
     progress.enter("measure", RUN)
     progress.enter("wait")
     assert progress.interrupted_outcome().message.endswith(
-        f" 7 bursts are kept in the journal of {RUN.run_id}; `fleet resume` measures the rest."
+        f" 1 burst is kept in the journal of {RUN.run_id}; `fleet resume` measures the rest."
     )
-    assert "7 bursts are kept" in progress.outcome_of_error(ValueError()).message
+    assert "1 burst is kept" in progress.outcome_of_error(ValueError()).message
     assert progress.interrupted_outcome().run_id == RUN.run_id
-    assert "7 bursts are kept" in progress.outcome_of_error(StoreError("the disk is full.")).message
+    assert "1 burst is kept" in progress.outcome_of_error(StoreError("the disk is full.")).message
     advised = progress.outcome_of_error(StoreError("`fleet resume --publish-partial` stores it.")).message
-    assert advised.endswith(f" 7 bursts are kept in the journal of {RUN.run_id}.")
+    assert advised.endswith(f" 1 burst is kept in the journal of {RUN.run_id}.")
     assert "kept" not in progress.outcome_of_error(StoreError("the journal was removed.", lost=True)).message
     progress.bursts = 0
     assert "kept" not in progress.interrupted_outcome().message
