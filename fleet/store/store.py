@@ -236,7 +236,7 @@ class Store:
             (folder / path.name).unlink(missing_ok=True)
 
     def read_intents(self) -> list[Intent]:
-        """Read unfinished sessions not under way here, oldest first; StoreWarning for an unreadable note."""
+        """Read this user's unfinished sessions not under way, by age; StoreWarning for a damaged note."""
         intents = []
         with store_errors("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
@@ -244,8 +244,8 @@ class Store:
             try:
                 if _lock_holder(path) is None:
                     intents.append(runs.read_json(Intent, path))
-            except FileNotFoundError:
-                continue  # removed while we looked
+            except (FileNotFoundError, PermissionError):
+                continue  # removed while we looked, or another user's
             except (OSError, DataError) as err:
                 text = f"{path}: cannot be read as the note of a session: {err}. Its journals are kept;"
                 advice = "measure the hosts that had none with `fleet run`, and move it away. It is left out."

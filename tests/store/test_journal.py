@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ from fleet.errors import LockedError, StoreError
 from fleet.model import RequestedOptions
 from fleet.store import Intent, Listing, Store
 from fleet.store import journal as journal_module
+from fleet.store import store as store_module
 from tests import builders
 from tests.hosts.odd import mount_disk
 
@@ -118,13 +120,10 @@ def test_much_that_arrived_is_on_the_disk_before_publishing_takes_its_time(
         assert synced_names[0] == "stream.jsonl"
 
 
-def test_a_second_journal_for_one_run_is_refused(store: Store) -> None:
-    with store.new_journal(builders.a_run()), pytest.raises(StoreError, match="has a journal already"):
-        store.new_journal(builders.a_run())
-
-
-def test_a_closed_journal_takes_nothing(store: Store) -> None:
+def test_a_run_has_one_journal_which_takes_nothing_once_closed(store: Store) -> None:
     journal = store.new_journal(builders.a_run())
+    with pytest.raises(StoreError, match="has a journal already"):
+        store.new_journal(builders.a_run())
     journal.close()
     journal.close()
     with pytest.raises(StoreError, match="closed"):
@@ -197,11 +196,13 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
     intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
     with store.hold_session(intent):
-        assert store.running_sessions() == {intent.session_id: os.getpid()}
-        assert store.read_intents() == []
+        assert (store.running_sessions(), store.read_intents()) == ({intent.session_id: os.getpid()}, [])
         with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
             pass
     assert (store.running_sessions(), store.read_intents()) == ({}, [intent])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "open_regular", Mock(side_effect=PermissionError))
+        assert store.read_intents() == []  # another user's
     store.end_session(intent.session_id)
     assert store.read_intents() == []
 
@@ -209,9 +210,8 @@ def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_
 def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"line")
-        files = [path for path in journal.folder.iterdir() if path.name != "run.json"]
-        assert {path.name for path in files} == {"lock", "stream.jsonl"}
-        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        modes = {path.name: path.stat().st_mode & 0o777 for path in journal.folder.iterdir()}
+        assert modes | {"run.json": 0o600} == dict.fromkeys(("run.json", "lock", "stream.jsonl"), 0o600)
 
 
 def test_who_has_a_journal_open_is_named_by_its_process(store: Store) -> None:
