@@ -373,8 +373,8 @@ def print_paged(text: str) -> None:
 
 
 def _run_pager(text: str) -> str | None:
-    """Show a text in $PAGER, by default less; return why that failed, or None."""
-    name = os.environ.get("PAGER", "").strip() or "less"
+    """Show a text in $PAGER, by default less, but cat on a dumb terminal; return why that failed, or None."""
+    name = os.environ.get("PAGER", "").strip() or ("cat" if os.environ.get("TERM") == "dumb" else "less")
     try:
         pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
     except (OSError, ValueError) as err:

@@ -119,9 +119,9 @@ def on_a_terminal(folder: Path, *command: str, **terminal: str) -> tuple[int, st
 def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> None:
     code, output = on_a_terminal(made_lab, "show", PAGER="sed s/^/paged:/")
     lines = output.splitlines()
-    assert (code, len(lines) > 5) == (0, True)
+    assert (code, len(lines) > 5, "\x1b[" in output) == (0, True, True)
     assert all(line.startswith("paged:") for line in lines)
-    assert "\x1b[" in output, "with colours"
+    assert "Details: fleet show" in on_a_terminal(made_lab, "show", TERM="dumb", PAGER="")[1]
 
 
 @pytest.mark.parametrize(
