@@ -125,8 +125,8 @@ def test_without_a_load_may_be_asked_for_by_its_name() -> None:
 def test_a_forecast_says_how_much_of_the_bandwidth_it_takes(plan: tuple[str, ...], load: str) -> None:
     cost = read_forecast(run("-b", *plan, "--forecast", *two_cpus()).stdout.encode(), plan[0].split(","))
     memory, _, text = cost.memory_text.partition(" of memory and for ")
-    assert text == f"{cost.load}{load}" if load else memory.endswith(" of memory")
-    assert (cost.load.most_s > 0) == (plan[0] == "loaded")
+    assert text == f"{cost.load_duration}{load}" if load else memory.endswith(" of memory")
+    assert (cost.load_duration.most_s > 0) == (plan[0] == "loaded")
 
 
 def test_the_memory_grows_with_the_last_level_cache(tmp_path: Path) -> None:
