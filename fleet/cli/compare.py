@@ -186,8 +186,7 @@ def accept(
         write_output(path, [views.propose_ranges(judge())])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
-    measured = {name for summary in root.runs for name in summary.benchmarks}
-    ranges = read_expected(path, measured) if expected or path.exists() else []
+    ranges = read_expected(path, root.runs) if expected or path.exists() else []
     acceptances = judge(ranges, threshold=read_share(threshold))
     sources = [source for acceptance in acceptances for source in acceptance.rows["source"]]
     if ranges and not any(source.startswith(f"{path.name}:") for source in sources):

@@ -57,8 +57,7 @@ def write_report(
         raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
     is_empty = summaries and not (words and root.runs)
     runs, heading = ([], "") if is_empty else _select_runs(root, words, sides, benchmarks)
-    measured = {name for run in (root.runs if runs else ()) for name in run.benchmarks}
-    ranges = read_expected(Path(EXPECTED), measured) if Path(EXPECTED).exists() else []
+    ranges = read_expected(Path(EXPECTED), root.runs if runs else ()) if Path(EXPECTED).exists() else []
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))

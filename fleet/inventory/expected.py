@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from fleet.inventory.document import Document, KeyPath, read_yaml
 from fleet.model import BENCHMARKS, LOAD, SHIPPED, Relation, View
 from fleet.plan.benchmark_names import VARIANTS
+from fleet.store import RunSummary
 from fleet.text import suggest_similar
 
 SELECTORS = ("cpu_model", "host", "label")
@@ -53,10 +54,10 @@ class ExpectedRange:
         return (1 / high, 1 / low) if is_rate else (low, high)
 
 
-def read_expected(path: Path, measured: Collection[str] = ()) -> list[ExpectedRange]:
-    """Read the ranges of known or `measured` variants. Raises InventoryError with each mistake's line."""
+def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedRange]:
+    """Read ranges of variants known or in `runs`. Raises InventoryError with each mistake's line."""
     _, document = read_yaml(path, "`fleet accept --write` proposes one.")
-    ranges = list(_read_entries(document, path, measured))
+    ranges = list(_read_entries(document, path, {name for run in runs for name in run.benchmarks}))
     document.require_no_problems(path)
     return ranges
 
