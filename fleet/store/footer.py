@@ -127,13 +127,14 @@ def _read_list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
         raise DataError("its footer is nested too deeply")
     head = data[offset]
     count, offset = (head >> 4, offset + 1) if head < 0xF0 else _read_varint(data, offset + 1)
-    values, read = [], _READERS[head & 15]
+    values, read = list[Any](), _READERS[head & 15]
     for _ in range(count):
         if offset >= len(data) - len(_ZEROS):
             raise DataError("a list in its footer is too long")
         value, offset = read(data, offset, depth + 1)
-        values.append(value)
-    return values if read is _read_struct else [], offset
+        if read is _read_struct:
+            values.append(value)
+    return values, offset
 
 
 def _read_binary(data: bytes, offset: int, _: int) -> tuple[bytes, int]:
