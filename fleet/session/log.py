@@ -16,7 +16,7 @@ from fleet.session import events
 from fleet.session.events import Outcome, State
 from fleet.store import Store
 from fleet.store.files import enter_state_folder, open_regular
-from fleet.text import one_line, printable
+from fleet.text import LINE_QUOTED, one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
 SESSION_LIMIT = 8 << 20  # bytes of a session's log; what follows is not kept, and the log says so
@@ -52,11 +52,11 @@ class SessionLog:
                     gap = f"({len(lines) - 2 * COMMAND_LINES:,} lines left out)"
                     lines = [*lines[:COMMAND_LINES], gap, *lines[-COMMAND_LINES:]]
                 for line in (f"`{command}` ended with exit code {code}", *lines):
-                    self._write(host, f"{stage}: {line}")
+                    cut = len(line) - LINE_QUOTED
+                    gap = f" ({cut:,} characters left out)" if cut > 0 else ""
+                    self._write(host, f"{stage}: {line[:LINE_QUOTED]}{gap}")
             case events.HostFinished(outcome):
                 self._log_outcome(outcome)
-            case events.BurstsReceived():
-                pass  # their number is in the last line
         self._then(event)
 
     def _log_outcome(self, outcome: Outcome) -> None:

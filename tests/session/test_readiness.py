@@ -128,14 +128,14 @@ def test_a_host_is_prepared_and_restored_and_the_log_keeps_what_was_printed(
     fleet: Fleet, make_known: MakeKnown
 ) -> None:
     server = make_known()
-    before = ("echo one; echo two >&2; seq 100000 200000", "touch ~/prepared")
+    before = ("echo one; echo two >&2; seq 100000 200000; seq -s , 1000", "touch ~/prepared")
     fleet.hosts(server.entry(name="board", before=before, after=("mv ~/prepared ~/restored",)))
     assert fleet(*RUN, "-q").exit_code == 0
     assert (server.home / "restored").exists()
     assert "board: before: one\n" in read_logs(fleet)
-    assert "board: before: (99,803 lines left out)\n" in read_logs(fleet)
+    assert "board: before: (99,804 lines left out)\n" in read_logs(fleet)
     assert "board: before: 150000\n" not in read_logs(fleet)
-    assert "board: before: 200000\n" in read_logs(fleet)
+    assert "(3,392 characters left out)\n" in read_logs(fleet)
     assert "board: before: two\n" in read_logs(fleet)
 
 
