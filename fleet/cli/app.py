@@ -128,7 +128,7 @@ Cpus = Annotated[
 Limit = Annotated[
     list[str] | None,
     option(
-        "Keep only hosts that this selects, too; several by commas; repeatable.",
+        "Of the hosts selected, keep only these; several by commas; repeatable.",
         "--limit -l HOSTS",
         completion.complete_hosts,
     ),
@@ -233,17 +233,17 @@ CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
-    float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
+    float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up on a host that answers later.")
 ]
 Quiet = Annotated[bool, option("No progress.", "--quiet -q")]
 DryRun = Annotated[bool, option("Only print what would be done.", "--dry-run -n")]
 Json = Annotated[bool, option("Print JSON.")]
 Csv = Annotated[bool, option("Print CSV.")]
-Lock = Annotated[LockPolicy | None, option("If another fleet measures there; default: refuse.")]
+Lock = Annotated[LockPolicy | None, option("What to do if another fleet measures there; default: refuse.")]
 Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Try to reconnect for this long.")]
 Require = Annotated[
     Any,
-    _make_parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
+    _make_parsed_option(CONDITIONS, f"Leave out hosts that are not {', '.join(Condition)}. [default: none]"),
 ]
 Wait = Annotated[
     float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait this long for hosts to meet --require.")

@@ -192,7 +192,7 @@ def _import_scheduler_steps(files: list[Path], results: str, labels: Mapping[str
 def export(
     select: Annotated[
         list[str] | None,
-        cli.make_runs_argument("A selection, or summary:NAME; default: all. Of a matrix the last run."),
+        cli.make_runs_argument("Runs, or summary:NAME; default: all. A matrix is of the last run."),
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     format_: Annotated[
@@ -206,7 +206,7 @@ def export(
     ] = "csv",
     benchmark: cli.Benchmarks = None,
     value: Annotated[
-        str | None, option("Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
+        str | None, option("A pair's number: median, mean, min, p10, p99 or max. [default: the tool's]")
     ] = None,
     output: Annotated[
         Path | None,
@@ -215,11 +215,9 @@ def export(
             "--output -o",
         ),
     ] = None,
-    keep: Annotated[
-        list[str] | None, option("Leave in a file of runs: labels, hostname; repeatable.")
-    ] = None,
+    keep: Annotated[list[str] | None, option("Keep in a file of runs: labels, hostname; repeatable.")] = None,
     without_samples: Annotated[
-        bool, option("In a file of runs, medians with intervals, not samples.", "--medians")
+        bool, option("Write medians with intervals to a file of runs, not samples.", "--medians")
     ] = False,
 ) -> None:
     """Write a run as CSV, as another tool prints it, or runs whole, for `fleet import`.

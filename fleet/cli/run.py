@@ -52,7 +52,7 @@ def run(
         int, option("Measure all hosts N times, in turn.", "N", min=1, max=10_000, rich_help_panel=HOW_MUCH)
     ] = 1,
     alternate: Annotated[
-        str | None, option("Measure each label in turn, in an order drawn.", "KEY=A,B", **_RARE)
+        str | None, option("Measure with each label in turn, in random order.", "KEY=A,B", **_RARE)
     ] = None,
     switch: Annotated[
         str | None, option("Run before each change; $FLEET_VALUE is A or B.", "COMMAND", **_RARE)

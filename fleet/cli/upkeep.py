@@ -52,7 +52,7 @@ def withdraw(
         list[str] | None,
         typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=complete_runs),
     ] = None,
-    undo: Annotated[bool, option("Read the runs again.")] = False,
+    undo: Annotated[bool, option("Include the runs again.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Leave runs out of all results until --undo; keep their files.

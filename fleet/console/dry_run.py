@@ -33,7 +33,7 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
         text = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {common}"
     else:
         text = table(titles, rows)
-    return "\n\n".join((text, _render_costs(plans), "Dry run: nothing was connected to, nothing is stored."))
+    return "\n\n".join((text, _render_costs(plans), "Dry run: connected to no host, stored nothing."))
 
 
 def _describe_sampling(plan: Plan) -> str:

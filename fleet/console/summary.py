@@ -196,8 +196,8 @@ def render_remaining(remaining: Remaining) -> str:
     """Render what `fleet resume` would do, a line per host."""
     lines = [f"Session {remaining.session_id}:"]
     lines += [f"  {run.host.name}: continue {run.run_id}, begun {run.started_utc}" for run in remaining.runs]
-    lines += [f"  {name}: begin, nothing was measured" for name in remaining.hosts]
-    return "\n".join([*lines, "Dry run: nothing was connected to, nothing is stored."])
+    lines += [f"  {name}: measure from the start" for name in remaining.hosts]
+    return "\n".join([*lines, "Dry run: connected to no host, stored nothing."])
 
 
 def render_remaining_json(remaining: Remaining) -> str:

@@ -93,10 +93,10 @@ def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
-        return f"is no benchmark{similar} There are {', '.join(_BENCHMARKS)}"
+        return f"is not a benchmark{similar} There are {', '.join(_BENCHMARKS)}"
     variants = VARIANTS.get(name)
     if slash and variants and variant not in variants and benchmark not in measured:
-        return f"is no variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
+        return f"is not a variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
     return ""
 
 
@@ -123,7 +123,7 @@ def _explain_no_relation(benchmark: str, relation: str) -> str:
         return "" if setting.partition(" ")[0] in words else f"needs a setting, such as {name} {words[0]}."
     if name in [*Relation] or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
         return ""
-    return f"is no relation or level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
+    return f"is not a relation or level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:

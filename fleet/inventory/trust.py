@@ -25,8 +25,8 @@ def check_trusted(path: Path, text: str, document: Document) -> None:
             return
     line, program = programs[0]
     raise InventoryError(
-        f"{path}:{line}: {program}: this would start a program or send results away, and nobody has named "
-        f"this file or trusts it. Read it; then let it: `fleet trust {path}`, or name it: `-i {path}`."
+        f"{path}:{line}: {program}: this would start a program or send results away, and this file is "
+        f"neither trusted nor named. Read it, then trust it: `fleet trust {path}`, or name it: `-i {path}`."
     )
 
 

@@ -56,7 +56,7 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         kind, _, key = name.partition(":")
         if name not in values and not (kind in ("label", "env") and key):
             raise ValueError(
-                f"no template {match[0]}; known are {{name}}, {{address}}, {{user}}, {{port}}, "
+                f"{match[0]} is not a template; there are {{name}}, {{address}}, {{user}}, {{port}}, "
                 "{label:KEY}, {env:NAME} and {shell}, and {{ is a brace"
             )
         named = {"label": host.labels, "env": os.environ}.get(kind, values)

@@ -125,7 +125,7 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     if unknown := [name for name in names if name not in VARIANTS]:
         raise ValueError(f"unknown benchmark {quote(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
-        raise ValueError(f"names none; there are {', '.join(VARIANTS)}, or all")
+        raise ValueError(f"names no benchmark; there are {', '.join(VARIANTS)}, or all")
     return names
 
 

@@ -129,7 +129,7 @@ OPTIONS = (
     Option("samples", _integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option("iterations", _integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
     Option("warmup", _integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
-    Option("rounds", _integer(1, 1_000_000), "Visits to every pair; alone, exactly so many."),
+    Option("rounds", _integer(1, 1_000_000), "Measure each pair N times; with --precision, N or more."),
     Option("precision", kinds.make_share_kind(1e-6, 1.0), _UNTIL_PRECISE, "off with --rounds"),
     Option("time_budget_s", _seconds(0.001, LONGEST_S), _BUDGET, f"{BUDGET_S:g}s, or what 20 rounds take"),
     Option("spread_s", _seconds(0, LONGEST_S), "Spread the minimum rounds over this.", "0s with --rounds"),
@@ -272,9 +272,7 @@ def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
         if not pair.isprintable():  # neither are bytes that are no UTF-8
             raise UsageError(f"label {pair}: must be one line of text in UTF-8.")
         if not re.fullmatch(LABEL_KEY, key) or not equals:
-            raise UsageError(
-                f"label {pair}: write key=value, like kernel=6.12; a key is letters, digits, '.', '-', '_'."
-            )
+            raise UsageError(f"label {pair}: write key=value; a key is letters, digits, '.', '-' and '_'.")
         if (other := labels_by_key.setdefault(key, value)) != value:
             raise UsageError(f"label {pair}: {key}={other} was given before; keep one of them.")
     return MappingProxyType(labels_by_key)

@@ -166,7 +166,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             if run_state.hello is None:
                 store.drop_journal(run.run_id)
                 raise UsageError(
-                    f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
+                    f"{link.host.name}: nothing of {run.run_id} had arrived; its journal is removed."
                 )
             return publish_run(link, complete_run(run, run_state, link.progress), journal)
         link.benchmarks = run.plan.benchmarks

@@ -93,7 +93,7 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = file.record
     if hash_samples(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
-        raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
+        raise StoreError(f"{path}: its samples differ from its record; nothing was imported.")
     run_id, host_id = record.row["run_id"], record.row["host_id"]
     name = samples_name(host_id, run_id)
     own = {"host_name": require_key(host_name, "host") if host_name else record.row["host_name"]}

@@ -307,7 +307,7 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
     for name in columns.keys() & {*_SAMPLE_LISTS[1:]}:
         for row in np.flatnonzero(columns[name].is_valid()).tolist():
             if any(len(samples) != lengths[row] for samples in columns[name][row]):
-                raise DataError(f"{name} are not as many as ticks")
+                raise DataError(f"{name} has not as many values as ticks")
 
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
@@ -397,7 +397,7 @@ def _check_threads(table: Any) -> None:
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
         if (np.asarray(lists.is_valid()) & (lengths != 0) & (lengths != count - 1)).any():
-            raise DataError(f"{name} has not a list for each further CPU")
+            raise DataError(f"{name} does not have a list for each further CPU")
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:

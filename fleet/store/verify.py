@@ -71,7 +71,7 @@ def verify_file(path: Path) -> Verification:
             if table == "samples":
                 runs, samples = 1, file.count_samples()
                 if hash_samples(file) != file.record.row["content_sha256"]:
-                    problem = f"{path}: not the samples that its record is of. Write it again: fleet export."
+                    problem = f"{path}: its samples differ from its record. Write it again: fleet export."
             elif table != "summaries":
                 problem = f"{path}: a file of {table}, not a run or a summary. Export one: fleet export."
             elif len(file.read().column("summary").unique()) != 1:

@@ -131,7 +131,7 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("governor", "no good", "must be a governor's name"),
         ("variant", "nope", "unknown variant 'nope'"),
         ("benchmarks", "cas,cash", "unknown benchmark 'cash'; there are cas, readwrite, clock, message"),
-        ("benchmarks", ",", "names none"),
+        ("benchmarks", ",", "names no benchmark"),
         ("samples", "40001", "must be a whole number from 1 to 40000; not '40001'"),
         ("sizes", "5000", "multiples of 4K; not '5000'"),
         ("sizes", "64K..16K", "multiples of 4K"),

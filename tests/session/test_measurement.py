@@ -444,7 +444,7 @@ def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     begin(session.store, "s1", "x", journals=("x",), lines=(b"Welcome",))
     outcome = finish(session)
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
-    assert "nothing had arrived of rs10; its journal is removed" in outcome.message
+    assert "nothing of rs10 had arrived; its journal is removed" in outcome.message
     assert "fleet resume" not in render_outcomes([outcome], 1.0), "there is nothing left to resume"
     assert session.store.read_begun_runs() == []
     assert resume.find_remaining(session.store, None) is None
