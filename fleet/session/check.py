@@ -65,8 +65,8 @@ def check_hosts(
             if unusable is not None:
                 raise unusable
             progress.enter("plan")  # may build an agent here, to ask it
-            options = requested or RequestedOptions()
-            result["intended"] = _preview_run(connection, host, facts, options, forecaster)
+            intended = _preview_run(connection, host, facts, requested or RequestedOptions(), forecaster)
+        result["intended"] = intended
         return progress.completed_outcome()
 
     return [
