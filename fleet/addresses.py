@@ -5,6 +5,8 @@ import re
 from contextlib import suppress
 from typing import NamedTuple
 
+from fleet.model import InputError
+
 _NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")  # wider than RFC 1123, for ssh_config and pods
 _ZONE = re.compile(r"[\w.-]{,64}")  # fe80::1%eth0
 _USER = re.compile(r"[\w.][\w./+#@\\-]{0,254}(?<!\\)")
@@ -20,7 +22,7 @@ class Hop(NamedTuple):
 
 
 def read_address(text: str) -> str:
-    """Return a name or an IP address, without brackets. Raises ValueError if it is neither."""
+    """Return a name or an IP address, without brackets. Raises InputError if it is neither."""
     if _NAME.fullmatch(text):
         return text
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -28,26 +30,26 @@ def read_address(text: str) -> str:
         with suppress(ValueError):
             ipaddress.IPv6Address(bare)
             return bare
-    raise ValueError(f"must be a name or an IP address, not {text[:100]!a}")
+    raise InputError(f"must be a name or an IP address, not {text[:100]!a}")
 
 
 def is_address(text: str) -> bool:
     """Report whether `read_address` accepts `text`."""
     try:
         return bool(read_address(text))
-    except ValueError:
+    except InputError:
         return False
 
 
 def read_user(text: str) -> str:
-    """Return a user name. Raises ValueError if it is not one, or means something to a shell."""
+    """Return a user name. Raises InputError if it is not one, or means something to a shell."""
     if not _USER.fullmatch(text):
-        raise ValueError(f"must be a user name, not {text[:100]!a}")
+        raise InputError(f"must be a user name, not {text[:100]!a}")
     return text
 
 
 def read_hop(text: str) -> Hop:
-    """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises ValueError, also for a password."""
+    """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises InputError, also for a password."""
     user, separator, address_and_port = text.removeprefix("ssh://").rpartition("@")
     address, colon, port = address_and_port.rpartition(":")
     if not colon or (address_and_port.count(":") > 1 and not address.endswith("]")):
@@ -55,9 +57,7 @@ def read_hop(text: str) -> Hop:
     try:
         has_port = address != address_and_port
         if has_port and not (re.fullmatch("[0-9]{1,5}", port) and int(port) in _PORTS):
-            raise ValueError
+            raise InputError
         return Hop(read_address(address), read_user(user) if separator else None, int(port) if port else None)
-    except ValueError:
-        raise ValueError(
-            "each hop must read [user@]host[:port], with a name or an IP address and no password"
-        ) from None
+    except InputError:
+        raise InputError("a hop is [user@]host[:port], a name or an IP address, no password") from None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from fleet.model import Host
+from fleet.model import Host, InputError
 
 HOST_LIMIT = 20_000
 ALL = "all"  # the pattern of every host
@@ -16,14 +16,14 @@ _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
 def expand_range(name: str) -> list[str]:
-    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. ValueError: backward, or above HOST_LIMIT."""
+    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. InputError: backward, or above HOST_LIMIT."""
     match = _RANGE.search(name)
     if not match:
         return [name]
     rest = expand_range(name[match.end() :])
     numbers = [number for part in match[1].split(",") for number in _expand_numbers(part)]
     if len(numbers) * len(rest) > HOST_LIMIT:
-        raise ValueError(f"{name} is more than {HOST_LIMIT} names")
+        raise InputError(f"{name} is more than {HOST_LIMIT} names")
     return [f"{name[: match.start()]}{number}{tail}" for number in numbers for tail in rest]
 
 
@@ -31,11 +31,11 @@ def _expand_numbers(part: str) -> list[str]:
     low, _, high = part.partition("-")
     high = high or low
     if len(low) > 9 or len(high) > 9:
-        raise ValueError(f"the numbers in [{part}] are too long")
+        raise InputError(f"the numbers in [{part}] are too long")
     if int(low) > int(high):
-        raise ValueError(f"the range [{part}] runs backwards")
+        raise InputError(f"the range [{part}] runs backwards")
     if int(high) - int(low) >= HOST_LIMIT:
-        raise ValueError(f"[{part}] is more than {HOST_LIMIT} names")
+        raise InputError(f"[{part}] is more than {HOST_LIMIT} names")
     return [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
 
 

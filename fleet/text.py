@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fleet.model import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -69,7 +71,7 @@ def console_class() -> "type[Console]":
 
 def describe_decoding_error(err: Exception, root: str = "") -> str:
     """Write an error of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: before the key."""
-    if isinstance(err.__cause__, TypeError):  # a bug in a __post_init__: what these refuse is a ValueError
+    if err.__cause__ is not None and not isinstance(err.__cause__, InputError):  # a bug in a __post_init__
         raise err.__cause__
     reason, _, path = str(err).replace("`", "").partition(" - at $")
     key = f"{root}{path}".lstrip(".")

@@ -67,7 +67,7 @@ def test_a_hop_is_split_into_its_parts(text: str, hop: Hop) -> None:
     ["", "me@", "@bastion", "bastion:ssh", "bastion:", "bastion:0", "bastion:65536", "[::1", "me:pw@a"],
 )
 def test_a_hop_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must read \[user@\]host"):
+    with pytest.raises(ValueError, match=r"a hop is \[user@\]host"):
         read_hop(text)
 
 

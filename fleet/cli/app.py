@@ -22,7 +22,7 @@ from fleet.cli import completion
 from fleet.cli.parser import ParserError, Program, is_given
 from fleet.cli.streams import escape_controls
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError, UsageError
-from fleet.model import Condition, Host, LockPolicy, RequestedOptions
+from fleet.model import Condition, Host, InputError, LockPolicy, RequestedOptions
 from fleet.model.version import VERSION
 from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, format_duration, make_duration_kind
 
@@ -211,7 +211,7 @@ def _make_parsed_option(kind: Kind, text: str) -> Any:
     def read(value: Any) -> Any:
         try:
             return kind.read(str(value))
-        except ValueError as err:
+        except InputError as err:
             raise typer.BadParameter(f"{err}" if f"{err}"[-1] in ".?" else f"{err}.") from err
 
     return option(text, kind.metavar, parser=read, show_default=False)
@@ -284,9 +284,7 @@ def select_hosts(
     within = loaded.select(limit or (), read_last_runs)
     hosts = tuple(host for host in loaded.select(select or (), read_last_runs) if host in within)
     if not hosts:
-        raise UsageError(
-            f"--limit {','.join(limit or ())}: leaves none of the hosts selected. See `fleet hosts`."
-        )
+        raise UsageError(f"--limit {','.join(limit or ())}: leaves none of these hosts. See `fleet hosts`.")
     return hosts
 
 

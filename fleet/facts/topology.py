@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.facts.probe import Files, Sections
-from fleet.model import Cache, Cpu, Node, lowest_llc_cpu
+from fleet.model import Cache, Cpu, InputError, Node, lowest_llc_cpu
 from fleet.plan.cpulist import MAX_CPU, format_cpus, parse_cpu_numbers
 
 _NODE = "sys/devices/system/node/node"
@@ -20,7 +20,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); other text, such as "" and "(null)", -> ()."""
     try:
         return parse_cpu_numbers(text)
-    except ValueError:
+    except InputError:
         return ()
 
 

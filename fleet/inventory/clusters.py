@@ -17,6 +17,7 @@ from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import as_comment, render_inventory
+from fleet.model import InputError
 
 _TIMEOUT_S, _LIMIT_MIB = 30, 8
 _SHOWN = 300  # characters of what a program printed
@@ -98,7 +99,7 @@ def _split_items(printed: str) -> list[Any]:
     match json.loads(printed):
         case {"items": [*items]}:
             return items
-    raise ValueError("it has no list of items")
+    raise InputError("it has no list of items")
 
 
 def _split_containers(printed: str) -> Iterable[Any]:
@@ -126,10 +127,10 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
         labels = dict(word.split("=", 1) for word in words if "=" in word)
         address, *more = [word for word in words if "=" not in word] or [""]
         if more:
-            raise ValueError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
+            raise InputError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
         for name in expand_range(pattern) if pattern else ():
             if not NAME.fullmatch(name):
-                raise ValueError(f"no host may be called {name[:_SHOWN]!r}")
+                raise InputError(f"no host may be called {name[:_SHOWN]!r}")
             yield _Candidate(name, address or name, labels)
 
 
@@ -174,10 +175,9 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
     program, printed = command[0], _run(command)
     try:
         if len(candidates := [_parse_entry(parse, entry) for entry in split(printed)]) > HOST_LIMIT:
-            raise ValueError(f"more than {HOST_LIMIT} hosts")
-    except (ValueError, RecursionError) as err:
-        problem = f"{type(err).__name__} {err}"[:_SHOWN]
-        text = f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
+            raise InputError(f"more than {HOST_LIMIT} hosts")
+    except (InputError, json.JSONDecodeError, RecursionError) as err:
+        text = f"{program} printed what is not its list: {str(err)[:_SHOWN]}. See `{shlex.join(command)}`."
         raise InventoryError(text) from err
     hosts: dict[str, _Candidate] = {}
     left_out = []

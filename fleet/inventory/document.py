@@ -62,7 +62,7 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
             raw = file.read(SIZE_LIMIT_BYTES + 1)
     except FileNotFoundError as err:
         raise InventoryError(f"{path}: no such file. {advice}") from err
-    except (OSError, ValueError) as err:
+    except OSError as err:
         raise InventoryError(f"{path}: cannot be read: {err}") from err
     if len(raw) > SIZE_LIMIT_BYTES:
         raise InventoryError(f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is it the right file?")

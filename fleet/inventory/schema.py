@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, KeyPath
-from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, normalize_arch
+from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, InputError, LockPolicy, Via, normalize_arch
 from fleet.plan import kinds
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
@@ -16,7 +16,7 @@ SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _Reader = Callable[[Any], Any]
-"""Converts a value, or raises ValueError with a message for the user."""
+"""Converts a value, or raises InputError with a message for the user."""
 
 
 class _Items(NamedTuple):
@@ -63,7 +63,7 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
                 return _convert_mapping(schema, mapping, path, document)
             case read:
                 return read(value)
-    except ValueError as err:
+    except InputError as err:
         document.reject(path, str(err))
     return None
 
@@ -95,7 +95,7 @@ def _require(kind: type, words: str, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     names = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    raise ValueError(f"must be {words}, not {names.get(type(value)) or quote(str(value))}")
+    raise InputError(f"must be {words}, not {names.get(type(value)) or quote(str(value))}")
 
 
 def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of text") -> _Reader:
@@ -103,7 +103,7 @@ def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of
 
     def read(value: Any) -> Any:
         if _CONTROL.search(_require(str, words, value)):
-            raise ValueError("must be one line of text without control characters")
+            raise InputError("must be one line of text without control characters")
         return convert(value)
 
     return read
@@ -123,7 +123,7 @@ def _make_kind_reader(kind: kinds.Kind) -> _Reader:
 def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise ValueError(f"{advice}; not {quote(value)}")
+            raise InputError(f"{advice}; not {quote(value)}")
         return value
 
     return _make_reader(read)
@@ -131,9 +131,9 @@ def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
 
 def _read_address(value: str) -> str:
     if match := re.fullmatch(r"([^:\[\]]+):([0-9]+)", value):
-        raise ValueError(f"write the port on a line of its own: `address: {match[1]}` and `port: {match[2]}`")
+        raise InputError(f"write the port on a line of its own: `address: {match[1]}` and `port: {match[2]}`")
     if "@" in value:
-        raise ValueError("write the user on a line of its own, as `user:`")
+        raise InputError("write the user on a line of its own, as `user:`")
     read_address(value.replace("{name}", "name"))
     return value[1:-1] if value.startswith("[") else value
 
@@ -144,7 +144,7 @@ def _make_target_reader(words: Iterable[str]) -> _Reader:
         if word == "auto":
             return None
         if word not in words:
-            raise ValueError(f"must be auto or one of {', '.join(words)}; not {quote(value)}")
+            raise InputError(f"must be auto or one of {', '.join(words)}; not {quote(value)}")
         return word
 
     return _make_reader(read)
@@ -152,12 +152,12 @@ def _make_target_reader(words: Iterable[str]) -> _Reader:
 
 def _refuse_client_text(value: str) -> NoReturn:
     words = value.split() or ["docker", "exec", "-i", "{address}"]
-    raise ValueError(f"no shell splits it, so write a list: [{', '.join(words)}]")
+    raise InputError(f"no shell splits it, so write a list: [{', '.join(words)}]")
 
 
 def _check_client_word(value: str) -> str:
     if any(SECRET.search(name) for name in re.findall(r"\{env:([^}]*)", value)):
-        raise ValueError("every user of this machine can read a program's words; they may hold no secret")
+        raise InputError("every user of this machine can read a program's words; they may hold no secret")
     return value
 
 
@@ -165,7 +165,7 @@ def _split_flags(value: str) -> list[str]:
     try:
         return shlex.split(value)
     except ValueError as err:
-        raise ValueError(f"cannot be split into flags ({err}); check the quotes") from err
+        raise InputError(f"cannot be split into flags ({err}); check the quotes") from err
 
 
 def _split_commas(value: str) -> list[str]:

@@ -15,7 +15,7 @@ from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory import schema
 from fleet.inventory.document import Document, KeyPath, read_yaml
 from fleet.inventory.trust import check_trusted
-from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
+from fleet.model import BuildPlace, Host, InputError, RequestedOptions, RequestedToolchain, Via
 from fleet.model.client import PRESETS, client_command
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.kinds import parse_age_condition
@@ -60,7 +60,7 @@ class Inventory:
         try:
             is_of_age = parse_age_condition(pattern)
             globs = [] if "=" in pattern else expand_range(pattern)
-        except ValueError as err:
+        except InputError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
             last_runs = read_last_runs()
@@ -171,7 +171,7 @@ class _Resolver:
     def _expand(self, written: str, path: KeyPath) -> list[str]:
         try:
             return expand_range(written)
-        except ValueError as err:
+        except InputError as err:
             self.problem(path, str(err))
             return []
 
@@ -280,7 +280,7 @@ class _Resolver:
             self.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
         try:
             client_command(host, ())
-        except ValueError as err:
+        except InputError as err:
             self.problem(key, str(err))
         return host
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from fleet.model.errors import InputError
+
 
 class Shape(StrEnum):
     """The CPUs of a visit: CPU is one, PAIR two, GROUP one or more that work at once."""
@@ -45,10 +47,10 @@ _MAX_TEXTS, _LONGEST_TEXT = 64, 200
 
 
 def _require_short(texts: Sequence[str]) -> None:
-    """Raise ValueError unless a host's texts are few, short and printable, so that pages can show them."""
+    """Raise InputError unless a host's texts are few, short and printable, so that pages can show them."""
     are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
     if len(texts) > _MAX_TEXTS or not all(are_shown):
-        raise ValueError(f"a description has at most {_MAX_TEXTS} printable texts in a place")
+        raise InputError(f"a description has at most {_MAX_TEXTS} printable texts in a place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Benchmark:
         _require_short((*self.variants, *variants))
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
-            raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")
+            raise InputError("a benchmark has 1 or 2 latencies, and each parameter once")
         has_many = self.view in (View.MATRIX, View.CPUS) and self._needs_point() and not self.point
         if has_many or not names.issuperset(_NEEDED.get(self.view, ())):
             object.__setattr__(self, "view", View.TABLE)

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from fleet.model.errors import InputError
 from fleet.model.host import Host, Via
 
 # What `command:` stands for where the inventory gives none. docs/remote.md lists more for other programs.
@@ -25,7 +26,7 @@ _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `shell`, put in place of `{shell}` or last. Raises ValueError."""
+    """Return the command that runs `shell`, put in place of `{shell}` or last. Raises InputError."""
     words = [_fill_template(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
@@ -55,7 +56,7 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         name = (match[1] or "").removesuffix("?")
         kind, _, key = name.partition(":")
         if name not in values and not (kind in ("label", "env") and key):
-            raise ValueError(
+            raise InputError(
                 f"{match[0]} is not a template; there are {{name}}, {{address}}, {{user}}, {{port}}, "
                 "{label:KEY}, {env:NAME} and {shell}, and {{ is a brace"
             )
@@ -64,10 +65,9 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         if text is None and match[0].endswith("?}"):
             left_out = True
         elif text is None:
-            raise ValueError(f"{host.name}: no value for {match[0]}; {_ADVICE[kind]}")
+            raise InputError(f"{host.name}: no value for {match[0]}; {_ADVICE[kind]}")
         elif text.startswith("-") and not match.start():
-            why = "which the program would take as an option"
-            raise ValueError(f"{host.name}: {match[0]} is {text!r}, {why}")
+            raise InputError(f"{host.name}: {match[0]} is {text!r}, an option to the program")
         return text or ""
 
     filled = _TEMPLATE.sub(replace_template, word)

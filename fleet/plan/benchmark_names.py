@@ -5,7 +5,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS
+from fleet.model import BENCHMARKS, InputError
 from fleet.text import suggest_similar
 
 ALL = "all"
@@ -56,14 +56,14 @@ def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
 
 
 def split_variants(text: str) -> tuple[str, str]:
-    """Split names to measure: "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises ValueError for settings."""
+    """Split names to measure: "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings."""
     names = parse_benchmark_names(text)
     if name := next((name.benchmark for name in names if name.setting), None):
-        raise ValueError(f"{name} is measured in all its settings; name {name} alone")
+        raise InputError(f"{name} is measured in all its settings; name {name} alone")
     variants: dict[str, str] = {}
     for benchmark, variant, _ in names:
         if variant and variants.setdefault(benchmark, variant) != variant:
-            raise ValueError(f"a run measures one variant of {benchmark}, or all: --variant all")
+            raise InputError(f"a run measures one variant of {benchmark}, or all: --variant all")
     return ",".join(name.benchmark for name in names), ",".join(f"{b}={v}" for b, v in variants.items())
 
 
@@ -77,19 +77,17 @@ def describe_missing(text: str, kinds: Sequence[str]) -> str:
 
 
 def check_variant(text: str) -> str:
-    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises ValueError with a text for people."""
+    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises InputError with a text for people."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")
         if not equals and "," in text:
-            raise ValueError(
-                f"several variants are written per benchmark, as cas=lse,readwrite=ldar; not {text!r}"
-            )
+            raise InputError(f"write several variants as cas=lse,readwrite=ldar; not {text!r}")
         if equals and benchmark not in VARIANTS:
-            raise ValueError(f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}")
+            raise InputError(f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}")
         variants = VARIANTS[benchmark] if equals else chain(*VARIANTS.values())
         if name not in (*_EVERYWHERE, *variants):
             of = f" of {benchmark}" if equals else ""
-            raise ValueError(f"unknown variant {name!r}{of}; there are {_list_variants(benchmark)}")
+            raise InputError(f"unknown variant {name!r}{of}; there are {_list_variants(benchmark)}")
     return text.replace(" ", "")
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from fleet.model import Facts
+from fleet.model import Facts, InputError
 from fleet.text import suggest_similar
 
 MAX_EVENTS = 16  # events at once (agent/machine/counters.h)
@@ -45,16 +45,16 @@ _CHOICES = ("generic", "coherence", *NAMES)
 
 
 def parse_events(text: str) -> tuple[str, ...]:
-    """Parse "generic", "coherence" or a list of names and raw codes, without repeats. Raises ValueError."""
+    """Parse "generic", "coherence" or a list of names and raw codes, without repeats. Raises InputError."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
         if name not in _CHOICES and not _RAW_CODE.fullmatch(name):
-            raise ValueError(
+            raise InputError(
                 f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There are "
                 f"{', '.join(_CHOICES)}, and raw codes such as r04d2"
             )
     if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:
-        raise ValueError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")
+        raise InputError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")
     return names
 
 

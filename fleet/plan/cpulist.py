@@ -3,22 +3,24 @@
 import re
 from collections.abc import Iterable
 
+from fleet.model import InputError
+
 MAX_CPU = 65_535
 MAX_ARGUMENT_BYTES = 128 << 10  # of one argument of a program: MAX_ARG_STRLEN of Linux
 
 
 def parse_cpu_numbers(text: str) -> tuple[int, ...]:
-    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats. Raises ValueError."""
+    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats. Raises InputError."""
     cpus: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*", part)
         if not match:
-            raise ValueError(f"must be CPU numbers such as 0-3,8; not {text[:60]!r}")
+            raise InputError(f"must be CPU numbers such as 0-3,8; not {text[:60]!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
-            raise ValueError(f"the range {part.strip()} runs backwards; write {last}-{first}")
+            raise InputError(f"the range {part.strip()} runs backwards; write {last}-{first}")
         if last > MAX_CPU:
-            raise ValueError(f"there is no CPU {last}; numbers end at {MAX_CPU}")
+            raise InputError(f"there is no CPU {last}; numbers end at {MAX_CPU}")
         cpus.update(range(first, last + 1))
     return tuple(sorted(cpus))
 
@@ -35,29 +37,29 @@ def format_cpus(cpus: Iterable[int]) -> str:
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
-    """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises ValueError."""
+    """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises InputError."""
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
         if not match:
-            raise ValueError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
+            raise InputError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
         lower, higher = sorted((int(match[1]), int(match[2])))
         if lower == higher:
-            raise ValueError(f"{lower}-{higher} is one CPU, not a pair")
+            raise InputError(f"{lower}-{higher} is one CPU, not a pair")
         if higher > MAX_CPU:
-            raise ValueError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
+            raise InputError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
         if (lower, higher) in pairs:
-            raise ValueError(f"the pair {lower}-{higher} is listed twice; both directions are one pair")
+            raise InputError(f"the pair {lower}-{higher} is listed twice; both directions are one pair")
         pairs[lower, higher] = None
     format_pairs(pairs)
     return tuple(pairs)
 
 
 def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
-    """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises ValueError if too long for a program's argument."""
+    """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises InputError if too long for a program's argument."""
     text = ",".join(f"{ping}-{pong}" for ping, pong in pairs)
     if len(text) >= MAX_ARGUMENT_BYTES:
-        raise ValueError(
+        raise InputError(
             f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a program takes no more "
             f"than {MAX_ARGUMENT_BYTES >> 10}; ask for fewer, or for all pairs of some CPUs"
         )

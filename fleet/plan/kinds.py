@@ -1,4 +1,4 @@
-"""Kinds of option values: how people write them and how the agent reads them. `read` raises ValueError."""
+"""Kinds of option values: how people write them and how the agent reads them. `read` raises InputError."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
-from fleet.model import CORES, KINDS, Condition, PairChoice, Pairs
+from fleet.model import CORES, KINDS, Condition, InputError, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.benchmark_names import VARIANTS, check_variant
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
@@ -39,7 +39,7 @@ def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **m
     def read(text: str) -> Any:
         value = parse(text)
         if value is None:
-            raise ValueError(f"must be {message or allowed}; not {quote(text)}")
+            raise InputError(f"must be {message or allowed}; not {quote(text)}")
         return value
 
     return Kind(metavar, allowed, read, **more)
@@ -73,12 +73,12 @@ def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = Fal
 
 
 def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
-    """Parse "age>7d" or "age<12h" as a test of a time in UTC; None for other text. Raises ValueError."""
+    """Parse "age>7d" or "age<12h" as a test of a time in UTC; None for other text. Raises InputError."""
     if not text.startswith(("age<", "age>")):
         return None
     match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)
     if not match:
-        raise ValueError("an age is a number of m, h, d or w, such as age>7d or age<12h")
+        raise InputError("an age is a number of m, h, d or w, such as age>7d or age<12h")
     limit = timedelta(minutes=int(match[1]) * _UNITS_MINUTES[match[2]])
     is_older = text[3] == ">"
     return lambda measured: (datetime.now(UTC) - measured > limit) is is_older
@@ -110,10 +110,10 @@ def make_word_kind(words: type[StrEnum]) -> Kind:
 
 
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
-    """Return the text if it is one of `choices`. Raises ValueError."""
+    """Return the text if it is one of `choices`. Raises InputError."""
     if text not in choices:
         similar = suggest_similar(text, choices)
-        raise ValueError(f"must be {_join_choices(choices)}, not {quote(text)}{similar}")
+        raise InputError(f"must be {_join_choices(choices)}, not {quote(text)}{similar}")
     return text
 
 
@@ -123,9 +123,9 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     if names == ("all",):
         return tuple(KNOWN)
     if unknown := [name for name in names if name not in VARIANTS]:
-        raise ValueError(f"unknown benchmark {quote(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
+        raise InputError(f"unknown benchmark {quote(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
-        raise ValueError(f"names no benchmark; there are {', '.join(VARIANTS)}, or all")
+        raise InputError(f"names no benchmark; there are {', '.join(VARIANTS)}, or all")
     return names
 
 
@@ -151,7 +151,7 @@ def _parse_pair_subset(text: str) -> PairChoice | None:
     word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
         if int(match[1]) == 0:
-            raise ValueError("per-relation:0 would measure nothing; write per-relation:3, for instance")
+            raise InputError("per-relation:0 would measure nothing; write per-relation:3, for instance")
         return PairChoice(Pairs.PER_RELATION, per_relation=int(match[1]))
     return PairChoice(Pairs.LISTED, parse_pairs(word)) if word[:1].isdigit() else None
 

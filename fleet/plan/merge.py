@@ -12,6 +12,7 @@ from fleet.model import (
     CORES,
     Facts,
     Host,
+    InputError,
     PairChoice,
     Pairs,
     Plan,
@@ -45,7 +46,7 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
             choices[flag] = sampled = sample_pairs_per_relation(count, facts, cpus, plan.seed)
             try:
                 format_pairs(sampled.listed)
-            except ValueError as err:
+            except InputError as err:
                 raise UsageError(f"{host.name}: --{flag} per-relation:{count}: {err}") from err
     pairs, few = choices.values()
     events = None if plan.counters is None else counters.agent_events(plan.counters, facts)

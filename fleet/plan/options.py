@@ -245,7 +245,7 @@ def parse_option(name: str, text: str, kind: kinds.Kind) -> Any:
     """Parse the value of the option or argument `name`. Raises UsageError that says what is allowed."""
     try:
         return kind.read(text)
-    except ValueError as err:
+    except model.InputError as err:
         quoted = text if len(text) <= 60 else f"{text[:57]}..."
         raise UsageError(f"{name} {quoted}: {err}") from err
 

@@ -5,7 +5,7 @@ import logging
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import FleetError, UnreachableError
 from fleet.hostnames import strip_host_name
-from fleet.model import Host, Via
+from fleet.model import Host, InputError, Via
 from fleet.remote.connection import Connection
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def _connect(host: Host, timeout_s: float) -> Connection:
             read_hop(hop)
         if host.user:
             read_user(host.user)
-    except ValueError as error:
+    except InputError as error:
         raise UnreachableError(f"{host.name}: not a host to connect to: {error}") from error
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above

@@ -266,7 +266,7 @@ def test_a_key_with_nothing_behind_it_says_nothing(load):
         ("hosts: {a: {via: telnet}}\n", "hosts.a.via: must be ssh, openssh, local, command, srun, kubectl, podman or docker, not 'telnet'"),
         ("hosts: {a: {host_key: no}}\n", "hosts.a.host_key: must be strict or accept-new, not 'no'"),
         ("hosts: {a: {arch: sparc}}\n", "hosts.a.arch: must be auto or one of aarch64,"),
-        ("hosts: {a: {jump: [a, 'b c']}}\n", "hosts.a.jump[1]: each hop must read [user@]host[:port]"),
+        ("hosts: {a: {jump: [a, 'b c']}}\n", "hosts.a.jump[1]: a hop is [user@]host[:port]"),
         ("hosts: {a: {cpus: 3-1}}\n", "the range 3-1 runs backwards; write 1-3"),
         ("hosts: {a: {cpus: 0-99999}}\n", "there is no CPU 99999"),
         ("hosts: {a: {cpus: {x: 1}}}\n", "hosts.a.cpus: must be CPU numbers such as 0-3,8"),

@@ -91,7 +91,7 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
         ("lsee", "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
         ("cas=mov", "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg"),
         ("csa=lse", "unknown benchmark 'csa'"),
-        ("lse,mov", "written per benchmark"),
+        ("lse,mov", "write several variants as"),
         ("", "unknown variant ''"),
         ("cas=", "unknown variant ''"),
     ],

@@ -209,7 +209,7 @@ def problem(tmp_path: Path) -> Callable[[str], str]:
         ('via: command, command: [a, "{label:zone}"]', "no value for {label:zone}; set the label"),
         ('via: command, command: [a, "{env:UNSET_X}"]', "no value for {env:UNSET_X}; set the variable"),
         ('via: command, command: [a, "{env:API_TOKEN}"]', "they may hold no secret"),
-        ('via: command, labels: {o: "-x"}, command: [a, "{label:o}"]', "would take as an option"),
+        ('via: command, labels: {o: "-x"}, command: [a, "{label:o}"]', "an option to the program"),
         ("via: srun", "no value for {env:SLURM_JOB_ID}; set the variable"),
     ],
 )

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
-from fleet.model import RunState
+from fleet.model import InputError, RunState
 from fleet.plan.benchmark_names import describe_missing, select_kinds
 from fleet.plan.kinds import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
@@ -71,7 +71,7 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
         return {text}
     try:
         is_of_age = parse_age_condition(text)
-    except ValueError as err:
+    except InputError as err:
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
         return {run.run_id for run in listed if is_of_age(run.started_utc)}
@@ -233,7 +233,7 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
     """Select the runs of the hosts that match the pattern: a name or id, a glob, or a range of them."""
     try:
         globs = expand_range(pattern)
-    except ValueError as err:
+    except InputError as err:
         raise UsageError(f"the selection {pattern!r}: {err}") from err
     matches = re.compile("|".join(map(translate, globs))).match
     return [run for run in listed if matches(run.host_name) or matches(run.host_id)]

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fleet.errors import UsageError
+from fleet.model import InputError
 from fleet.plan.cpulist import MAX_CPU
 
 _CPU = re.compile(r"0*[0-9]{1,5}")
@@ -85,23 +86,23 @@ def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
 
 
 def _parse_count(digits: str) -> int:
-    """Parse a count of samples or iterations. Raises ValueError for more than there can be."""
+    """Parse a count of samples or iterations. Raises InputError for more than there can be."""
     if len(digits) > _LONGEST_COUNT:
-        raise ValueError(f"{digits[:40]} are more samples or iterations than there can be.")
+        raise InputError(f"{digits[:40]} are more samples or iterations than there can be.")
     return int(digits)
 
 
 def _parse_latency(word: str, line: int) -> float | None:
-    """Read one cell; None if it is empty. Raises ValueError for what cannot be a latency."""
+    """Read one cell; None if it is empty. Raises InputError for what cannot be a latency."""
     text = word.strip()
     if not text or text.lower() == "nan":
         return None
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"line {line}: {text[:40]!r} is not a number.") from None
+        raise InputError(f"line {line}: {text[:40]!r} is not a number.") from None
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"line {line}: {text[:40]!r} cannot be a latency.")
+        raise InputError(f"line {line}: {text[:40]!r} cannot be a latency.")
     return value
 
 
@@ -110,14 +111,12 @@ def _parse_row(
 ) -> dict[tuple[int, int], float]:
     """Parse the cells of a printed row, which begins with its CPU, but not of the CPU with itself.
 
-    columns: their CPUs. Raises ValueError for any other row.
+    columns: their CPUs. Raises InputError for any other row.
     """
     if words[:1] != [str(cpu)]:
-        raise ValueError(f"line {line}: the row of CPU {cpu} was expected, found {' '.join(words)[:40]!r}.")
+        raise InputError(f"line {line}: expected the row of CPU {cpu}, found {' '.join(words)[:40]!r}.")
     if len(words) - 1 != len(columns):
-        raise ValueError(
-            f"line {line}: {len(words) - 1} values in the row of CPU {cpu}, {len(columns)} were expected."
-        )
+        raise InputError(f"line {line}: {len(words) - 1} values for CPU {cpu}, expected {len(columns)}.")
     words_by_cpu = zip(columns, words[1:], strict=True)
     values = {(cpu, other): _parse_latency(word, line) for other, word in words_by_cpu if other != cpu}
     return {ends: value for ends, value in values.items() if value is not None}
@@ -189,11 +188,9 @@ def _read_c2clat(text: str) -> list[Grid]:
             continue
         benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
         if benchmark is None:
-            raise ValueError(f"line {number}: a table of {title and title[1]!r}; fleet reads CAS and RW.")
+            raise InputError(f"line {number}: a table of {title and title[1]!r}; fleet reads CAS and RW.")
         if benchmark in grids or (grids and not title):
-            raise ValueError(
-                f"line {number}: a second table. Put each into a file of its own, and import it."
-            )
+            raise InputError(f"line {number}: a second table; import each from a file of its own.")
         if is_plot:
             grids[benchmark] = replace(_parse_plot(lines, number), benchmark=benchmark)
         else:
@@ -226,9 +223,9 @@ def _parse_plot(lines: list[str], begin: int) -> Grid:
             break
         rows.append([_parse_latency(word, number) for word in line.split()])
         if len(rows[-1]) != len(rows[0]):
-            raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
+            raise InputError(f"line {number}: {len(rows[-1])} values, expected {len(rows[0])}.")
     if not rows or len(rows) != len(rows[0]):
-        raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
+        raise InputError(f"line {begin}: {len(rows)} rows are not a square matrix.")
     return _make_square(rows)
 
 
@@ -240,7 +237,7 @@ def _is_core_to_core(text: str) -> bool:
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
-    """Read every matrix, the exact one where a screen and a CSV hold the same. Raises ValueError."""
+    """Read every matrix, the exact one where a screen and a CSV hold the same. Raises InputError."""
     head, screens, blocks = _split_into_matrices(text)
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
@@ -250,7 +247,7 @@ def _read_core_to_core(text: str) -> list[Grid]:
         replace(head, cpus=grid.cpus, benchmark=name) for grid, name in zip(exact, names, strict=False)
     ]
     if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in heads]:
-        raise ValueError(f"{len(heads)} matrices on the screen but {len(exact)} in the CSV.")
+        raise InputError(f"{len(heads)} matrices on the screen but {len(exact)} in the CSV.")
     return [
         replace(seen, cells={(seen.cpus[i], seen.cpus[j]): value for (i, j), value in grid.cells.items()})
         for seen, grid in zip(heads, exact, strict=True)
@@ -305,16 +302,13 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
-            raise ValueError(
-                f"line {number}: {len(cells)} values where {width} were expected; the file is damaged (lines "
-                "that ran together?)."
-            )
+            raise InputError(f"line {number}: {len(cells)} values, expected {width}. Did lines run together?")
     if len(rows) % width or len(rows) // width > len(_OF_SECTION):
-        raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
+        raise InputError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
     values = [[_parse_latency(cell, number) for cell in cells] for number, cells in rows]
     for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
         if row[place % width]:
-            raise ValueError(
+            raise InputError(
                 f"line {number}: CPU {place % width} has {row[place % width]:g} with itself: no matrix has. "
                 "If line 1 has CPU numbers, write CPU in its first cell; a table of pairs cannot be read."
             )
@@ -365,11 +359,9 @@ def _read_labelled(text: str) -> list[Grid]:
         columns = [other for other in cpus if other != cpu or len(words) > len(cpus)]
         cells |= _parse_row(["" if word == "NA" else word for word in words], number, cpu, columns)
     if len(rows) != len(labels) + 1:
-        raise ValueError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
+        raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
     if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
-        raise ValueError(
-            "line 1 may be CPU numbers or latencies: if CPU numbers, write CPU in its first cell."
-        )
+        raise InputError("line 1: CPU numbers or latencies? If numbers, write CPU in its first cell.")
     return [Grid(tuple(sorted(cpus)), cells)]
 
 
@@ -393,7 +385,7 @@ def _format_number(value: float) -> str:
 
 
 class Tool(NamedTuple):
-    """Functions that recognize a tool's output, read its matrices (ValueError names a line) and write one."""
+    """Functions that recognize a tool's output, read its matrices (InputError names a line) and write one."""
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
@@ -424,7 +416,7 @@ def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, 
         )
     try:
         grids = TOOLS[tool].read(text)
-    except ValueError as err:
+    except InputError as err:
         raise UsageError(f"{where}: {err}") from err
     if zero := next((ends for grid in grids for ends, value in grid.cells.items() if value == 0), None):
         raise UsageError(

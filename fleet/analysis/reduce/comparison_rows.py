@@ -32,7 +32,8 @@ from fleet.model import (
     relation_sort_key,
     take_one_of_each_core,
 )
-from fleet.plan.cpulist import parse_cpu_numbers
+from fleet.plan.kinds import CPU_NUMBERS
+from fleet.plan.options import parse_option
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import one_line, suggest_similar
@@ -124,10 +125,7 @@ ALL = Only()
 
 
 def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
-    try:
-        numbers = {*parse_cpu_numbers(text)} if text[:1].isdigit() else set()
-    except ValueError as err:
-        raise UsageError(f"--cpus {text}: {err}") from err
+    numbers = {*parse_option("--cpus", text, CPU_NUMBERS)} if text[:1].isdigit() else set[int]()
     cpus_by_run, kinds_present = dict[object, set[int]](), set[str]()
     for run, rows in cpus.groupby("run_id", sort=False):
         kinds = find_core_kinds(rows)

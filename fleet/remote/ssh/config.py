@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
-from fleet.model import Host, HostKeyPolicy
+from fleet.model import Host, HostKeyPolicy, InputError
 from fleet.remote.ssh.known_hosts import matches_pattern, read_stamp
 
 _NOT_HONOURED = {
@@ -130,7 +130,7 @@ def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str)
     """Parse a value of ssh_config, which may reach the shell of a ProxyCommand. Raises UnreachableError."""
     try:
         return parse(text)
-    except ValueError as error:
+    except InputError as error:
         raise UnreachableError(f"{host.name}: {keyword} {text!r} in your ssh_config: {error}.") from error
 
 
