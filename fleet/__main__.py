@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from fleet.errors import EXIT_INTERRUPTED
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, describe_bug, explain, print_traceback
 
 
 def main() -> None:
@@ -20,6 +20,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("fleet: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
+    except Exception as err:  # a bug of what prints errors
+        sys.stderr, cause = sys.__stderr__, explain(err)
+        print_traceback(err)
+        os.write(2, f"fleet: {ascii(str(cause or describe_bug(err)))[1:-1]}\n".encode())
+        sys.exit(cause.exit_code if cause else EXIT_BUG)
     finally:
         gc.freeze()  # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py --settings
 

@@ -2,8 +2,8 @@
 
 import builtins
 import errno
-import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -31,8 +31,7 @@ def home(function: Callable[..., object]) -> ModuleType:
 
 def plant(function: str, kind: str) -> None:
     """Replace the code of a function, given by its whole name, so that all who have imported it fail."""
-    module, _, name = function.rpartition(".")
-    target = inspect.unwrap(getattr(importlib.import_module(module), name))
+    target = inspect.unwrap(pkgutil.resolve_name(function))
     builtins.planted = EXCEPTIONS[kind]  # type: ignore[attr-defined]  # what code of any module sees
     target.__code__ = _fail.__code__
 

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +36,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "inventory.select.load": ("hosts",),
     "console.hosts.render_hosts": ("hosts",),
     "plan.merge.merge_plan": ("run", "--dry-run"),
+    "hostnames.expand_range": ("show", "h0"),
     "session.runner.run_host": ("run", "-q"),
     "remote.connect.connect": ("run", "-q"),
     "facts.gather.gather": ("run", "-q"),
@@ -45,11 +46,14 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "model.benchmark.explain_wrong_names": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.reduce_to_pairs": ("show", "all"),
+    "model.benchmark._require_short": ("show", "all"),
     "analysis.views.overview.compute_host_medians": ("show", "all"),
     "analysis.views.topology.describe_topology": ("show", "h0"),
     "analysis.compare.comparison.compare": ("compare", "h0", "h1"),
     "analysis.report.page.render": ("report", "all", "-o", "-"),
     "analysis.exchange.export.export_matrix": ("export", "all"),
+    "text.printable": ("show", "all"),
+    "remote.connection.Connection.__exit__": ("check", "-q"),
 }
 CODES: Mapping[str, int] = {
     "MemoryError": MemoryLimitError.exit_code,
@@ -76,25 +80,19 @@ def fleet(tmp_path: Path, stored_root: Path) -> Iterator[Fleet]:
         yield command
 
 
-def fail(fleet: Fleet, place: str, kind: str) -> None:
-    """Run the command with this exception in the function; check that it alone is what ends it."""
+CASES = [*zip(PLACES, cycle(EXCEPTIONS), strict=False)]
+REST = [case for case in product(PLACES, EXCEPTIONS) if case not in CASES]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST)]
+)
+def test_a_failing_function_blames_no_run_and_no_host(fleet: Fleet, place: str, kind: str) -> None:
     done = replace(fleet, planted=(f"fleet.{place}", kind))(*PLACES[place])
     output = " ".join((done.stdout + done.stderr).split())
     code = CODES.get(kind, EXIT_BUG)
     assert (done.exit_code, "a bug in fleet" in output) == (code, code == EXIT_BUG), (kind, output)
     assert not [word for word in ("Traceback", "withdraw", "left out") if word in output], (kind, output)
-
-
-@pytest.mark.parametrize(("place", "kind"), [*zip(PLACES, cycle(EXCEPTIONS), strict=False)])
-def test_a_failing_function_blames_no_run_and_no_host(fleet: Fleet, place: str, kind: str) -> None:
-    fail(fleet, place, kind)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", EXCEPTIONS)
-@pytest.mark.parametrize("place", PLACES)
-def test_every_exception_is_told_apart_in_every_package(fleet: Fleet, place: str, kind: str) -> None:
-    fail(fleet, place, kind)
 
 
 @pytest.mark.parametrize("place", PLACES)
