@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
-    from fleet.analysis.exchange.imports import lay_out_summary, load_published
     from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps
     from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians
