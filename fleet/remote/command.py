@@ -27,7 +27,7 @@ from fleet.model import Host, HostKeyPolicy, Via
 from fleet.model.client import client_command, manual_command
 from fleet.remote import shell
 from fleet.remote.connection import Connection
-from fleet.remote.output import Answer, Completed, Stream, collect_answer, timeout_message
+from fleet.remote.output import CLOSED, KILLED, Answer, Completed, Stream, collect_answer, timeout_message
 from fleet.remote.ssh import config
 
 _GRACE_S, _STOP_GRACE_S = 1.0, 5.0  # for a shell and a command to end after end-of-file on its stdin
@@ -283,7 +283,7 @@ class CommandConnection(Connection):
     def _start_session(self, *, first: bool = False) -> "_Session":
         """Start a client and wait until its shell answers; discard its earlier output. first: to connect."""
         if self._closed:
-            raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
+            raise LinkError(f"{self.host_name}: {CLOSED}")
         client, session = self.client, _Session(self.host_name, self.client, self._folder)
         with self._lock:
             self._running.append(session)
@@ -331,17 +331,14 @@ class CommandConnection(Connection):
 
     def _broken_link_error(self, session: "_Session") -> LinkError:
         if self._closed:
-            return LinkError(f"{self.host_name}: the connection has been closed on our side.")
+            return LinkError(f"{self.host_name}: {CLOSED}")
         if self.client.own_exit_code in (None, session.ended_with):
             log = _format_log(session.log_text())
             return LinkError(
                 f"{self.host_name}: the {self.client.program} session broke{log}. What the command did is "
                 "unknown. Is the host still up, and the network between?"
             )
-        return LinkError(
-            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
-            "shell. Look at the host's system log (out of memory?)."
-        )
+        return LinkError(f"{self.host_name}: {KILLED}")
 
 
 class _Session(Process):

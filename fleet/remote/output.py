@@ -15,6 +15,11 @@ STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
 _BEGINS = b" :"  # behind the mark before a command
 _EXIT_CODE = re.compile(rb"[0-9]{1,3}")
+CLOSED = "the connection has been closed on our side."
+KILLED = (
+    "the command ended without an exit code: something on the host killed its shell. "
+    "Look at the host's system log (out of memory?)."
+)
 LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
 
 

@@ -14,7 +14,7 @@ from paramiko.ssh_exception import ChannelException, SSHException
 
 from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
-from fleet.remote import shell
+from fleet.remote import output, shell
 from fleet.remote.connection import Connection, SftpChannel
 from fleet.remote.output import Answer, Completed, RefusedError, Stream, collect_answer, timeout_message
 from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
@@ -113,10 +113,7 @@ class SshConnection(Connection):
             raise EOFError
         if not channel.event_ready:  # the server would not start the command
             raise SSHException("Channel closed.")
-        raise LinkError(
-            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
-            "shell. Look at the host's system log (out of memory?)."
-        )
+        raise LinkError(f"{self.host_name}: {output.KILLED}")
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
@@ -142,7 +139,7 @@ class SshConnection(Connection):
     def _broken_link_message(self, error: Exception) -> str:
         transport = self._transport
         if self._closed:
-            return f"{self.host_name}: the connection has been closed on our side."
+            return f"{self.host_name}: {output.CLOSED}"
         if transport.is_active():
             if isinstance(error, ChannelException):
                 return (
