@@ -1,18 +1,19 @@
 """The intended loops of contend on each architecture, written as in targets.py; of locks what is in them."""
 
 _Loop = tuple[str, ...]
+X86_END = ("dec <n>", "jne LOOP")  # of every loop that counts its rounds
 
 
 def _x86(ax: str) -> dict[str, _Loop]:
     return {
-        "faa_lock": ("mov $0x1,%eax", "lock xadd %eax,(<word>)", "dec <n>", "jne LOOP"),
+        "faa_lock": ("mov $0x1,%eax", "lock xadd %eax,(<word>)", *X86_END),
         "add_lock": (
             *("mov (<word>),%eax", f"lea 0x1({ax}),<next>", "inc <tries>"),
-            *("lock cmpxchg <next>,(<word>)", "jne INNER", "dec <n>", "jne LOOP"),
+            *("lock cmpxchg <next>,(<word>)", "jne INNER", *X86_END),
         ),
         "put_lock": (
             *("mov <value>,%eax", "xchg %eax,(<word>)", "add %eax,<sum>"),
-            *("inc <value>", "dec <n>", "jne LOOP"),
+            *("inc <value>", *X86_END),
         ),
     }
 
@@ -24,21 +25,21 @@ def _add_prefix(arch: str, loops: dict[str, _Loop]) -> dict[str, _Loop]:
 X86_64 = _add_prefix("x86_64", _x86("%rax"))
 I386 = _add_prefix("i386", _x86("%eax"))
 
-_A64_END = ("sub <n>,<n>,#0x1", "cbnz <n>,LOOP")
-_A64_PUT = ("add <sum>,<sum>,<seen>", "add <value>,<value>,#0x1", *_A64_END)
+A64_END = ("sub <n>,<n>,#0x1", "cbnz <n>,LOOP")
+_A64_PUT = ("add <sum>,<sum>,<seen>", "add <value>,<value>,#0x1", *A64_END)
 AARCH64 = _add_prefix(
     "aarch64",
     {
-        "faa_lse": ("mov <next>,#0x1", "ldadd <next>,<seen>,[<word>]", *_A64_END),
+        "faa_lse": ("mov <next>,#0x1", "ldadd <next>,<seen>,[<word>]", *A64_END),
         "add_lse": (
             *("ldr <seen>,[<word>]", "mov <status>,<seen>", "add <next>,<seen>,#0x1"),
             *("add <tries>,<tries>,#0x1", "cas <seen>,<next>,[<word>]", "cmp <seen>,<status>", "b.ne INNER"),
-            *_A64_END,
+            *A64_END,
         ),
         "put_lse": ("swp <value>,<seen>,[<word>]", *_A64_PUT),
         "faa_llsc": (
             *("ldxr <seen>,[<word>]", "add <next>,<seen>,#0x1", "stxr <status>,<next>,[<word>]"),
-            *("cbnz <status>,LOOP", *_A64_END),
+            *("cbnz <status>,LOOP", *A64_END),
         ),
         "put_llsc": (
             *("ldxr <seen>,[<word>]", "stxr <status>,<value>,[<word>]", "cbnz <status>,LOOP", *_A64_PUT),
@@ -46,45 +47,45 @@ AARCH64 = _add_prefix(
     },
 )
 
-_ARM_END = ("subs <n>,<n>,#1", "bne LOOP")
+ARM_END = ("subs <n>,<n>,#1", "bne LOOP")
 _ARM_FAILED = ("cmp <status>,#0", "bne LOOP")
 ARMV7 = _add_prefix(
     "armv7",
     {
         "faa_ldrex": (
             *("ldrex <seen>,[<word>]", "add <next>,<seen>,#1", "strex <status>,<next>,[<word>]"),
-            *(*_ARM_FAILED, *_ARM_END),
+            *(*_ARM_FAILED, *ARM_END),
         ),
         "put_ldrex": (
             *("ldrex <seen>,[<word>]", "strex <status>,<value>,[<word>]", *_ARM_FAILED),
-            *("add <sum>,<sum>,<seen>", "add <value>,<value>,#1", *_ARM_END),
+            *("add <sum>,<sum>,<seen>", "add <value>,<value>,#1", *ARM_END),
         ),
     },
 )
 
-_RISCV_END = ("addw <n>,<n>,-1", "bnez <n>,LOOP")
+RISCV_END = ("addw <n>,<n>,-1", "bnez <n>,LOOP")
 RISCV64 = _add_prefix(
     "riscv64",
     {
-        "faa_amo": ("li <next>,1", "amoadd.w <seen>,<next>,(<word>)", *_RISCV_END),
+        "faa_amo": ("li <next>,1", "amoadd.w <seen>,<next>,(<word>)", *RISCV_END),
         "put_amo": (
             *("amoswap.w <seen>,<value>,(<word>)", "addw <sum>,<sum>,<seen>", "addw <value>,<value>,1"),
-            *_RISCV_END,
+            *RISCV_END,
         ),
     },
 )
 
-_PPC_END = ("addi <n>,<n>,-1", "cmpwi <n>,0", "bne LOOP")
+PPC_END = ("addi <n>,<n>,-1", "cmpwi <n>,0", "bne LOOP")
 PPC64LE = _add_prefix(
     "ppc64le",
     {
         "faa_lwarx": (
             *("lwarx <seen>,0,<word>", "addi <next>,<seen>,1", "stwcx. <next>,0,<word>", "bne LOOP"),
-            *_PPC_END,
+            *PPC_END,
         ),
         "put_lwarx": (
             *("lwarx <seen>,0,<word>", "stwcx. <value>,0,<word>", "bne LOOP"),
-            *("add <sum>,<sum>,<seen>", "addi <value>,<value>,1", *_PPC_END),
+            *("add <sum>,<sum>,<seen>", "addi <value>,<value>,1", *PPC_END),
         ),
     },
 )
@@ -103,14 +104,14 @@ S390X = _add_prefix(
     },
 )
 
-_LOONG_END = ("addi.w <n>,<n>,-1", "bnez <n>,LOOP")
+LOONG_END = ("addi.w <n>,<n>,-1", "bnez <n>,LOOP")
 LOONGARCH64 = _add_prefix(
     "loongarch64",
     {
-        "faa_am": ("addi.w <next>,$zero,1", "amadd.w <seen>,<next>,<word>", *_LOONG_END),
+        "faa_am": ("addi.w <next>,$zero,1", "amadd.w <seen>,<next>,<word>", *LOONG_END),
         "put_am": (
             *("amswap.w <seen>,<value>,<word>", "add <sum>,<sum>,<seen>", "addi.w <value>,<value>,1"),
-            *_LOONG_END,
+            *LOONG_END,
         ),
     },
 )

@@ -9,6 +9,7 @@ loop INNER and SECOND.
 from dataclasses import dataclass, replace
 
 from tests.native import contend_loops, cross_loops, gemm_loops, line_loops, stream_loops
+from tests.native.contend_loops import A64_END, ARM_END, LOONG_END, PPC_END, RISCV_END, X86_END
 from tests.native.preload import TROUBLE
 
 
@@ -37,7 +38,7 @@ class Target:
     gcc_flags: tuple[str, ...] = ()
 
 
-X86_CMPXCHG = ("mov <from>,%eax", "lock cmpxchg <to>,(<line>)", "jne LOOP", "dec <n>", "jne LOOP")
+X86_CMPXCHG = ("mov <from>,%eax", "lock cmpxchg <to>,(<line>)", "jne LOOP", *X86_END)
 X86_64 = Target(
     name="linux-x86_64",
     gcc=("gcc", "gcc"),
@@ -50,8 +51,7 @@ X86_64 = Target(
             "xchg <seen>,(<line>)",
             "cmp <from>,<seen>",
             "jne LOOP",
-            "dec <n>",
-            "jne LOOP",
+            *X86_END,
         ),
         "x86_64_cas_ttas": (
             "mov (<line>),%eax",
@@ -59,8 +59,7 @@ X86_64 = Target(
             "jne LOOP",
             "lock cmpxchg <to>,(<line>)",
             "jne LOOP",
-            "dec <n>",
-            "jne LOOP",
+            *X86_END,
         ),
         "x86_64_readwrite_mov": (
             "mov (<watched>),<seen>",
@@ -69,8 +68,7 @@ X86_64 = Target(
             "mov <to>,(<written>)",
             "xor $0x1,<from>",
             "xor $0x1,<to>",
-            "dec <n>",
-            "jne LOOP",
+            *X86_END,
         ),
         **stream_loops.X86_64,
         **line_loops.X86_64,
@@ -91,8 +89,7 @@ AARCH64 = Target(
             "cas <seen>,<to>,[<line>]",
             "cmp <seen>,<from>",
             "b.ne LOOP",
-            "sub <n>,<n>,#0x1",
-            "cbnz <n>,LOOP",
+            *A64_END,
         ),
         "aarch64_cas_llsc": (
             "ldxr <seen>,[<line>]",
@@ -100,8 +97,7 @@ AARCH64 = Target(
             "b.ne LOOP",
             "stxr <failed>,<to>,[<line>]",
             "cbnz <failed>,LOOP",
-            "sub <n>,<n>,#0x1",
-            "cbnz <n>,LOOP",
+            *A64_END,
         ),
         "aarch64_cas_wfe": (
             "sevl",
@@ -111,8 +107,7 @@ AARCH64 = Target(
             "b.ne INNER",
             "stxr <failed>,<to>,[<line>]",
             "cbnz <failed>,LOOP",
-            "sub <n>,<n>,#0x1",
-            "cbnz <n>,LOOP",
+            *A64_END,
         ),
         **{
             f"aarch64_readwrite_{load}": (
@@ -122,8 +117,7 @@ AARCH64 = Target(
                 f"{store} <to>,[<written>]",
                 "eor <from>,<from>,#0x1",
                 "eor <to>,<to>,#0x1",
-                "sub <n>,<n>,#0x1",
-                "cbnz <n>,LOOP",
+                *A64_END,
             )
             for load, store in (("ldr", "str"), ("ldapr", "stlr"), ("ldar", "stlr"))
         },
@@ -150,8 +144,7 @@ I386 = Target(
             "mov <to>,(<written>)",
             "xor $0x1,<from>",
             "xor $0x1,<to>",
-            "dec <n>",
-            "jne LOOP",
+            *X86_END,
         ),
         **cross_loops.I386,
         **line_loops.I386,
@@ -174,8 +167,7 @@ ARMV7 = Target(
             "strex <failed>,<to>,[<line>]",
             "cmp <failed>,#0",
             "bne LOOP",
-            "subs <n>,<n>,#1",
-            "bne LOOP",
+            *ARM_END,
         ),
         **{
             f"armv7_readwrite_{name}": (
@@ -186,8 +178,7 @@ ARMV7 = Target(
                 "str <to>,[<written>]",
                 "eor <from>,<from>,#1",
                 "eor <to>,<to>,#1",
-                "subs <n>,<n>,#1",
-                "bne LOOP",
+                *ARM_END,
             )
             for name, barrier in (("ldr", ()), ("dmb", ("dmb ish",)))
         },
@@ -210,15 +201,13 @@ RISCV64 = Target(
             "bne <seen>,<from>,LOOP",
             "sc.w <failed>,<to>,(<line>)",
             "bnez <failed>,LOOP",
-            "addw <n>,<n>,-1",
-            "bnez <n>,LOOP",
+            *RISCV_END,
         ),
         "riscv64_cas_zacas": (
             "mv <seen>,<from>",
             "amocas.w <seen>,<to>,(<line>)",
             "bne <seen>,<from>,LOOP",
-            "addw <n>,<n>,-1",
-            "bnez <n>,LOOP",
+            *RISCV_END,
         ),
         **{
             f"riscv64_readwrite_{name}": (
@@ -228,8 +217,7 @@ RISCV64 = Target(
                 "sw <to>,0(<written>)",
                 "xor <from>,<from>,1",
                 "xor <to>,<to>,1",
-                "addw <n>,<n>,-1",
-                "bnez <n>,LOOP",
+                *RISCV_END,
             )
             for name, barrier in (("lw", ()), ("fence", ("fence r,w",)))
         },
@@ -257,9 +245,7 @@ PPC64LE = Target(
             "bne LOOP",
             "stwcx. <to>,0,<line>",
             "bne LOOP",
-            "addi <n>,<n>,-1",
-            "cmpwi <n>,0",
-            "bne LOOP",
+            *PPC_END,
         ),
         **{
             f"ppc64le_readwrite_{name}": (
@@ -270,9 +256,7 @@ PPC64LE = Target(
                 "stw <to>,0(<written>)",
                 "xori <from>,<from>,1",
                 "xori <to>,<to>,1",
-                "addi <n>,<n>,-1",
-                "cmpwi <n>,0",
-                "bne LOOP",
+                *PPC_END,
             )
             for name, barrier in (("lwz", ()), ("lwsync", ("lwsync",)))
         },
@@ -320,15 +304,13 @@ LOONGARCH64 = Target(
             "move <stored>,<to>",
             "sc.w <stored>,<line>,0",
             "beqz <stored>,LOOP",
-            "addi.w <n>,<n>,-1",
-            "bnez <n>,LOOP",
+            *LOONG_END,
         ),
         "loongarch64_cas_amcas": (
             "move $t0,<from>",
             "amcas.w $t0,$t1,$t2",
             "bne $t0,<from>,LOOP",
-            "addi.w <n>,<n>,-1",
-            "bnez <n>,LOOP",
+            *LOONG_END,
         ),
         **{
             f"loongarch64_readwrite_{name}": (
@@ -338,8 +320,7 @@ LOONGARCH64 = Target(
                 "st.w <to>,<written>,0",
                 "xori <from>,<from>,1",
                 "xori <to>,<to>,1",
-                "addi.w <n>,<n>,-1",
-                "bnez <n>,LOOP",
+                *LOONG_END,
             )
             for name, barrier in (("ld", ()), ("dbar", ("dbar 18",)))
         },
