@@ -30,12 +30,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def recipe(heading: str, language: str = "python") -> str:
-    """The page's blocks of code of one language under a heading, as one program."""
-    section = re.split(rf"^## {re.escape(heading)}$", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[
-        0
-    ]
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+def recipe(heading: str) -> str:
+    """The page's blocks of Python under a heading, as one program."""
+    rest = PAGE.read_text().partition(f"\n## {heading}\n")[2]
+    blocks = re.findall(r"^```python\n(.*?)^```", rest.partition("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
     assert blocks, heading
     return "\n".join(blocks)
 

@@ -31,11 +31,10 @@ def check_loops(target: Target, binary: Path) -> None:
         assert disassembly.matches(loop, intended), f"{symbol}: {loop}"
 
 
-def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
+def everything(target: Target) -> list[dict[str, object]]:
     needs.cpus(2)
-    return measure(
-        "-b", SMALL_ONES, "--variant", "all", *QUICK, prefix=emulator(target), binary=static(target, flags)
-    )
+    options = ("-b", SMALL_ONES, "--variant", "all", *QUICK)
+    return measure(*options, prefix=emulator(target), binary=static(target))
 
 
 @each_target

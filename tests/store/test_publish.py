@@ -39,9 +39,8 @@ def read_bursts(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     return {tuple(row[:-1]): tuple(int(tick) for tick in row[-1]) for row in rows}
 
 
-def expected_bursts(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
-    bursts = builders.make_bursts(run, seed=seed)
-    return {(run.run_id, *builders.burst_key(burst)): burst.ticks for burst in bursts}
+def expected_bursts(run: Run) -> dict[tuple[object, ...], tuple[int, ...]]:
+    return {(run.run_id, *builders.burst_key(burst)): burst.ticks for burst in builders.make_bursts(run)}
 
 
 def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:

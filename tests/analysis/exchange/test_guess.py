@@ -19,12 +19,12 @@ from fleet.model import Cpu, Topology
 from tests import builders
 
 
-def make_grid(cpus: tuple[Cpu, ...], jitter: float = 0.05) -> Grid:
-    """A matrix by relation, each cell off by up to `jitter`."""
+def make_grid(cpus: tuple[Cpu, ...]) -> Grid:
+    """A matrix by relation, each cell off by up to 5 %."""
     topology = Topology(cpus)
     cells = {
         (a.cpu, b.cpu): builders.NS[topology.relation(a.cpu, b.cpu)]
-        * (1 + jitter * ((a.cpu * 7 + b.cpu * 3) % 5 - 2) / 2)
+        * (1 + 0.05 * ((a.cpu * 7 + b.cpu * 3) % 5 - 2) / 2)
         for a in cpus
         for b in cpus
         if a.cpu > b.cpu

@@ -12,7 +12,7 @@ import pytest
 from fleet.agent.wire.records import BUSY_PPM, derive_burst_flags
 from fleet.analysis.reduce import MEANINGS, PAIR_FLAGS, add_pair_flags, load_samples, pair_medians
 from fleet.analysis.views import show_run
-from fleet.model import Burst, Cpu, End, Estimator, Parameters
+from fleet.model import Burst, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.rows import require_hello
 from tests import builders
@@ -32,8 +32,8 @@ def take(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: i
         )
 
 
-def render_run(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes: object) -> str:
-    run = replace(builders.a_run(cpus, run_id=new_run_id()), **changes)  # type: ignore[arg-type]
+def render_run(root: Path, bursts: list[Burst], **changes: object) -> str:
+    run = replace(builders.a_run(run_id=new_run_id()), **changes)  # type: ignore[arg-type]
     Store(root).publish(run, bursts)
     return show_run(root, run.run_id)
 
