@@ -111,8 +111,8 @@ def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | Non
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
     if put.exit_code != 0:
-        error = last_lines(put.stderr)
-        raise DeployError(f"{run.host.name}: cannot write {path} (exit code {put.exit_code}): {error}")
+        why = f"(exit code {put.exit_code}): {last_lines(put.stderr)}. Free some space, or set `workdir`."
+        raise DeployError(f"{run.host.name}: cannot write {path} {why}")
     return path
 
 
