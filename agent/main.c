@@ -65,16 +65,17 @@ static const char *explain_error(int err)
 
 /* Uses the OS's clock for messages, which two CPUs' clocks time, if the counters of two CPUs are
  * apart. */
-static int replace_clocks_apart(const struct plan *plan, struct clock_facts *clock,
-				struct notes *notes, struct refusal *refusal)
+static int replace_unsynchronized_clocks(const struct plan *plan, struct clock_facts *clock,
+					 struct notes *notes, struct refusal *refusal)
 {
 	static char why[96];
 	bool messages = false;
 	int other;
 
 	for (size_t i = 0; i < plan->choice_count; i++)
-		messages |= bench_is(plan->choices[i].benchmark, "message");
-	if (!messages || !clock_is_apart(&clock->clock, plan->cpus, plan->cpu_count, &other))
+		messages |= bench_has_name(plan->choices[i].benchmark, "message");
+	if (!messages ||
+	    !clock_is_unsynchronized(&clock->clock, plan->cpus, plan->cpu_count, &other))
 		return 0;
 	snprintf(why, sizeof why, "the counters of CPUs %d and %d are apart by more than a message",
 		 plan->cpus[0], other);
@@ -230,7 +231,7 @@ static int make_and_use_plan(const struct options *options, struct machine *mach
 		return print_refusal(&refusal);
 	if (options->forecast)
 		return print_forecast(&plan, &notes);
-	if (replace_clocks_apart(&plan, clock, &notes, &refusal))
+	if (replace_unsynchronized_clocks(&plan, clock, &notes, &refusal))
 		return print_refusal(&refusal);
 	return measure_plan(options, &plan, clock, &notes);
 }

@@ -172,7 +172,7 @@ void stop_set_idle(void (*idle)(void))
 	at_work = idle;
 }
 
-bool stop_is_requested_at_work(void)
+bool stop_run_idle_and_check(void)
 {
 	if (at_work)
 		at_work();

@@ -34,7 +34,7 @@ bool stop_is_requested(void);
 
 /* For long work of the supervisor: calls `idle`, if one is set, then reports whether to end. */
 void stop_set_idle(void (*idle)(void));
-bool stop_is_requested_at_work(void);
+bool stop_run_idle_and_check(void);
 
 /* Lets the run end at that moment of now_ns(), for that reason, unless the deadline comes earlier.
  */

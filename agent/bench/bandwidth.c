@@ -74,7 +74,7 @@ static int add_point(const struct point_context *context, struct point point, st
 	format_size(point.bytes, size);
 	if (tiles && point.stride_bytes != tiles->stride)
 		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
-	point.huge_pages = points_is_huge(context);
+	point.huge_pages = points_have_huge_pages(context);
 	point.arena_bytes = point.bytes;
 	point.one_arena = point.sharing == SHARING_ONE;
 	int length = snprintf(point.name, sizeof point.name, "%s.%s.%s%s.%s.x%" PRIu32,

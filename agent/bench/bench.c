@@ -36,7 +36,7 @@ const char *operation_name(unsigned operation)
 	return names[operation];
 }
 
-bool bench_is(const struct benchmark *benchmark, const char *name)
+bool bench_has_name(const struct benchmark *benchmark, const char *name)
 {
 	return !strcmp(benchmark->name, name);
 }

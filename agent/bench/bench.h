@@ -344,7 +344,7 @@ void bench_use_clock(const struct clock *clock);
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
 
 /* Reports whether the benchmark has this name. */
-bool bench_is(const struct benchmark *benchmark, const char *name);
+bool bench_has_name(const struct benchmark *benchmark, const char *name);
 
 /* Reports whether --nodes can place the benchmark's memory. */
 bool bench_has_nodes(const struct benchmark *benchmark);

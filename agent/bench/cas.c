@@ -18,7 +18,7 @@ static void take_turns(struct side *side, uint32_t n)
 }
 
 /* A line holds only 0 and 1, so one flip lets a waiting thread do its next turn. */
-static void flip_line(struct side *sides, size_t count)
+static void release_waiting(struct side *sides, size_t count)
 {
 	(void)count;
 	__atomic_fetch_xor(sides[0].turn.written, 1, __ATOMIC_RELAXED);
@@ -43,5 +43,5 @@ const struct benchmark bench_cas = {
 	.generic_variants = generic_cas,
 	.set_up = set_up_turns,
 	.do_units = take_turns,
-	.release_waiting = flip_line,
+	.release_waiting = release_waiting,
 };

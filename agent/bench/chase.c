@@ -31,7 +31,7 @@ static int add_point(const struct options *options, const struct point_context *
 		     struct refusal *refusal)
 {
 	uint32_t stride = options->stride ? (uint32_t)options->stride : usual_stride(order);
-	bool huge = points_is_huge(context);
+	bool huge = points_have_huge_pages(context);
 	const char *pages = huge ? "huge" : "base";
 	struct point point = {.bytes = bytes,
 			      .arena_bytes = bytes,

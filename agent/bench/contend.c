@@ -30,7 +30,7 @@ static bool is_lock(const struct point *point)
 
 /* Reports whether the threads can have words as the sharing asks: one word each fits in a line only
  * where the line is large enough. */
-static bool is_possible(const struct point *point, const struct point_context *context)
+static bool has_room_for_words(const struct point *point, const struct point_context *context)
 {
 	const struct cpu_cache *last = last_data_cache(context->facts);
 	int64_t line = last && last->line_bytes > 0 ? last->line_bytes : LINE;
@@ -80,9 +80,9 @@ static int add_points(const struct options *options, const struct point_context 
 					continue;
 				any = true;
 				if (!(shares >> point.sharing & 1) || point.threads < 2 ||
-				    !is_possible(&point, context))
+				    !has_room_for_words(&point, context))
 					continue;
-				point.huge_pages = points_is_huge(context);
+				point.huge_pages = points_have_huge_pages(context);
 				snprintf(point.name, sizeof point.name, "%s.%s.x%" PRIu32 "%s",
 					 operation_name(o), sharing_name(point.sharing),
 					 point.threads, point.huge_pages ? ".huge" : "");
@@ -137,7 +137,7 @@ static void do_operations(struct side *side, uint32_t n)
 	}
 }
 
-static void do_and_count(struct side *side, uint32_t n)
+static void do_operations_and_count(struct side *side, uint32_t n)
 {
 	uint32_t batch = has_waiting_threads(side->point) ? TURNS : BATCH;
 
@@ -273,7 +273,7 @@ const struct benchmark bench_contend = {
 	CONTENDED,
 	.try_loops = try_loops,
 	.set_up = set_up_contest,
-	.do_units = do_and_count,
+	.do_units = do_operations_and_count,
 	.check_results = check_words,
 	.release_waiting = release_waiting,
 };

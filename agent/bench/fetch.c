@@ -70,7 +70,7 @@ static const char *state_name(unsigned state)
 	return states[state].name;
 }
 
-static const char *name_made_state(const struct point *point)
+static const char *name_point_state(const struct point *point)
 {
 	static char name[16]; /* "evicted-walked" */
 
@@ -81,7 +81,7 @@ static const char *name_made_state(const struct point *point)
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static uint64_t multiple_of_cache(const struct cpu_cache *cache, uint64_t usual, uint64_t times)
+static uint64_t cache_multiple_bytes(const struct cpu_cache *cache, uint64_t usual, uint64_t times)
 {
 	uint64_t bytes = times * (cache && cache->bytes > 0 ? (uint64_t)cache->bytes : usual);
 
@@ -96,12 +96,12 @@ static uint64_t eviction_bytes(const struct cpu_facts *facts, enum state state, 
 	const struct cpu_cache *second = NULL;
 
 	if (walked && state == STATE_MEMORY)
-		return multiple_of_cache(last_data_cache(facts), last_usual, LAST_CACHES);
+		return cache_multiple_bytes(last_data_cache(facts), last_usual, LAST_CACHES);
 	for (size_t i = 0; i < facts->cache_count; i++)
 		if (facts->caches[i].level == 2 && strcmp(facts->caches[i].kind, "Instruction"))
 			second = &facts->caches[i];
 	return walked || has_step(state, NOBODY, EVICTS)
-		       ? multiple_of_cache(second, second_usual, OWNER_CACHES)
+		       ? cache_multiple_bytes(second, second_usual, OWNER_CACHES)
 		       : 0;
 }
 
@@ -115,7 +115,7 @@ static int add_point(const struct options *options, const struct point_context *
 	point.bytes = point.arena_bytes = BYTES;
 	point.one_arena = true;
 	point.stride_bytes = options->stride ? (uint32_t)options->stride : STRIDE;
-	point.huge_pages = points_is_huge(context);
+	point.huge_pages = points_have_huge_pages(context);
 	point.threads = needs_third_cpu(point.state) ? 3 : 2;
 	point.walked = !context->flushes;
 	point.walk_bytes = eviction_bytes(context->facts, point.state, context->flushes);
@@ -123,7 +123,7 @@ static int add_point(const struct options *options, const struct point_context *
 	format_size(BYTES, size);
 	if (point.stride_bytes != STRIDE)
 		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
-	snprintf(point.name, sizeof point.name, "%s.%s.%s%s%s", name_made_state(&point),
+	snprintf(point.name, sizeof point.name, "%s.%s.%s%s%s", name_point_state(&point),
 		 reads ? order_name(point.order) : operation_name(point.operation), size, stride,
 		 point.huge_pages ? ".huge" : "");
 	return points_add(points, &point, refusal);
@@ -290,20 +290,20 @@ static void perform_action(struct side *side, enum action action)
 		touch_lines(side, action == WRITES);
 }
 
-static bool is_doer(const struct side *side, enum who who)
+static bool is_actor(const struct side *side, enum who who)
 {
 	return who == READER  ? side->index == 0
 	       : who == OWNER ? side->index == side->count - 1
 			      : who == THIRD && side->index > 0 && side->index < side->count - 1;
 }
 
-static void make_state(struct side *side, unsigned phase)
+static void perform_state_step(struct side *side, unsigned phase)
 {
 	const struct step *step = &states[side->point->state].steps[phase];
 
 	if (PREPARES && step->who && step->action == FLUSHES && side->point->walked)
 		walk_memory(side);
-	else if (PREPARES && is_doer(side, step->who))
+	else if (PREPARES && is_actor(side, step->who))
 		perform_action(side, step->action);
 	for (size_t offset = 0; phase == STEPS - 1 && side->index == 0 && offset < BYTES;
 	     offset += LINE_PAGE)
@@ -343,7 +343,7 @@ static void fetch_lines(struct side *side, uint32_t n)
 }
 
 /* Whole passes: a chase is where it began. */
-static void check_chase_ended(struct side *side)
+static void check_chase_returned_to_start(struct side *side)
 {
 	side->odd += side->chain.next != side->chain.start;
 }
@@ -375,7 +375,7 @@ static MEANINGS(operations, {OPERATION_READ, "read"}, {OPERATION_SWAP, "taken fo
 static MEANINGS(orders, {ORDER_CHASE, "each line naming the next"},
 		{ORDER_STREAM, "in rising order"});
 
-PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, name_made_state,
+PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, name_point_state,
 	    state_words},
 	   {"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
 	    .words = operations},
@@ -406,8 +406,8 @@ const struct benchmark bench_fetch = {
 	.try_loops = try_loops,
 	.set_up = set_up_chases,
 	.prepare = link_lines,
-	.make_ready = make_state,
+	.make_ready = perform_state_step,
 	.phases = STEPS,
 	.do_units = fetch_lines,
-	.finish = check_chase_ended,
+	.finish = check_chase_returned_to_start,
 };

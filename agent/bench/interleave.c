@@ -45,7 +45,7 @@ static int add_point(const struct point_context *context, struct point point, st
 
 	point.bytes = BYTES;
 	point.threads = 2;
-	point.huge_pages = points_is_huge(context);
+	point.huge_pages = points_have_huge_pages(context);
 	point.one_arena = point.sharing == SHARING_SHARED;
 	point.arena_bytes = (uint64_t)BYTES * (point.one_arena ? point.threads : 1);
 	format_size(point.block_bytes, block);

@@ -104,7 +104,7 @@ static int add_point(const struct point_context *context, struct point point, st
 	point.load_bytes = size_outside_caches(context, point.threads - 1, memory_most);
 	point.stride_bytes = STRIDE;
 	point.order = ORDER_WINDOW;
-	point.huge_pages = points_is_huge(context);
+	point.huge_pages = points_have_huge_pages(context);
 	point.cycle = chase_cycle_key(&point);
 	format_size(point.bytes, size);
 	name_rate(point.load_mbps, rate);
@@ -241,7 +241,7 @@ static bool is_write_turn(uint64_t turn, uint32_t read_percent)
 }
 
 /* Does the parts that are due. A mix reads one half of the memory and writes the other. */
-static void move_due_parts(struct side *side)
+static void transfer_due_parts(struct side *side)
 {
 	const struct variant *variant = side->point->load_variant;
 	enum operation operation = side->point->operation;
@@ -274,7 +274,7 @@ static void chase_or_load(struct side *side, uint32_t n)
 		chase_do_loads(side, n);
 	} else if (side->point->load_mbps) {
 		wait_until_due(side);
-		move_due_parts(side);
+		transfer_due_parts(side);
 	}
 }
 

@@ -125,7 +125,7 @@ static struct gemm_reference *references; /* all made so far */
 static bool multiply_reference(const struct gemm_reference *reference)
 {
 	for (size_t i = 0; i < reference->m; i++) {
-		if (stop_is_requested_at_work())
+		if (stop_run_idle_and_check())
 			return false;
 		for (size_t p = 0; p < reference->k; p++) {
 			int32_t value = reference->a[i * reference->k + p];

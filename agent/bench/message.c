@@ -30,7 +30,7 @@ static int add_point(const struct point_context *context, uint32_t lines, struct
 {
 	struct point point = {.lines = lines,
 			      .threads = 2,
-			      .huge_pages = points_is_huge(context),
+			      .huge_pages = points_have_huge_pages(context),
 			      .one_arena = true};
 
 	point.arena_bytes = 2 * (direction_bytes(&point) + PRIVATE_BYTES);
@@ -89,7 +89,7 @@ static uintptr_t *message_flag(const struct side *side, char *way, size_t messag
 }
 
 /* Clears the received lines: no message is 0. */
-static int clear_received(struct side *side)
+static int clear_received_lines(struct side *side)
 {
 	memset(side->mail.received, 0, direction_bytes(side->point));
 	memset(side->mail.last, 0, MESSAGES * sizeof *side->mail.last);
@@ -123,7 +123,7 @@ static void send_message(struct side *side, size_t message)
 
 /* Receives a message and returns how many ticks after its sending; a word wide, so modulo 2^32 on
  * 32-bit machines. */
-static intptr_t receive_message(struct side *side, size_t message)
+static intptr_t receive_message_ticks(struct side *side, size_t message)
 {
 	uintptr_t *flag = message_flag(side, side->mail.received, message);
 	size_t more = side->point->lines - 1;
@@ -154,7 +154,7 @@ static void receive_messages(struct side *side)
 {
 	side->mail.sum = side->mail.late = 0;
 	for (size_t i = 0; i < MESSAGES; i++)
-		side->mail.sum += receive_message(side, i);
+		side->mail.sum += receive_message_ticks(side, i);
 }
 
 static void exchange_messages(struct side *side, uint32_t n)
@@ -173,7 +173,7 @@ static int64_t latency_sum_ticks(const struct side *side)
 	return side->mail.sum;
 }
 
-static int64_t late_sum_ticks(const struct side *side)
+static int64_t lateness_sum_ticks(const struct side *side)
 {
 	return side->mail.late;
 }
@@ -219,9 +219,9 @@ const struct benchmark bench_message = {
 	.grain_units = MESSAGES,
 	.try_loops = try_receive,
 	.set_up = set_up_mail,
-	.prepare = clear_received,
+	.prepare = clear_received_lines,
 	.do_units = exchange_messages,
 	.sample_ticks = latency_sum_ticks,
-	.late_ticks = late_sum_ticks,
+	.late_ticks = lateness_sum_ticks,
 	.release_waiting = release_receivers,
 };

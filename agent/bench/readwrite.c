@@ -22,7 +22,7 @@ static void take_turns(struct side *side, uint32_t n)
 }
 
 /* A line holds only 0 and 1, so one flip of each lets a waiting thread do its next turn. */
-static void flip_lines(struct side *sides, size_t count)
+static void release_waiting(struct side *sides, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		__atomic_fetch_xor(sides[i].turn.written, 1, __ATOMIC_RELAXED);
@@ -48,5 +48,5 @@ const struct benchmark bench_readwrite = {
 	.generic_variants = generic_readwrite,
 	.set_up = set_up_turns,
 	.do_units = take_turns,
-	.release_waiting = flip_lines,
+	.release_waiting = release_waiting,
 };

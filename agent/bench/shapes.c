@@ -107,7 +107,7 @@ static int add_point(const struct point_context *context, struct point point, ui
 	point.grain = layout.product_operations;
 	point.stride_bytes = (uint32_t)layout.a_row;
 	point.arena_bytes = point.bytes;
-	point.huge_pages = points_is_huge(context);
+	point.huge_pages = points_have_huge_pages(context);
 	int length =
 		snprintf(point.name, sizeof point.name,
 			 "%s.%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s.%s.x%" PRIu32, name, point.m,

@@ -22,7 +22,7 @@ static int add_points(const struct options *options, const struct point_context 
 						      all ? OPERATION_WATCH_ALL : OPERATION_WATCH,
 					      .threads = context->threads[t],
 					      .arena_bytes = CONTENDED_ARENA,
-					      .huge_pages = points_is_huge(context),
+					      .huge_pages = points_have_huge_pages(context),
 					      .by_turns = all};
 
 			if (!(chosen >> point.operation & 1))

@@ -34,7 +34,7 @@ bool points_has_name(const struct points *points, const char *name)
 	return false;
 }
 
-bool points_is_huge(const struct point_context *context)
+bool points_have_huge_pages(const struct point_context *context)
 {
 	return context->huge_pages &&
 	       (context->benchmark->huge_pages ? !context->base_asked : context->huge_asked);

@@ -27,7 +27,7 @@ int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, s
 uint64_t size_outside_caches(const struct point_context *context, uint32_t threads, uint64_t most);
 
 /* Reports whether the points lie in huge pages. */
-bool points_is_huge(const struct point_context *context);
+bool points_have_huge_pages(const struct point_context *context);
 
 /* Reads the value of an option, a list of words, into a mask of what they stand for. */
 int read_words_as_mask(const char *option, const char *list, const char *(*word)(unsigned value),

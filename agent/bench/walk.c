@@ -40,7 +40,7 @@ static int add_points(const struct options *options, const struct point_context 
 	for (uint32_t lines = LEAST; !err && lines <= MOST; lines *= 2) {
 		if (!context->huge_asked)
 			err = add_point(lines, false, points, refusal);
-		if (!err && points_is_huge(context))
+		if (!err && points_have_huge_pages(context))
 			err = add_point(lines, true, points, refusal);
 	}
 	return err;

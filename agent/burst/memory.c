@@ -10,7 +10,7 @@ static size_t arena_owner(const struct burst_order *order)
 }
 
 /* Offers a side the cycle in its arena if this point can reuse it; else drops the cycle. */
-static void offer_cycle(struct arena *arena, const struct point *point, struct side *side)
+static void reuse_or_drop_cycle(struct arena *arena, const struct point *point, struct side *side)
 {
 	uint64_t kind = side->index ? 0 : point->cycle;
 
@@ -42,7 +42,7 @@ int burst_acquire_arenas(struct burst *burst)
 		size_t from = order->point->one_arena ? owner : i;
 
 		burst->sides[i].arena = burst->workers[from].arena->start;
-		offer_cycle(burst->workers[from].arena, order->point, &burst->sides[i]);
+		reuse_or_drop_cycle(burst->workers[from].arena, order->point, &burst->sides[i]);
 	}
 	return err;
 }

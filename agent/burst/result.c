@@ -23,7 +23,7 @@ static bool describe_error(const struct worker *worker, struct burst_result *res
 	return true;
 }
 
-static bool describe_one_cpu(const struct burst *burst, struct burst_result *result)
+static bool describe_shared_cpu(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *workers = burst->workers;
 
@@ -98,7 +98,7 @@ static bool check_workers(const struct burst *burst, struct burst_result *result
 	for (size_t i = 0; i < burst->count; i++)
 		if (describe_error(&burst->workers[i], result))
 			return false;
-	if (describe_one_cpu(burst, result))
+	if (describe_shared_cpu(burst, result))
 		return false;
 	for (size_t i = 0; i < burst->count; i++)
 		if (describe_move(&burst->workers[i], result))
@@ -219,7 +219,7 @@ static void summarize_others(const struct burst *burst, struct burst_result *res
 }
 
 /* Reads how long after the first thread each other one that takes times began. */
-static void read_begins(const struct burst *burst, struct burst_result *result)
+static void read_begin_offsets(const struct burst *burst, struct burst_result *result)
 {
 	int64_t first = INT64_MAX;
 
@@ -265,7 +265,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
 	summarize_others(burst, result);
 	read_units(burst, result);
-	read_begins(burst, result);
+	read_begin_offsets(burst, result);
 	read_lines(burst, result);
 	read_counts(burst, result);
 	return true;

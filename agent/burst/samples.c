@@ -280,7 +280,7 @@ static void judge_trial(struct burst *burst, const uint64_t *stamps)
 	order->iterations = trial->grains * bench_units_in_grain(order->benchmark, order->point);
 }
 
-bool worker_hold_trial(struct worker *worker)
+bool worker_run_trial(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 	bool tried = burst->trying, is_ping = worker == burst->workers;

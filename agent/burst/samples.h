@@ -17,6 +17,6 @@ bool worker_take_samples(struct worker *worker);
 
 /* Makes the trial of a burst, if it has one; ping evaluates it while the others wait. Threads that
  * hand on lines then do one turn that is not timed. */
-bool worker_hold_trial(struct worker *worker);
+bool worker_run_trial(struct worker *worker);
 
 #endif

@@ -105,9 +105,9 @@ static int64_t read_cpu_ns(const struct worker *worker)
 	return ran.tv_sec * NS_PER_S + ran.tv_nsec;
 }
 
-bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burst_result *result)
+bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct burst_result *result)
 {
-	bool long_enough = looked_ns >= burst->order.stuck_ns && looked_ns >= NS_PER_S;
+	bool long_enough = watched_ns >= burst->order.stuck_ns && watched_ns >= NS_PER_S;
 
 	for (size_t i = 0; long_enough && i < burst->count; i++) {
 		const struct worker *worker = &burst->workers[i];
@@ -115,7 +115,7 @@ bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burs
 				      ? -1
 				      : read_cpu_ns(worker);
 
-		if (ran < 0 || ran >= looked_ns / HOPELESS)
+		if (ran < 0 || ran >= watched_ns / HOPELESS)
 			continue;
 		describe_starved(worker, result);
 		return true;

@@ -89,7 +89,7 @@ static bool settle_on_cpu(struct worker *worker)
 	if (worker->counting)
 		counters_open(worker->burst->order.counters, worker->counting->opened);
 	if (worker->burst->accounts)
-		worker->waits = os_waits_open();
+		worker->waits = os_wait_time_open();
 	err = prepare_memory(worker);
 	return err ? set_error(worker, "prepare", err) : true;
 }
@@ -102,8 +102,8 @@ static bool are_on_two_cpus(const struct burst *burst)
 /* Reads the account of waiting; closes one that cannot be read. */
 static void read_waits(struct worker *worker, int64_t *ns)
 {
-	if (worker->waits >= 0 && os_waits_read(worker->waits, ns)) {
-		os_waits_close(worker->waits);
+	if (worker->waits >= 0 && os_wait_time_read(worker->waits, ns)) {
+		os_wait_time_close(worker->waits);
 		worker->waits = -1;
 	}
 }
@@ -133,7 +133,7 @@ static void read_after_samples(struct worker *worker)
 }
 
 /* Yields the CPU, and reports whether another thread had it. */
-static bool has_yielded(struct worker *worker)
+static bool yield_to_another(struct worker *worker)
 {
 	int64_t *switches = worker->switches[2], before = switches[1];
 
@@ -150,7 +150,7 @@ static void yield_cpu(struct worker *worker)
 	if (worker->burst->order.priority)
 		os_make_self_ordinary();
 	os_count_switches(&worker->switches[2][0], &worker->switches[2][1]);
-	for (int i = 0; i < YIELDS && !has_yielded(worker); i++)
+	for (int i = 0; i < YIELDS && !yield_to_another(worker); i++)
 		;
 	worker->at_ns[2] = now_ns();
 	read_waits(worker, &worker->waited_ns[1]);
@@ -185,8 +185,8 @@ static bool perform_part(struct worker *worker)
 	bool alone = benchmark->all_timed && !benchmark->release_waiting;
 
 	worker->clocked =
-		worker->sample_mhz && frequency_prepare_brief(order->clock, &worker->behind);
-	if (!worker_do_units(worker, worker->side->first) || !worker_hold_trial(worker))
+		worker->sample_mhz && frequency_calibrate_brief(order->clock, &worker->behind);
+	if (!worker_do_units(worker, worker->side->first) || !worker_run_trial(worker))
 		return false;
 	if (!worker->stamps)
 		return take_samples_and_counts(worker);
@@ -241,7 +241,7 @@ void *worker_run(void *arg)
 		counters_read_and_close(burst->order.counters, worker->counting->opened,
 					worker->counting->counts);
 	if (worker->waits >= 0)
-		os_waits_close(worker->waits);
+		os_wait_time_close(worker->waits);
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);
 	ssize_t ignored = write(burst->done_fd, "", 1); /* full: the supervisor will wake anyway */
 	(void)ignored;

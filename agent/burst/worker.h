@@ -40,7 +40,7 @@ struct worker {
 	int64_t waited_ns[2];        /* before the samples, and after yielding */
 	uint32_t core_mhz[2];        /* before and after; 0: not known */
 	bool clocked;                /* the next two are known */
-	struct behind behind;        /* for frequency_measure_brief() */
+	struct additions behind;     /* for frequency_measure_brief() */
 	double *sample_mhz;          /* behind each sample; null: not measured */
 	int64_t *lost_ns; /* of each sample: time without the CPU; null: only known of all samples
 			     together */
@@ -98,7 +98,7 @@ bool burst_describe_starvation(const struct burst *burst, struct burst_result *r
 
 /* Reports whether a burst watched for so long makes no progress because other work holds a thread's
  * CPU; if so, says why in result->failed. */
-bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burst_result *result);
+bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct burst_result *result);
 
 /* Reads what the workers left. Returns false, and why in result->failed, if the numbers cannot be
  * trusted. */

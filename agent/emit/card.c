@@ -314,7 +314,8 @@ static int find_finest_level(const struct card *card, size_t most)
 	return finest;
 }
 
-/* Chooses which groups get lines between them and which get names, as Layout.label_groups() does. */
+/* Chooses which groups get lines between them and which get names, as Layout.label_groups() does.
+ */
 static void choose_groups(struct card *card)
 {
 	size_t half = card->count / 2, cores = card_count_groups(card, LEVELS - 1);

@@ -190,7 +190,7 @@ static void add_pair_or_null(const char *key, bool is_known, const uint32_t pair
 }
 
 /* Adds how much of their CPUs the threads had. */
-static void add_effort(const struct burst_result *result)
+static void add_cpu_shares(const struct burst_result *result)
 {
 	if (result->switches_known)
 		json_numbers("switches", result->switches, 4);
@@ -288,7 +288,7 @@ static void write_burst_record(const struct run *run, const struct report *repor
 	json_number("start_ns", result->start_ns - run->start_ns);
 	json_cpus("ping_cpus", result->ping_cpus, 2);
 	json_cpus("pong_cpus", result->pong_cpus, 2);
-	add_effort(result);
+	add_cpu_shares(result);
 	add_lines(result);
 	add_counts(run, report);
 	json_end();

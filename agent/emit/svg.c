@@ -171,7 +171,7 @@ static double add_model(struct card *card, const char *model)
 	return y;
 }
 
-static void add_counted(char *words, size_t room, size_t count, const char *name)
+static void add_count_and_noun(char *words, size_t room, size_t count, const char *name)
 {
 	size_t used = strlen(words);
 
@@ -303,10 +303,10 @@ static void write_counts(const struct card *card, char *words, size_t room)
 		is_known &= card->places[i].groups[0] != UNKNOWN &&
 			    card->places[i].groups[LEVELS - 1] != UNKNOWN;
 	if (is_known) {
-		add_counted(words, room, card_count_groups(card, 0), "socket");
-		add_counted(words, room, card_count_groups(card, LEVELS - 1), "core");
+		add_count_and_noun(words, room, card_count_groups(card, 0), "socket");
+		add_count_and_noun(words, room, card_count_groups(card, LEVELS - 1), "core");
 	}
-	add_counted(words, room, card->count, is_known ? "thread" : "CPU");
+	add_count_and_noun(words, room, card->count, is_known ? "thread" : "CPU");
 }
 
 static void add_texts(struct card *card, const char *model, const char *subtitle)

@@ -109,7 +109,7 @@ void arena_abandon(struct arena *arena)
 	*arena->astray = '\0';
 }
 
-void arena_keep_last_round(void)
+void arena_enable_round_overlap(void)
 {
 	keeps_last = true;
 }
@@ -185,7 +185,8 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 }
 
 /* Says how many of the pages lie on which other nodes. */
-static void describe_astray(struct arena *arena, const size_t counts[NODE_NUMBERS], size_t pages)
+static void describe_misplaced_pages(struct arena *arena, const size_t counts[NODE_NUMBERS],
+				     size_t pages)
 {
 	size_t room = sizeof arena->astray, length = 0;
 	char total[48];
@@ -221,7 +222,7 @@ void arena_check_nodes(struct arena *arena)
 			 "asked for node %d, but cannot tell where %zu of %zu pages lie",
 			 arena->node, pages - told, pages);
 	else if (counts[arena->node] < pages)
-		describe_astray(arena, counts, pages);
+		describe_misplaced_pages(arena, counts, pages);
 }
 
 static bool check_huge_pages(const struct arena *arena, char *words, size_t room)

@@ -36,9 +36,10 @@ enum { ALL_NODES = -2 };
 uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 
 /* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
-void arena_keep_last_round(void);
+void arena_enable_round_overlap(void);
 
-/* Ends the arenas of a round: the next has other pages, if arena_keep_last_round() was called. */
+/* Ends the arenas of a round: the next has other pages, if arena_enable_round_overlap() was called.
+ */
 void arena_end_round(void);
 
 /* Returns the reserved arena of a CPU, mapping it if needed. */

@@ -78,7 +78,7 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 
 /* Takes the measured rate if none is stated; else keeps the stated one, and checks it against the
  * measured one if the clock is fine enough. */
-static int settle_rate(struct clock_facts *facts)
+static int choose_rate(struct clock_facts *facts)
 {
 	double measured = 0, stated = (double)facts->clock.ticks_per_second;
 	uint64_t moved = 0;
@@ -152,7 +152,7 @@ static int measure_steps(struct clock_facts *facts)
 static int measure_clock(int cpu, void *context)
 {
 	struct job *job = context;
-	int err = job->is_reference ? 0 : settle_rate(job->facts);
+	int err = job->is_reference ? 0 : choose_rate(job->facts);
 
 	(void)cpu;
 	return err ? err : measure_steps(job->facts);
@@ -226,7 +226,7 @@ static void *exchange_times(void *arg)
 	return NULL;
 }
 
-static bool is_pair_apart(const struct clock *clock, int first, int second)
+static bool is_pair_unsynchronized(const struct clock *clock, int first, int second)
 {
 	static struct teller tellers[2];
 	pthread_t threads[2];
@@ -246,10 +246,10 @@ static bool is_pair_apart(const struct clock *clock, int first, int second)
 	return tellers[0].least < 0 || tellers[1].least < 0;
 }
 
-bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other)
+bool clock_is_unsynchronized(const struct clock *clock, const int *cpus, size_t count, int *other)
 {
 	for (size_t i = 1; i < count; i++)
-		if (is_pair_apart(clock, cpus[0], cpus[i])) {
+		if (is_pair_unsynchronized(clock, cpus[0], cpus[i])) {
 			*other = cpus[i];
 			return true;
 		}

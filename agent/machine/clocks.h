@@ -25,6 +25,6 @@ int clock_choose(int cpu, const char *why_not, struct clock_facts *facts);
 /* Reports whether another CPU's counter differs from the first CPU's by more than a line takes
  * between them, so that a message would arrive before it was sent. *other: that CPU. Takes some
  * tenth of a millisecond for each CPU. */
-bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other);
+bool clock_is_unsynchronized(const struct clock *clock, const int *cpus, size_t count, int *other);
 
 #endif

@@ -59,7 +59,7 @@ int counters_parse(struct counters *counters, const char *text, struct refusal *
 }
 
 /* Every thread has a file open for each event: more of them than many limits foresee. */
-static void allow_files(size_t wanted)
+static void raise_file_limit(size_t wanted)
 {
 	struct rlimit limit;
 
@@ -102,7 +102,7 @@ void counters_try_all(struct counters *counters, size_t threads, struct notes *n
 	struct text text = {0};
 
 	if (counters->count)
-		allow_files(counters->count * threads + OTHER_FILES);
+		raise_file_limit(counters->count * threads + OTHER_FILES);
 	for (size_t i = 0; i < counters->count; i++)
 		try_counter(&counters->counter[i]);
 	for (size_t i = 0; i < counters->count; i++)

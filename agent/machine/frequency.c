@@ -57,7 +57,7 @@ uint32_t frequency_measure(const struct clock *clock)
 
 /* Measures the overhead by the ratio of neighbouring runs, which does not depend on the frequency.
  */
-bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
+bool frequency_calibrate_brief(const struct clock *clock, struct additions *additions)
 {
 	double overheads[PAIRS];
 
@@ -70,7 +70,7 @@ bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 		return false;
 	uint32_t adds = (uint32_t)(ADDS * wanted / ticks) / 16 * 16 + 16;
 
-	behind->adds = adds = adds > BRIEF ? adds : BRIEF;
+	additions->adds = adds = adds > BRIEF ? adds : BRIEF;
 	for (int i = 0; i < PAIRS; i++) {
 		double brief = (double)time_additions(clock, adds);
 		double longer = (double)time_additions(clock, TIMES * adds);
@@ -78,17 +78,17 @@ bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 		overheads[i] =
 			longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
 	}
-	behind->overhead_cycles = median(overheads, PAIRS);
+	additions->overhead_cycles = median(overheads, PAIRS);
 	return true;
 }
 
-double frequency_measure_brief(const struct clock *clock, const struct behind *behind)
+double frequency_measure_brief(const struct clock *clock, const struct additions *additions)
 {
 	time_additions(clock, FIRST);
-	double us =
-		(double)time_additions(clock, behind->adds) / (double)clock->ticks_per_second * 1e6;
+	double us = (double)time_additions(clock, additions->adds) /
+		    (double)clock->ticks_per_second * 1e6;
 
-	return (behind->adds + behind->overhead_cycles) / us;
+	return (additions->adds + additions->overhead_cycles) / us;
 }
 
 static int measure_busy_frequency(int cpu, void *context)

@@ -72,7 +72,7 @@ static int open_lockable(const char *path)
 	return err;
 }
 
-static int open_any(void)
+static int open_first_lockable(void)
 {
 	const char *chosen = getenv("FLEET_AGENT_LOCK");
 	int err = -ENOENT;
@@ -191,7 +191,7 @@ int lock_machine(const char *text, struct notes *notes, struct refusal *refusal)
 
 	if (!text)
 		return 0;
-	err = fd = open_any();
+	err = fd = open_first_lockable();
 	if (fd >= 0 && lock_or_refuse(fd, text, &err, refusal))
 		return -1;
 	if (fd >= 0 && !err) {

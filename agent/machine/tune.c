@@ -31,7 +31,7 @@ static const char *setting_name(enum setting setting)
 }
 
 /* Leaves our session, streams and signals: what ends us must not end the guardian. */
-static void leave_session(void)
+static void detach_from_parent(void)
 {
 	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGQUIT};
 	int null = open("/dev/null", O_RDWR);
@@ -60,7 +60,7 @@ static void run_guardian(int fd)
 	char byte;
 	ssize_t got;
 
-	leave_session();
+	detach_from_parent();
 	do {
 		got = read(fd, &byte, 1);
 	} while (got > 0 || (got < 0 && errno == EINTR));

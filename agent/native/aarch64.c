@@ -156,7 +156,7 @@ static uint64_t ticks_cntvct(void)
 }
 
 /* Reads the clock for a store of the reading. */
-static uint64_t sent_cntvct(void)
+static uint64_t ticks_before_send_cntvct(void)
 {
 	uint64_t ticks;
 
@@ -172,7 +172,7 @@ int arch_get_clock(struct clock *clock)
 	*clock = (struct clock){.name = "cntvct",
 				.ticks_per_second = ticks_per_second & UINT32_MAX,
 				.ticks = ticks_cntvct,
-				.sent = sent_cntvct};
+				.sent = ticks_before_send_cntvct};
 	return 0;
 }
 

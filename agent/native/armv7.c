@@ -96,7 +96,7 @@ static uint32_t cntfrq(void)
 
 static sigjmp_buf after_sigill;
 
-static void leave(int signal)
+static void on_sigill(int signal)
 {
 	(void)signal;
 	siglongjmp(after_sigill, 1);
@@ -106,7 +106,7 @@ static void leave(int signal)
  * Nothing user code may read says which, so we try: refused, it is an illegal instruction. */
 int arch_get_clock(struct clock *clock)
 {
-	struct sigaction trap = {.sa_handler = leave}, before;
+	struct sigaction trap = {.sa_handler = on_sigill}, before;
 
 	sigemptyset(&trap.sa_mask);
 	if (sigaction(SIGILL, &trap, &before))

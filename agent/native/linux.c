@@ -261,7 +261,7 @@ bool os_has_steal_time(void)
 	       sscanf(line, "cpu %*s %*s %*s %*s %*s %*s %*s %" SCNu64, &steal) == 1 && steal;
 }
 
-int os_waits_open(void)
+int os_wait_time_open(void)
 {
 	int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 
@@ -269,7 +269,7 @@ int os_waits_open(void)
 }
 
 /* "RAN WAITED SLICES", the times in ns (Linux Documentation/scheduler/sched-stats.rst). */
-int os_waits_read(int account, int64_t *ns)
+int os_wait_time_read(int account, int64_t *ns)
 {
 	char text[96];
 	ssize_t length = pread(account, text, sizeof text - 1, 0);
@@ -280,7 +280,7 @@ int os_waits_read(int account, int64_t *ns)
 	return sscanf(text, "%*s %" SCNd64, ns) == 1 ? 0 : -EIO;
 }
 
-void os_waits_close(int account)
+void os_wait_time_close(int account)
 {
 	close(account);
 }

@@ -105,7 +105,7 @@ uint32_t os_features(void)
 const char *os_explain_missing(uint32_t features, bool *withheld)
 {
 #if defined(__x86_64__)
-	return x86_missing(features, withheld, linux_permit_amx);
+	return x86_explain_missing(features, withheld, linux_permit_amx);
 #else
 	(void)features;
 	*withheld = false;

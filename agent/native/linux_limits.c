@@ -99,7 +99,7 @@ static void read_cpu_time_limit(const char *folder, const char *name, struct lim
 }
 
 /* A limit on the pool's pages, beyond which a touch kills? cgroup-v2.rst, cgroup-v1/hugetlb.rst. */
-static bool has_pool_limit(const char *folder, const char *end)
+static bool has_huge_page_limit(const char *folder, const char *end)
 {
 	uint64_t limit[2];
 	char name[48];
@@ -141,7 +141,7 @@ static void read_limits_upwards(const char *root, const char *point, const char 
 			 folder[mount] ? folder + mount : "/");
 		read_memory_limit(folder, name, limits);
 		read_cpu_time_limit(folder, name, limits);
-		linux_pool_is_limited |= pool && has_pool_limit(folder, pool);
+		linux_pool_is_limited |= pool && has_huge_page_limit(folder, pool);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
 		if (end)
 			*end = '\0';

@@ -57,7 +57,7 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 
 /* Reports whether the pool has free pages of this size:
  * Documentation/admin-guide/mm/hugetlbpage.rst. */
-static bool has_pool_room(size_t bytes)
+static bool has_free_huge_pages(size_t bytes)
 {
 	char path[96], line[32];
 
@@ -80,7 +80,7 @@ static size_t huge_page_bytes(bool *transparent)
 	if (bytes <= HUGE_MOST)
 		return bytes;
 	*transparent = false;
-	for (bytes = HUGE_MOST; bytes > os_page_bytes() && !has_pool_room(bytes);)
+	for (bytes = HUGE_MOST; bytes > os_page_bytes() && !has_free_huge_pages(bytes);)
 		bytes /= 2;
 	return bytes > os_page_bytes() ? bytes : 0;
 }

@@ -26,7 +26,7 @@ struct mask {
 };
 
 /* mbind() of no bytes changes nothing: it is only tried. */
-static int read_allowed(struct mask *allowed)
+static int read_allowed_nodes(struct mask *allowed)
 {
 	if (syscall(SYS_get_mempolicy, NULL, allowed->bits, NODE_NUMBERS, NULL, POLICY_ALLOWED) ||
 	    syscall(SYS_mbind, NULL, 0ul, POLICY_DEFAULT, NULL, 0ul, 0)) {
@@ -83,7 +83,7 @@ size_t os_list_nodes(struct node nodes[NODES_MOST])
 {
 	char line[256] = "", *cursor = line;
 	struct mask allowed = {0};
-	int err = read_allowed(&allowed);
+	int err = read_allowed_nodes(&allowed);
 	size_t count = 0;
 
 	linux_read_line(NODES "has_memory", line, sizeof line);

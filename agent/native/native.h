@@ -320,11 +320,11 @@ int os_count_switches(int64_t *voluntary, int64_t *involuntary);
 bool os_has_steal_time(void);
 
 /* Opens the calling thread's account of waiting; returns its number, from 0, or -errno. */
-int os_waits_open(void);
+int os_wait_time_open(void);
 
 /* Reads how long the thread was ready to run while others had its CPU; the account stays open. */
-int os_waits_read(int account, int64_t *ns);
-void os_waits_close(int account);
+int os_wait_time_read(int account, int64_t *ns);
+void os_wait_time_close(int account);
 
 /* An event that the OS can count, by its numbers: those of perf_event_open(2). */
 struct event {

@@ -280,7 +280,7 @@ uint32_t os_features(void)
 
 const char *os_explain_missing(uint32_t features, bool *withheld)
 {
-	return qnx_missing(features, withheld);
+	return qnx_explain_missing(features, withheld);
 }
 
 /* From a CPU's first cache the chain leads outward; that of instructions ends at data's. */

@@ -14,8 +14,8 @@
 /* Its clocks of a thread move by the tick of 1 ms in 7.x, longer than many a burst. */
 ABSENT(os_thread_cpu_ns(int64_t *ns))
 ABSENT(os_count_switches(int64_t *voluntary, int64_t *involuntary))
-ABSENT(os_waits_open(void))
-ABSENT(os_waits_read(int account, int64_t *ns))
+ABSENT(os_wait_time_open(void))
+ABSENT(os_wait_time_read(int account, int64_t *ns))
 
 /* A mapping that does not fit is refused at once. */
 ABSENT(os_limits_read(struct limits *limits))
@@ -32,7 +32,7 @@ ABSENT(os_setting_write(enum setting setting, int cpu, const char *value))
 ABSENT(os_counter_open(const struct event *event))
 ABSENT(os_counter_read_and_close(int counter, struct event_count *count))
 
-void os_waits_close(int account)
+void os_wait_time_close(int account)
 {
 }
 

@@ -16,9 +16,9 @@ static uint32_t qnx_features(uint32_t flags)
 	return x86_features(NULL);
 }
 
-static const char *qnx_missing(uint32_t features, bool *withheld)
+static const char *qnx_explain_missing(uint32_t features, bool *withheld)
 {
-	return x86_missing(features, withheld, NULL);
+	return x86_explain_missing(features, withheld, NULL);
 }
 
 /* ClockCycles() promises no order with the memory accesses around it: lfence, as in x86_tsc.h. */
@@ -62,7 +62,7 @@ static bool read_levels(uint32_t leaf, struct cpu_facts *facts)
 	return true;
 }
 
-static int64_t shared_by(int64_t id, uint32_t threads)
+static int64_t sharing_group_id(int64_t id, uint32_t threads)
 {
 	while (threads > 1) {
 		threads = (threads + 1) / 2;
@@ -88,7 +88,7 @@ static void read_caches(uint32_t leaf, struct cpu_facts *facts)
 			.kind = kinds[a & 31],
 			.bytes = (int64_t)(lines * line),
 			.line_bytes = line,
-			.group = shared_by(facts->hardware_id, (a >> 14 & 0xfff) + 1),
+			.group = sharing_group_id(facts->hardware_id, (a >> 14 & 0xfff) + 1),
 		};
 	}
 }
@@ -120,7 +120,7 @@ static uint32_t qnx_features(uint32_t flags)
 #endif
 }
 
-static const char *qnx_missing(uint32_t features, bool *withheld)
+static const char *qnx_explain_missing(uint32_t features, bool *withheld)
 {
 	(void)features;
 	*withheld = false;

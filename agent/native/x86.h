@@ -109,7 +109,7 @@ static uint64_t ticks_rdtsc(void)
 
 /* Reads the clock for a store of the reading: what holds back younger instructions can be left out.
  */
-static uint64_t sent_rdtsc(void)
+static uint64_t ticks_before_send_rdtsc(void)
 {
 	uint32_t low, high;
 
@@ -133,7 +133,8 @@ int arch_get_clock(struct clock *clock)
 		clock->note = "the time stamp counter is not invariant";
 		return -ENOTSUP;
 	}
-	*clock = (struct clock){.name = "tsc", .ticks = ticks_rdtscp, .sent = sent_rdtsc};
+	*clock = (struct clock){
+		.name = "tsc", .ticks = ticks_rdtscp, .sent = ticks_before_send_rdtsc};
 	if (!cpuid_edx(0x80000001, 27)) {
 		clock->note = "no rdtscp, reading with lfence and rdtsc";
 		clock->ticks = ticks_rdtsc;

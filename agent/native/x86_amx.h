@@ -18,7 +18,7 @@ struct amx_cpu {
 static const char amx_absent[] = "the CPU has no tiles (CPUID 7.0 EDX bit 24)";
 
 /* Why tiles cannot be used, as far as CPU and OS tell; null: they can. */
-static const char *amx_missing(const struct amx_cpu *cpu)
+static const char *amx_explain_missing(const struct amx_cpu *cpu)
 {
 	enum { TILE_STATE = 3 << 17 };
 
@@ -38,7 +38,7 @@ static const char *amx_missing(const struct amx_cpu *cpu)
 	return NULL;
 }
 
-static struct amx_cpu amx_read(uint32_t saved)
+static struct amx_cpu amx_read_cpuid(uint32_t saved)
 {
 	struct amx_cpu cpu = {.saved = saved};
 	uint32_t a, b, c, d;
@@ -67,15 +67,15 @@ typedef const char *amx_permit_fn(void);
 
 /* Asks once, so that the first call must come before any thread starts; null: tiles can be used.
  * permit: null where the OS need not be asked. */
-static const char *amx_trouble(uint32_t saved, amx_permit_fn *permit)
+static const char *amx_explain_unusable(uint32_t saved, amx_permit_fn *permit)
 {
 	static bool asked;
 	static const char *trouble;
 
 	if (!asked) {
-		const struct amx_cpu cpu = amx_read(saved);
+		const struct amx_cpu cpu = amx_read_cpuid(saved);
 
-		trouble = amx_missing(&cpu);
+		trouble = amx_explain_missing(&cpu);
 		if (!trouble && permit)
 			trouble = permit();
 		asked = true;

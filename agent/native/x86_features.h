@@ -42,8 +42,8 @@ static uint32_t x86_features(amx_permit_fn *permit)
 		features |= FEATURE_FLUSH;
 	if (__get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1)
 		features |= FEATURE_CLZERO;
-	if (!amx_trouble(saved, permit)) {
-		const struct amx_cpu cpu = amx_read(saved);
+	if (!amx_explain_unusable(saved, permit)) {
+		const struct amx_cpu cpu = amx_read_cpuid(saved);
 
 		features |= FEATURE_AMX_TILE;
 		features |= (cpu.bf16 ? FEATURE_AMX_BF16 : 0) | (cpu.int8 ? FEATURE_AMX_INT8 : 0);
@@ -52,10 +52,10 @@ static uint32_t x86_features(amx_permit_fn *permit)
 }
 
 /* See os_explain_missing(). */
-static const char *x86_missing(uint32_t features, bool *withheld, amx_permit_fn *permit)
+static const char *x86_explain_missing(uint32_t features, bool *withheld, amx_permit_fn *permit)
 {
 	const char *trouble = features & (FEATURE_AMX_TILE | FEATURE_AMX_BF16 | FEATURE_AMX_INT8)
-				      ? amx_trouble(x86_saved_state(), permit)
+				      ? amx_explain_unusable(x86_saved_state(), permit)
 				      : NULL;
 
 	*withheld = trouble && trouble != amx_absent;

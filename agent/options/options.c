@@ -243,7 +243,7 @@ static void fill_in_defaults(struct options *options)
 		options->spread_ns = options->rounds_given ? 0 : usual_spread_ns(options);
 }
 
-static int check_together(const struct options *options, struct refusal *refusal)
+static int check_combination(const struct options *options, struct refusal *refusal)
 {
 	if (options->samples + options->warmup > SAMPLES_MAX)
 		return refuse(refusal, EXIT_OPTIONS,
@@ -304,5 +304,5 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 	if (!options->estimator)
 		options->estimator = usual_estimator(options->format);
 	fill_in_defaults(options);
-	return check_together(options, refusal);
+	return check_combination(options, refusal);
 }

@@ -219,8 +219,8 @@ static int check_variants(const struct options *options, uint32_t benchmarks,
 }
 
 /* Leaves out the benchmarks that one CPU cannot measure; refuses if nothing is left. */
-static int leave_out_lacking(const struct plan *plan, struct text *lacking, struct notes *notes,
-			     struct refusal *refusal)
+static int leave_out_unmeasurable(const struct plan *plan, struct text *lacking,
+				  struct notes *notes, struct refusal *refusal)
 {
 	int err = 0;
 
@@ -266,5 +266,5 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 		if (choose_variants(plan, benchmark, variant, notes, refusal))
 			return -1;
 	}
-	return lacking.length ? leave_out_lacking(plan, &lacking, notes, refusal) : 0;
+	return lacking.length ? leave_out_unmeasurable(plan, &lacking, notes, refusal) : 0;
 }

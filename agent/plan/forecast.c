@@ -28,7 +28,7 @@ static const struct usual *usual_cost(const struct benchmark *benchmark)
 {
 	const struct usual *usual = costs;
 
-	while (usual->name && !bench_is(benchmark, usual->name))
+	while (usual->name && !bench_has_name(benchmark, usual->name))
 		usual++;
 	return usual;
 }
@@ -74,7 +74,7 @@ static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 			       estimate_sample_s(visit, benchmark->least);
 }
 
-static bool is_first_of_point(const struct plan *plan, size_t i)
+static bool is_first_visit_of_point(const struct plan *plan, size_t i)
 {
 	return !i || plan_visit_point(&plan->visits[i]) != plan_visit_point(&plan->visits[i - 1]);
 }
@@ -84,7 +84,7 @@ double cost_first_bursts_s(const struct plan *plan)
 	double total_s = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		if (is_first_of_point(plan, i))
+		if (is_first_visit_of_point(plan, i))
 			total_s += cost_burst_s(plan, &plan->visits[i]);
 	return total_s;
 }
@@ -104,7 +104,7 @@ struct cost cost_estimate(const struct plan *plan, const struct choice *choice)
 			written *= (double)plan->node_count;
 		if (choice && visit->choice != choice)
 			continue;
-		if (!cost.visits || is_first_of_point(plan, i)) {
+		if (!cost.visits || is_first_visit_of_point(plan, i)) {
 			burst_s = cost_burst_s(plan, visit);
 			once_s = cost_trial_s(plan, visit);
 		}
@@ -181,7 +181,7 @@ double forecast_deadline_s(const struct forecast *forecast)
 	return deadline_s < SECONDS_MOST ? deadline_s : SECONDS_MOST;
 }
 
-static void add_time(struct text *text, double duration_s)
+static void add_duration(struct text *text, double duration_s)
 {
 	if (duration_s < 1)
 		text_add(text, "less than a second");
@@ -193,10 +193,10 @@ static void add_time(struct text *text, double duration_s)
 		text_add(text, "%.1f h", duration_s / 3600);
 }
 
-static void add_about(struct text *text, double duration_s)
+static void add_about_duration(struct text *text, double duration_s)
 {
 	text_add(text, duration_s < 1 ? "" : "about ");
-	add_time(text, duration_s);
+	add_duration(text, duration_s);
 }
 
 int forecast_check(const struct forecast *forecast, const struct plan *plan,
@@ -208,8 +208,8 @@ int forecast_check(const struct forecast *forecast, const struct plan *plan,
 	if (!plan->budget_ends ||
 	    forecast->once_s + forecast->round_s <= to_seconds(plan->time_budget_ns))
 		return 0;
-	add_about(&needed, forecast->once_s + forecast->round_s);
-	add_time(&allowed, to_seconds(plan->time_budget_ns));
+	add_about_duration(&needed, forecast->once_s + forecast->round_s);
+	add_duration(&allowed, to_seconds(plan->time_budget_ns));
 	refuse(refusal, EXIT_OPTIONS,
 	       "one round of %zu bursts takes %s%s%s, and the time budget allows %s: a longer "
 	       "--time-budget, fewer benchmarks, --pairs and --cpus help",
@@ -240,13 +240,13 @@ void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 	text_add(text, "Expected: %" PRIu32 " round%s of %zu burst%s, ", forecast->rounds,
 		 forecast->rounds == 1 ? "" : "s", plan->visit_count,
 		 plan->visit_count == 1 ? "" : "s");
-	add_about(text, forecast->least_s);
+	add_about_duration(text, forecast->least_s);
 	if (forecast->rounds < plan->rounds_wanted) {
 		text_add(text, "; the time budget does not allow %" PRIu32 " rounds",
 			 plan->rounds_wanted);
 	} else if (plan->precision_ppm) {
 		text_add(text, "; up to ");
-		add_time(text, forecast->most_s);
+		add_duration(text, forecast->most_s);
 		text_add(text, " where more rounds are needed");
 	}
 	text_add(text, ".");

@@ -15,7 +15,7 @@ struct member {
 };
 
 /* Returns a number that CPUs of one kind share: they have equal caches and the same capacity. */
-static int64_t hash_kind(const struct cpu_facts *facts)
+static int64_t hash_core_kind(const struct cpu_facts *facts)
 {
 	uint64_t kind = (uint64_t)facts->capacity;
 
@@ -37,7 +37,7 @@ static struct member describe_member(const struct machine *machine, int cpu,
 				.node = facts->node,
 				.cache = last ? last->group : UNKNOWN,
 				.cache_bytes = last ? last->bytes : 0,
-				.kind = hash_kind(facts)};
+				.kind = hash_core_kind(facts)};
 
 	for (size_t i = 0; i < count; i++)
 		member.in_core += member.core != UNKNOWN && before[i].core == member.core;

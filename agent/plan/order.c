@@ -24,7 +24,7 @@ static size_t find_block(const struct plan *plan, size_t visit)
 
 /* Reports whether a visit is in a block other than the first; the visit of the first brings it
  * along. */
-static bool is_follower(const struct plan *plan, size_t visit)
+static bool is_companion_visit(const struct plan *plan, size_t visit)
 {
 	size_t b = find_block(plan, visit);
 
@@ -42,8 +42,8 @@ size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *compa
 }
 
 /* Puts the other visits to a pair after each of the first `heads` of the order, from the end. */
-static void expand_pairs(const struct plan *plan, uint32_t *order, size_t heads,
-			 struct random *random)
+static void insert_companions(const struct plan *plan, uint32_t *order, size_t heads,
+			      struct random *random)
 {
 	size_t end = plan->visit_count;
 
@@ -111,10 +111,10 @@ struct random plan_order_visits(const struct plan *plan, uint32_t round, uint32_
 	for (size_t i = 0; i < plan->visit_count; i++)
 		if (plan->sequential)
 			order[i] = (uint32_t)i;
-		else if (!is_follower(plan, i))
+		else if (!is_companion_visit(plan, i))
 			insert_at_random(order, heads++, (uint32_t)i, &random);
 	if (!plan->sequential && plan->block_count > 1)
-		expand_pairs(plan, order, heads, &random);
+		insert_companions(plan, order, heads, &random);
 	if (plan->budget_ends && !plan->sequential && round == 0)
 		order_by_need(plan, order);
 	return random;

@@ -66,7 +66,7 @@ const struct point *plan_visit_point(const struct visit *visit)
 
 bool plan_is_ladder(const struct benchmark *benchmark)
 {
-	return bench_is(benchmark, "chase") || bench_is(benchmark, "bandwidth");
+	return bench_has_name(benchmark, "chase") || bench_has_name(benchmark, "bandwidth");
 }
 
 uint32_t plan_sample_count(const struct plan *plan, bool slow)

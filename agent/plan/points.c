@@ -82,8 +82,8 @@ static int add_point_on_nodes(const struct plan *plan, const struct benchmark *b
 }
 
 /* Keeps the points that the choice is for. */
-static int keep_points(const struct plan *plan, struct choice *choice, const struct points *all,
-		       struct refusal *refusal)
+static int keep_chosen_points(const struct plan *plan, struct choice *choice,
+			      const struct points *all, struct refusal *refusal)
 {
 	const struct benchmark *benchmark = choice->benchmark;
 	struct points remaining = {0};
@@ -105,8 +105,8 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 }
 
 /* Fills in the variants of the threads beside ping; a mix needs one that reads and writes. */
-static void find_helpers(const struct plan *plan, const struct benchmark *helper,
-			 struct notes *notes, struct point_context *context)
+static void find_helper_variants(const struct plan *plan, const struct benchmark *helper,
+				 struct notes *notes, struct point_context *context)
 {
 	for (enum operation o = OPERATION_READ; o < OPERATION_SWAP; o++)
 		context->helpers[o] = plan_best_variant(plan->machine, helper, o, notes);
@@ -135,7 +135,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 			  : points_add(&all, &nameless, refusal);
 
 	if (!err)
-		err = keep_points(plan, choice, &all, refusal);
+		err = keep_chosen_points(plan, choice, &all, refusal);
 	if (!err && choice->point_count > UINT16_MAX)
 		err = refuse(refusal, EXIT_OPTIONS, "%s: more than %d points",
 			     choice->benchmark->name, UINT16_MAX);
@@ -271,7 +271,8 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 	find_shape_multiples(plan, notes, &context);
 	for (size_t i = 0; i < plan->choice_count; i++)
 		if (plan->choices[i].benchmark->helper && !context.helpers[OPERATION_READ])
-			find_helpers(plan, plan->choices[i].benchmark->helper, notes, &context);
+			find_helper_variants(plan, plan->choices[i].benchmark->helper, notes,
+					     &context);
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
 	if (err || drop_empty_choices(plan, refusal))

@@ -70,8 +70,8 @@ static bool is_level_end(const struct plan *plan, const struct choice *choice,
 	return false;
 }
 
-static enum spared choose_spared(const struct plan *plan, const struct choice *choice,
-				 const struct point *point)
+static enum spared decide_when_spared(const struct plan *plan, const struct choice *choice,
+				      const struct point *point)
 {
 	size_t smaller, larger;
 
@@ -91,7 +91,7 @@ static void rank_points(struct plan *plan)
 		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
 			struct point *point = &plan->choices[i].points[p];
 
-			point->spared = (uint8_t)choose_spared(plan, &plan->choices[i], point);
+			point->spared = (uint8_t)decide_when_spared(plan, &plan->choices[i], point);
 		}
 }
 
@@ -169,7 +169,7 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 }
 
 /* Marks the points that take most memory; returns false if no others would be left. */
-static bool mark_largest(struct plan *plan)
+static bool mark_largest_points(struct plan *plan)
 {
 	uint64_t largest = 0;
 	bool others = false;
@@ -204,7 +204,8 @@ int plan_reserve_memory(struct plan *plan, const struct options *options, struct
 	for (;;) {
 		if (plan_reserve_arenas(plan, &total, refusal) || plan_check_nodes(plan, refusal))
 			return -1;
-		if (total <= available / 2 || strcmp(options->sizes, "auto") || !mark_largest(plan))
+		if (total <= available / 2 || strcmp(options->sizes, "auto") ||
+		    !mark_largest_points(plan))
 			break;
 		if (drop_points_and_remake(plan, SPARED_LARGE, options, &dropped, refusal))
 			return -1;
@@ -212,7 +213,7 @@ int plan_reserve_memory(struct plan *plan, const struct options *options, struct
 	bool twice = available < UINT64_MAX && total <= available / 4;
 
 	if (twice)
-		arena_keep_last_round();
+		arena_enable_round_overlap();
 	plan->bytes = twice ? 2 * total : total;
 	for (size_t i = 0; i < plan->node_count; i++)
 		plan->node_bytes[i] <<= twice;

@@ -181,7 +181,7 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 }
 
 /* Reports whether the benchmark's visits to a pair are made together with those of others. */
-static bool has_blocks(const struct benchmark *benchmark)
+static bool is_visited_in_blocks(const struct benchmark *benchmark)
 {
 	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
 }
@@ -196,7 +196,7 @@ static void add_all_visits(struct plan *plan, struct adding *adding, const struc
 			const struct visit kind = {.choice = &plan->choices[i],
 						   .point = (uint16_t)p};
 
-			if (plan->blocks && has_blocks(benchmark))
+			if (plan->blocks && is_visited_in_blocks(benchmark))
 				plan->blocks[plan->block_count++] = adding->count;
 			add_visits(plan, adding, &kind, listed);
 		}

@@ -80,7 +80,7 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 
 /* Gives up what killed its agent, and what is like it. scope: `memory`, all visits that use as
  * much; `variant`, or `point`, of that visit. Returns false for another word. */
-static bool give_up(struct run *run, const struct visit *lost, const char *scope)
+static bool give_up_visits(struct run *run, const struct visit *lost, const char *scope)
 {
 	uint64_t bytes = plan_visit_point(lost)->arena_bytes + plan_visit_point(lost)->walk_bytes;
 
@@ -122,7 +122,7 @@ static bool read_outcomes(struct run *run, struct history *history, bool measure
 			return false;
 		if (!failed && (!measured || !read_count(word, UINT64_MAX, &twice)))
 			return false;
-		if (failed && word[1] && !give_up(run, history->visit, word + 1))
+		if (failed && word[1] && !give_up_visits(run, history->visit, word + 1))
 			return false;
 		if (!failed)
 			store_earlier_median(run, history, twice);

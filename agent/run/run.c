@@ -19,11 +19,11 @@ enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
 
-static const struct format *format; /* the run's; idle() has no other way to it */
+static const struct format *format; /* the run's; send_sign_of_life() has no other way to it */
 
 /* Gives the sign of life that the wire promises; a burst that lasts so long is not spoilt by one
  * line. */
-static void idle(void)
+static void send_sign_of_life(void)
 {
 	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
 		format->write_alive(NULL);
@@ -107,7 +107,7 @@ static enum burst_outcome take_burst(const struct run *run, struct history *hist
 		struct burst_order order = make_order(run, history, report);
 
 		order.counters = result->counts ? run->counters : NULL;
-		outcome = burst_run(&order, lines, idle, result);
+		outcome = burst_run(&order, lines, send_sign_of_life, result);
 		if (outcome == BURST_TAKEN)
 			store_trial(history, &result->trial);
 		if (outcome != BURST_TAKEN || !discard_misled_trial(run, history, result))
@@ -161,7 +161,7 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 	order.iterations = 0;
 	order.samples = order.samples_slow = 1;
 	order.warmup = 0;
-	if (burst_run(&order, random, idle, result) != BURST_TAKEN)
+	if (burst_run(&order, random, send_sign_of_life, result) != BURST_TAKEN)
 		return false;
 	const struct trial *trial = &result->trial;
 	double sample_s = trial->grain_ticks * trial->grains / ticks_per_second;
@@ -223,8 +223,8 @@ static double median_sample_ns(const struct run *run, const struct report *repor
 }
 
 /* Makes one visit; returns false if the run must end. */
-static bool make_visit(struct run *run, struct history *history, uint32_t round,
-		       struct random *lines, struct burst_result *result, struct totals *totals)
+static bool perform_visit(struct run *run, struct history *history, uint32_t round,
+			  struct random *lines, struct burst_result *result, struct totals *totals)
 {
 	struct report report = make_report(run, history->visit, round, result);
 	int64_t start_ns = now_ns();
@@ -273,7 +273,7 @@ static uint32_t find_first_round(const struct run *run)
 }
 
 /* The main path: makes all visits of all rounds. */
-static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
+static void perform_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
 {
 	struct run *run = rounds->run;
 	const struct plan *plan = run->plan;
@@ -284,7 +284,8 @@ static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_res
 		stop_set_earlier_deadline(BUDGET_REASON, latest_end_ns(run));
 	if (!run->done)
 		print_forecast_note(run, &trials, result);
-	for (uint32_t round = find_first_round(run); rounds_begin(rounds, round, idle); round++) {
+	for (uint32_t round = find_first_round(run); rounds_begin(rounds, round, send_sign_of_life);
+	     round++) {
 		struct random lines = plan_order_visits(plan, round, order);
 
 		arena_end_round();
@@ -294,7 +295,7 @@ static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_res
 			if (!rounds_is_visit_due(rounds, history, round))
 				continue;
 			if (stop_is_requested() ||
-			    !make_visit(run, history, round, &lines, result, totals))
+			    !perform_visit(run, history, round, &lines, result, totals))
 				return;
 		}
 	}
@@ -386,7 +387,7 @@ static enum exit_code run_and_report(struct run *run, struct burst_result *resul
 			format->write_note(run->notes->text[i]);
 		print_coarse_clock_note(run->clock);
 		print_unreached_note(run, true);
-		make_rounds(&rounds, order, result);
+		perform_rounds(&rounds, order, result);
 		rounds_find_levels(run, &totals);
 		const char *reason = unfinished_reason(run);
 

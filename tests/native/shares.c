@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	side.load.due = UINT64_MAX;
 	side.load.grain = PART;
 	for (int i = 0; i < 12000; i++)
-		move_due_parts(&side);
+		transfer_due_parts(&side);
 	printf("%zu %zu %zu\n", moved[OPERATION_READ], moved[OPERATION_WRITE], moved[OPERATION_NT]);
 	return (int)side.odd;
 }

@@ -57,7 +57,7 @@ static void say(const char *name, const char *why) {
 }
 
 static void say_read(const char *name) {
-  struct amx_cpu cpu = amx_read(7);
+  struct amx_cpu cpu = amx_read_cpuid(7);
 
   printf("%s: %d %d %d %d %u %u %u %u %u %u %u\n", name, cpu.tile, cpu.bf16,
          cpu.int8, cpu.xsave, cpu.saved, cpu.palettes, cpu.tiles, cpu.rows,
@@ -70,7 +70,7 @@ static const char *never(void) { return "never"; }
 #define SAY(member, value)                                                     \
   cpu = whole;                                                                 \
   cpu.member = value;                                                          \
-  say(#member, amx_missing(&cpu))
+  say(#member, amx_explain_missing(&cpu))
 
 int main(void) {
   const struct amx_cpu whole = {.tile = true,
@@ -117,9 +117,9 @@ int main(void) {
   say_read("read bf16");
   fflush(stdout);
   if (!fork()) {
-    say("asked", amx_trouble(0x600e7, never));
+    say("asked", amx_explain_unusable(0x600e7, never));
     edx_7 = 0;
-    say("asked again", amx_trouble(0x600e7, NULL));
+    say("asked again", amx_explain_unusable(0x600e7, NULL));
     return 0;
   }
   wait(NULL);
@@ -133,6 +133,6 @@ int main(void) {
   say_read("read most");
   edx_7 = ~edx_7;
   say_read("read none");
-  say("not asked", amx_trouble(0x600e7, never));
+  say("not asked", amx_explain_unusable(0x600e7, never));
   return 0;
 }

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Nobody stops this program. */
-bool stop_is_requested_at_work(void) { return false; }
+bool stop_run_idle_and_check(void) { return false; }
 
 enum { PART_STEPS_MOST = 8, LINES_OF_A_ROW = 4, LINE = 64 };
 
