@@ -16,7 +16,7 @@ static uint64_t units_in_product(const struct point *point)
 	return point->grain;
 }
 
-static bool is_peak(const struct side *side)
+static bool is_peak_point(const struct side *side)
 {
 	return side->point->operation == GEMM_PEAK;
 }
@@ -30,7 +30,7 @@ static void set_up_products(struct side *sides, size_t count, struct random *ran
 		const struct gemm *gemm = side->variant->gemm;
 
 		side->first = side->point->grain;
-		if (is_peak(side))
+		if (is_peak_point(side))
 			continue;
 		gemm_compute_layout(gemm, side->point, &product->layout);
 		product->reference = gemm_get_reference(gemm, side->point);
@@ -46,7 +46,7 @@ static int write_matrices(struct side *side)
 
 	if (gemm->begin)
 		gemm->begin();
-	if (is_peak(side)) {
+	if (is_peak_point(side)) {
 		gemm_write_register_values(gemm, side->product.values);
 		return 0;
 	}
@@ -137,7 +137,7 @@ static void multiply_units(struct side *side, uint32_t n)
 	struct product *product = &side->product;
 
 	product->owed += n;
-	if (is_peak(side)) {
+	if (is_peak_point(side)) {
 		const struct gemm *gemm = side->variant->gemm;
 
 		gemm->peak(product->values, product->owed / gemm->peak_operations);
@@ -173,7 +173,7 @@ static bool check_products(const struct side *sides, size_t count, char *words, 
 		const struct side *side = &sides[i];
 		const struct product *product = &side->product;
 
-		if (!is_peak(side) &&
+		if (!is_peak_point(side) &&
 		    !gemm_check_sums(side->variant->gemm, &product->layout, product->reference,
 				     side->arena, count_sums_in_c(product, side->point), words,
 				     room))

@@ -146,7 +146,7 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 	return true;
 }
 
-static void read_units(const struct burst *burst, struct burst_result *result)
+static void read_other_units(const struct burst *burst, struct burst_result *result)
 {
 	const uint32_t *done = burst->workers[0].done;
 	uint64_t *units = result->other_units;
@@ -179,7 +179,7 @@ static bool check_run_times(const struct burst *burst, struct burst_result *resu
 	return true;
 }
 
-static void read_lines(const struct burst *burst, struct burst_result *result)
+static void read_line_places(const struct burst *burst, struct burst_result *result)
 {
 	const struct arena *arena = burst->workers[0].arena;
 
@@ -193,7 +193,7 @@ static void read_lines(const struct burst *burst, struct burst_result *result)
 }
 
 /* Summarizes the threads other than ping; a single thread stands for them. */
-static void summarize_others(const struct burst *burst, struct burst_result *result)
+static void summarize_other_threads(const struct burst *burst, struct burst_result *result)
 {
 	size_t first = burst->count > 1 ? 1 : 0;
 	const struct worker *last = &burst->workers[burst->count - 1];
@@ -230,7 +230,7 @@ static void read_begin_offsets(const struct burst *burst, struct burst_result *r
 		result->begin_ns[i] = burst->workers[i].begin_ns - first;
 }
 
-static void read_counts(const struct burst *burst, struct burst_result *result)
+static void read_event_counts(const struct burst *burst, struct burst_result *result)
 {
 	const struct counters *counters = burst->order.counters;
 	struct event_count *count = result->counts;
@@ -263,10 +263,10 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	}
 	result->sample_mhz =
 		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
-	summarize_others(burst, result);
-	read_units(burst, result);
+	summarize_other_threads(burst, result);
+	read_other_units(burst, result);
 	read_begin_offsets(burst, result);
-	read_lines(burst, result);
-	read_counts(burst, result);
+	read_line_places(burst, result);
+	read_event_counts(burst, result);
 	return true;
 }

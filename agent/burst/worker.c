@@ -100,7 +100,7 @@ static bool are_on_two_cpus(const struct burst *burst)
 }
 
 /* Reads the account of waiting; closes one that cannot be read. */
-static void read_waits(struct worker *worker, int64_t *ns)
+static void read_wait_time(struct worker *worker, int64_t *ns)
 {
 	if (worker->waits >= 0 && os_wait_time_read(worker->waits, ns)) {
 		os_wait_time_close(worker->waits);
@@ -114,7 +114,7 @@ static void read_before_samples(struct worker *worker)
 	bool resets = worker->burst->order.benchmark->make_ready;
 
 	worker->ran_known = !os_thread_cpu_ns(&worker->ran_ns[0]);
-	read_waits(worker, &worker->waited_ns[0]);
+	read_wait_time(worker, &worker->waited_ns[0]);
 	worker->at_ns[0] = now_ns();
 	worker->switches_known =
 		!os_count_switches(&worker->switches[0][0], &worker->switches[0][1]);
@@ -153,7 +153,7 @@ static void yield_cpu(struct worker *worker)
 	for (int i = 0; i < YIELDS && !yield_to_another(worker); i++)
 		;
 	worker->at_ns[2] = now_ns();
-	read_waits(worker, &worker->waited_ns[1]);
+	read_wait_time(worker, &worker->waited_ns[1]);
 	os_thread_cpu_ns(&worker->ran_ns[2]);
 }
 

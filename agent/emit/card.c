@@ -232,7 +232,7 @@ static bool reduce_visits(struct card *card)
 	return count;
 }
 
-static const struct place *find_place(const struct card *card, size_t index)
+static const struct place *find_place_by_index(const struct card *card, size_t index)
 {
 	const struct place *place = card->places;
 
@@ -249,8 +249,8 @@ void card_describe_pair(const struct card *card, double ns, char *words, size_t 
 	while (*cell < ns || *cell > ns)
 		cell++;
 	size_t index = (size_t)(cell - card->cells);
-	const struct place *a = find_place(card, index / card->count),
-			   *b = find_place(card, index % card->count);
+	const struct place *a = find_place_by_index(card, index / card->count),
+			   *b = find_place_by_index(card, index % card->count);
 
 	name_relation(card, a, b, name, sizeof name);
 	snprintf(words, room, "%.1f ns, CPUs %d and %d (%s)", ns, a->cpu, b->cpu, name);
@@ -265,7 +265,7 @@ void card_list_kinds(const struct card *card, struct text *list)
 		size_t count = 0;
 
 		for (size_t k = 0; k < card->count; k++) {
-			const struct place *place = find_place(card, k);
+			const struct place *place = find_place_by_index(card, k);
 			const char *kind = name_core_kind(card, place);
 
 			if (kind && !strcmp(kind, kinds[i]))

@@ -83,7 +83,7 @@ static void update_number(const struct run *run, const struct report *report)
 /* ---- the page -------------------------------------------------------------------------------- */
 
 /* Reports whether many of a visit's bursts are at another level. */
-static bool is_marked(size_t visit)
+static bool has_many_off_level(size_t visit)
 {
 	return levels[visit].others * MARKED_SHARE > levels[visit].count + levels[visit].others;
 }
@@ -116,7 +116,7 @@ static double *make_cells(const struct plan *plan, const struct choice *choice,
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] =
-				is_marked(i) ? -numbers[i] : numbers[i];
+				has_many_off_level(i) ? -numbers[i] : numbers[i];
 	}
 	return cells;
 }
@@ -198,17 +198,17 @@ static void add_levels(const struct plan *plan, size_t visit)
 }
 
 /* Lists the first few visits that are marked. */
-static void add_marked(const struct plan *plan, const struct point *point)
+static void add_off_level_visits(const struct plan *plan, const struct point *point)
 {
 	size_t marked = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		marked += plan_visit_point(&plan->visits[i]) == point && is_marked(i);
+		marked += plan_visit_point(&plan->visits[i]) == point && has_many_off_level(i);
 	if (!marked)
 		return;
 	text_add(&page, "     *  %zu with bursts at another level\n", marked);
 	for (size_t i = 0, listed = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
-		if (plan_visit_point(&plan->visits[i]) == point && is_marked(i)) {
+		if (plan_visit_point(&plan->visits[i]) == point && has_many_off_level(i)) {
 			add_levels(plan, i);
 			listed++;
 		}
@@ -227,7 +227,7 @@ static void add_matrices(const struct plan *plan, const struct choice *choice)
 		add_cells(plan, choice, point);
 		text_add(&page, "\n");
 		add_summary(plan, point);
-		add_marked(plan, point);
+		add_off_level_visits(plan, point);
 	}
 }
 

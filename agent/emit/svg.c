@@ -61,7 +61,7 @@ static void add_words(struct card *card, double x, double y, double size, double
 	add_escaped(&card->words, words);
 }
 
-static double scale_share(const struct card *card, double ns)
+static double scale_position(const struct card *card, double ns)
 {
 	double low = card->low, high = card->high, share = (ns - low) / (high - low);
 
@@ -75,7 +75,7 @@ static int cell_shade(const void *context, size_t row, size_t column)
 	const struct card *card = context;
 	double ns = card->cells[card->places[row].index * card->count + card->places[column].index];
 
-	return ns > 0 ? (int)(scale_share(card, ns) * (SHADES - 1) + 0.5) : SHADES;
+	return ns > 0 ? (int)(scale_position(card, ns) * (SHADES - 1) + 0.5) : SHADES;
 }
 
 static void add_tier(struct card *card, int level, int line)

@@ -116,7 +116,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 /* Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
  * one may step every 10 ms only. Two readings are never closer than a reading's cost, so the
  * quantum is not the smallest step but the greatest common divisor of all steps. */
-static int measure_steps(struct clock_facts *facts)
+static int measure_clock_steps(struct clock_facts *facts)
 {
 	static uint64_t steps[READINGS];
 	int64_t until_ns = now_ns() + STEPS_LIMIT_MS * NS_PER_MS;
@@ -155,7 +155,7 @@ static int measure_clock(int cpu, void *context)
 	int err = job->is_reference ? 0 : choose_rate(job->facts);
 
 	(void)cpu;
-	return err ? err : measure_steps(job->facts);
+	return err ? err : measure_clock_steps(job->facts);
 }
 
 int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)

@@ -109,8 +109,8 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 
 /* Adds one CPU of each kind under each last cache, at most two a node in a plan by nodes; or each
  * CPU. */
-static int add_singles(struct plan *plan, const struct member *members, bool each_cpu,
-		       struct refusal *refusal)
+static int add_single_cpu_groups(struct plan *plan, const struct member *members, bool each_cpu,
+				 struct refusal *refusal)
 {
 	int err = 0;
 
@@ -134,7 +134,7 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 	return err;
 }
 
-static int64_t shared_number(const struct member *member, const char *word)
+static int64_t sharing_domain_number(const struct member *member, const char *word)
 {
 	return !strcmp(word, "llc")       ? member->cache
 	       : !strcmp(word, "package") ? member->package
@@ -151,7 +151,7 @@ static size_t gather_sharing_cpus(const struct plan *plan, const struct member *
 	size_t count = 0;
 
 	for (size_t i = 0; i < plan->cpu_count; i++)
-		if (shared_number(&members[i], word) == shared &&
+		if (sharing_domain_number(&members[i], word) == shared &&
 		    !(first_only && members[i].in_core))
 			cpus[count++] = members[i].cpu;
 	return count;
@@ -159,14 +159,14 @@ static size_t gather_sharing_cpus(const struct plan *plan, const struct member *
 
 /* Adds a group for each set of CPUs that share what the word names. Of a lone core all CPUs work,
  * as do those of a node whose cores have their first CPUs on another node. */
-static int add_sharing(struct plan *plan, const struct member *members, const char *word,
-		       int *scratch, struct refusal *refusal)
+static int add_sharing_groups(struct plan *plan, const struct member *members, const char *word,
+			      int *scratch, struct refusal *refusal)
 {
 	bool cores = !strcmp(word, "cores") || !strcmp(word, "node");
 	int err = 0;
 
 	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
-		int64_t shared = shared_number(&members[i], word);
+		int64_t shared = sharing_domain_number(&members[i], word);
 
 		if (shared == UNKNOWN)
 			return refuse(
@@ -183,8 +183,8 @@ static int add_sharing(struct plan *plan, const struct member *members, const ch
 }
 
 /* Adds a group of so many CPUs, on as many cores as there are before a second CPU of any core. */
-static int add_spread(struct plan *plan, const struct member *members, size_t wanted, int *scratch,
-		      struct refusal *refusal)
+static int add_spread_group(struct plan *plan, const struct member *members, size_t wanted,
+			    int *scratch, struct refusal *refusal)
 {
 	size_t count = 0;
 
@@ -204,7 +204,7 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 
 	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "cores") ||
 	    !strcmp(word, "node") || !strcmp(word, "smt") || !strcmp(word, "all"))
-		return add_sharing(plan, members, word, scratch, refusal);
+		return add_sharing_groups(plan, members, word, scratch, refusal);
 	if (*word < '0' || *word > '9' || *end || !number)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--threads wants a list of smt, llc, cores, node, package, all and "
@@ -214,8 +214,8 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);
-	return number == 1 ? add_singles(plan, members, each_cpu, refusal)
-			   : add_spread(plan, members, number, scratch, refusal);
+	return number == 1 ? add_single_cpu_groups(plan, members, each_cpu, refusal)
+			   : add_spread_group(plan, members, number, scratch, refusal);
 }
 
 /* Adds the groups that --threads names, and one CPU of each kind. */
@@ -242,7 +242,7 @@ static int add_all_groups(struct plan *plan, const struct options *options,
 			err = add_groups_of_word(plan, members, word, each_cpu, scratch, refusal);
 	}
 	plan->group_uses = 0;
-	return err ? err : add_singles(plan, members, each_cpu, refusal);
+	return err ? err : add_single_cpu_groups(plan, members, each_cpu, refusal);
 }
 
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
