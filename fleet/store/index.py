@@ -70,7 +70,7 @@ class Index:
         """Return by key the JSON of the records of those runs whose samples files have these stamps."""
         return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
 
-    def keep_runs(
+    def store_runs(
         self,
         stamps: Mapping[Key, str],
         contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
@@ -78,7 +78,7 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Keep stamps, listed columns and records of runs, in the tables or not; drop those not `present`."""
+        """Store stamps, listed columns and records of runs, in the tables or not; drop those not `present`."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
@@ -104,8 +104,8 @@ class Index:
         statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
         self._transact(lambda db: db.executemany(statement, keys))
 
-    def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
+    def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
+        """Store the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
         combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
         combined = combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
@@ -219,7 +219,7 @@ def load_derived(
     columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
     for keys, rows in derive([key for key in marks if key not in keys_present]):
-        index.keep_rows(kind, {key: marks[key] for key in keys}, rows)
+        index.store_rows(kind, {key: marks[key] for key in keys}, rows)
         tables.append(select_rows(rows, kind.table, columns_to_read, where or {}))
     rows = concat_tables(tables, kind.table, columns_to_read)
     ids = rows.column("run_id").cast(pa.string())

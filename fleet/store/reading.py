@@ -225,7 +225,7 @@ class TableFile:
                     rows = min(rows, _BATCH_TEXT_BYTES // max(1, column.unpacked))
         return max(1, rows)
 
-    def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
+    def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
         """Yield all rows and columns, checked by the gate, in tables of these sizes."""
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow

@@ -177,7 +177,7 @@ class Listing:
         errors = {key: result for key, result in results.items() if isinstance(result, DamagedFileError)}
         contents = {key: result for key, result in results.items() if isinstance(result, tuple)}
         if contents:
-            self.index.keep_runs(stamps, contents, self.stamps, in_tables=False)
+            self.index.store_runs(stamps, contents, self.stamps, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
         errors |= self._find_duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
@@ -269,7 +269,7 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
     runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
     stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
     contents = {key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps}
-    Index(place, _COLUMNS).keep_runs(stamps, contents, in_tables=True)
+    Index(place, _COLUMNS).store_runs(stamps, contents, in_tables=True)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:

@@ -93,7 +93,7 @@ def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
 def hash_samples(file: TableFile) -> str:
     """Return the SHA-256 of the samples in a file. Raises StoreError."""
     digest = hashlib.sha256()
-    for table in file.iter_as_stored(_read_chunk_sizes(file)):
+    for table in file.iter_chunks(_read_chunk_sizes(file)):
         _hash_table(digest, table)
     return digest.hexdigest()
 
@@ -102,7 +102,7 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
     """Copy the samples of a file to a new one, with another record. Raises OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
     with _open_writer(path, small=False) as writer:
-        for table in file.iter_as_stored(sizes):
+        for table in file.iter_chunks(sizes):
             writer.write_table(table, ROW_GROUP_BURSTS)
         writer.add_key_value_metadata(_make_metadata(record, sizes))
 

@@ -252,7 +252,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     run = listing.runs[0]
     stamp, record = listing.stamps[run.key], listing.index.read_records(listing.stamps)[run.key]
     poisoned = listing.index.read_listed(listing.stamps)[run.key] | {"host_name": "poisoned"}
-    listing.index.keep_runs({run.key: stamp}, {run.key: (poisoned, record)}, in_tables=True)
+    listing.index.store_runs({run.key: stamp}, {run.key: (poisoned, record)}, in_tables=True)
     assert Listing(root).runs[0].host_name == "poisoned"
     (problem,) = verify(listing.place).problems
     assert run.run_id in problem
@@ -260,7 +260,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
 
     pairs = home(load_pairs).derive_pairs(listing.place, [run])
     slower = pairs.set_column(*_double_column(pairs, "median_ns"))
-    listing.index.keep_rows(home(load_pairs).PAIRS, home(load_pairs)._make_index_marks([run]), slower)
+    listing.index.store_rows(home(load_pairs).PAIRS, home(load_pairs)._make_index_marks([run]), slower)
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
 
@@ -268,7 +268,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert verify_marked_bursts(Listing(root)) == []
     file = TableFile(listing.place, samples_name(*run.key), "samples")
     every_burst = file.read(home(load_marked_bursts).BURST_COLUMNS)
-    listing.index.keep_rows(home(load_marked_bursts)._MARKED, {run.key: stamp}, every_burst)
+    listing.index.store_rows(home(load_marked_bursts)._MARKED, {run.key: stamp}, every_burst)
     (problem,) = verify_marked_bursts(Listing(root))
     assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
 

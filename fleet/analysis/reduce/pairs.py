@@ -145,7 +145,7 @@ def derive_into_index() -> None:
     runs = listing.find_runs(run_ids)
     marks = _make_index_marks(runs)
     for keys, pairs in _derive_runs(listing.place, runs):
-        listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
+        listing.index.store_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
         sys.stdout.write(f"{len(keys)}\n")
         sys.stdout.flush()
 
