@@ -50,7 +50,7 @@ static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cac
  * inside a cache and well outside the one before. Two, since a guest may have less of a cache than
  * it is told. */
 static bool is_level_end(const struct plan *plan, const struct choice *choice,
-			      const struct point *point)
+			 const struct point *point)
 {
 	size_t smaller, larger;
 	uint64_t before = 0;

@@ -78,7 +78,7 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Store stamps, listed columns and records of runs, in the tables or not; drop those not `present`."""
+        """Store stamps, listed columns and records of runs, in the tables or not; drop all not `present`."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
