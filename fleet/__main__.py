@@ -13,6 +13,7 @@ def main() -> None:
         sys.exit("fleet: the controller runs on Linux and macOS. On Windows run it in WSL.")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
+    gc.set_threshold(100_000)  # nearly all that is loaded stays: docs/decisions.md
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
 
