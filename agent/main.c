@@ -29,7 +29,7 @@ static void print_version(void)
 	       FLEET_CFLAGS);
 }
 
-static void print_list(const struct machine *machine, const struct clock_facts *clock)
+static void print_cpus_and_variants(const struct machine *machine, const struct clock_facts *clock)
 {
 	double rate = (double)clock->clock.ticks_per_second;
 
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
 	else if (learn_machine(&options, &machine, &clock, &refusal))
 		code = print_refusal(&refusal);
 	else if (options.list)
-		print_list(&machine, &clock);
+		print_cpus_and_variants(&machine, &clock);
 	else
 		code = make_and_use_plan(&options, &machine, &clock);
 	machine_free(&machine);

@@ -217,7 +217,7 @@ static bool time_prepared_units(struct worker *worker, struct account *account, 
 }
 
 /* Returns the time lost by all threads in a grain, at most the grain itself. */
-static int64_t sum_grain_lost_ns(const struct burst *burst, uint64_t ticks)
+static int64_t sum_lost_ns_in_grain(const struct burst *burst, uint64_t ticks)
 {
 	double ns = (double)ticks * 1e9 / (double)burst->order.clock->ticks_per_second;
 	int64_t lost = 0;
@@ -244,7 +244,7 @@ static bool stamp_prepared_samples(struct worker *worker)
 			if (!worker->stamps)
 				continue;
 			worker->stamps[i + 1] += ticks;
-			worker->lost_ns[i] += sum_grain_lost_ns(worker->burst, ticks);
+			worker->lost_ns[i] += sum_lost_ns_in_grain(worker->burst, ticks);
 		}
 	}
 	return true;

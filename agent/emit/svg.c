@@ -78,7 +78,7 @@ static int cell_shade(const void *context, size_t row, size_t column)
 	return ns > 0 ? (int)(scale_position(card, ns) * (SHADES - 1) + 0.5) : SHADES;
 }
 
-static void add_tier(struct card *card, int level, int line)
+static void add_group_names(struct card *card, int level, int line)
 {
 	double cell = SIDE / (double)card->count, low = 0;
 	double away = 8.0 + 18 * line + 22 * (card->count <= NUMBERED);
@@ -317,7 +317,7 @@ static void add_texts(struct card *card, const char *model, const char *subtitle
 
 	for (int i = 1; i >= 0; i--)
 		if (card->tiers[i] >= 0)
-			add_tier(card, card->tiers[i], line++);
+			add_group_names(card, card->tiers[i], line++);
 	if (card->count <= NUMBERED)
 		add_numbers(card);
 	add_scale(card);

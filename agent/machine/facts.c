@@ -158,7 +158,7 @@ enum { CPUS_MOST = 1 << 16 };
 static const char blanks[] = " \n";
 
 /* Reads the next word, a number from 0 on, or `-`: UNKNOWN. */
-static bool read_field(char **rest, int64_t *number)
+static bool parse_number_field(char **rest, int64_t *number)
 {
 	char *end, *word = strtok_r(NULL, blanks, rest);
 
@@ -172,17 +172,17 @@ static bool read_field(char **rest, int64_t *number)
 	return !*end && !errno;
 }
 
-static bool read_size(char **rest, uint64_t *bytes)
+static bool parse_size_field(char **rest, uint64_t *bytes)
 {
 	int64_t number;
 
-	if (!read_field(rest, &number) || number == UNKNOWN)
+	if (!parse_number_field(rest, &number) || number == UNKNOWN)
 		return false;
 	*bytes = (uint64_t)number;
 	return true;
 }
 
-static bool read_words(const char *rest, char words[LIMIT_ROOM])
+static bool copy_words(const char *rest, char words[LIMIT_ROOM])
 {
 	snprintf(words, LIMIT_ROOM, "%.*s", (int)strcspn(rest, "\n"), rest);
 	return true;
@@ -190,7 +190,7 @@ static bool read_words(const char *rest, char words[LIMIT_ROOM])
 
 /* Reads feature names. Names that this agent does not know belong to later agents, and none of its
  * variants needs them. */
-static bool read_features(char **rest, struct machine *machine)
+static bool parse_features_line(char **rest, struct machine *machine)
 {
 	const char *word;
 
@@ -202,17 +202,17 @@ static bool read_features(char **rest, struct machine *machine)
 	return true;
 }
 
-static bool add_cpu(char **rest, struct machine *machine)
+static bool parse_cpu_line(char **rest, struct machine *machine)
 {
 	struct cpu_facts facts = {.mhz = UNKNOWN, .hardware_id = UNKNOWN};
 	struct described_cpu *last = machine->others + machine->cpu_count;
 	int64_t number;
 
-	if (machine->cpu_count == CPUS_MOST || !read_field(rest, &number) ||
-	    !read_field(rest, &facts.core) || !read_field(rest, &facts.cluster) ||
-	    !read_field(rest, &facts.die) || !read_field(rest, &facts.package) ||
-	    !read_field(rest, &facts.node) || !read_field(rest, &facts.capacity) || number < 0 ||
-	    number > INT32_MAX || (machine->cpu_count && last[-1].cpu >= number))
+	if (machine->cpu_count == CPUS_MOST || !parse_number_field(rest, &number) ||
+	    !parse_number_field(rest, &facts.core) || !parse_number_field(rest, &facts.cluster) ||
+	    !parse_number_field(rest, &facts.die) || !parse_number_field(rest, &facts.package) ||
+	    !parse_number_field(rest, &facts.node) || !parse_number_field(rest, &facts.capacity) ||
+	    number < 0 || number > INT32_MAX || (machine->cpu_count && last[-1].cpu >= number))
 		return false;
 	*last = (struct described_cpu){.cpu = (int)number, .facts = facts};
 	machine->cpus[machine->cpu_count++] = (int)number;
@@ -220,12 +220,13 @@ static bool add_cpu(char **rest, struct machine *machine)
 }
 
 /* Adds a node: its number and free bytes, then `-` if pages may not be placed there. */
-static bool add_node(char **rest, struct machine *machine)
+static bool parse_node_line(char **rest, struct machine *machine)
 {
 	int64_t number, bytes, allowed;
 
-	if (machine->node_count == NODES_MOST || !read_field(rest, &number) || number < 0 ||
-	    number >= NODE_NUMBERS || !read_field(rest, &bytes) || !read_field(rest, &allowed))
+	if (machine->node_count == NODES_MOST || !parse_number_field(rest, &number) || number < 0 ||
+	    number >= NODE_NUMBERS || !parse_number_field(rest, &bytes) ||
+	    !parse_number_field(rest, &allowed))
 		return false;
 	machine->nodes[machine->node_count++] =
 		(struct node){(int)number, allowed != UNKNOWN, bytes, 0};
@@ -233,7 +234,7 @@ static bool add_node(char **rest, struct machine *machine)
 }
 
 /* Adds a cache of the CPU before it. */
-static bool add_cache(char **rest, struct machine *machine)
+static bool parse_cache_line(char **rest, struct machine *machine)
 {
 	static const char *const kinds[] = {"Data", "Instruction", "Unified"};
 	struct cpu_facts *facts = &machine->others[machine->cpu_count - 1].facts;
@@ -241,9 +242,10 @@ static bool add_cache(char **rest, struct machine *machine)
 	int64_t level;
 	const char *kind;
 
-	if (!machine->cpu_count || facts->cache_count == CPU_CACHES || !read_field(rest, &level) ||
-	    !(kind = strtok_r(NULL, blanks, rest)) || !read_field(rest, &cache.bytes) ||
-	    !read_field(rest, &cache.line_bytes) || !read_field(rest, &cache.group))
+	if (!machine->cpu_count || facts->cache_count == CPU_CACHES ||
+	    !parse_number_field(rest, &level) || !(kind = strtok_r(NULL, blanks, rest)) ||
+	    !parse_number_field(rest, &cache.bytes) ||
+	    !parse_number_field(rest, &cache.line_bytes) || !parse_number_field(rest, &cache.group))
 		return false;
 	cache.level = (int)level;
 	for (size_t i = 0; i < 3; i++)
@@ -263,26 +265,26 @@ static bool read_facts_line(char *line, void *context)
 	if (!word)
 		return false;
 	if (!strcmp(word, "cpu"))
-		return add_cpu(&rest, machine);
+		return parse_cpu_line(&rest, machine);
 	if (!strcmp(word, "node"))
-		return add_node(&rest, machine);
+		return parse_node_line(&rest, machine);
 	if (!strcmp(word, "cache"))
-		return add_cache(&rest, machine);
+		return parse_cache_line(&rest, machine);
 	if (!strcmp(word, "features"))
-		return read_features(&rest, machine);
+		return parse_features_line(&rest, machine);
 	if (!strcmp(word, "arch")) {
 		text = strtok_r(NULL, blanks, &rest);
 		snprintf(machine->arch, sizeof machine->arch, "%s", text ? text : "");
 		return text;
 	}
 	if (!strcmp(word, "memory_limit"))
-		return read_words(rest, machine->limits.memory);
+		return copy_words(rest, machine->limits.memory);
 	if (!strcmp(word, "cpu_limit")) {
 		machine->limits.cpus = strtod(rest, &rest);
-		return read_words(rest + strspn(rest, blanks), machine->limits.cpu_time) &&
+		return copy_words(rest + strspn(rest, blanks), machine->limits.cpu_time) &&
 		       machine->limits.cpus > 0;
 	}
-	if (!read_size(&rest, &bytes))
+	if (!parse_size_field(&rest, &bytes))
 		return false;
 	if (!strcmp(word, "memory_bytes"))
 		machine->limits.memory_bytes = bytes;

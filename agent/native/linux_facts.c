@@ -12,7 +12,7 @@
 enum { CPU_PATH_ROOM = 128 };
 
 /* A file of a CPU's folder; false if it is not there. */
-static bool read_file(int cpu, const char *name, char *line, size_t room)
+static bool read_cpu_file(int cpu, const char *name, char *line, size_t room)
 {
 	char path[CPU_PATH_ROOM];
 
@@ -21,11 +21,11 @@ static bool read_file(int cpu, const char *name, char *line, size_t room)
 }
 
 /* The number a file begins with: of a list of CPUs the lowest, which names their group. */
-static int64_t read_number(int cpu, const char *name)
+static int64_t read_cpu_number(int cpu, const char *name)
 {
 	char line[256], *end;
 
-	if (!read_file(cpu, name, line, sizeof line))
+	if (!read_cpu_file(cpu, name, line, sizeof line))
 		return UNKNOWN;
 	int64_t number = strtoll(line, &end, 10);
 
@@ -33,24 +33,24 @@ static int64_t read_number(int cpu, const char *name)
 }
 
 /* "48K" or "2048K" (Linux Documentation/ABI/testing/sysfs-devices-system-cpu). */
-static int64_t read_size(int cpu, const char *name)
+static int64_t read_cpu_size(int cpu, const char *name)
 {
 	char line[32];
 	int64_t size;
 	char unit = 'B';
 
-	if (!read_file(cpu, name, line, sizeof line) ||
+	if (!read_cpu_file(cpu, name, line, sizeof line) ||
 	    sscanf(line, "%" SCNd64 "%c", &size, &unit) < 1)
 		return UNKNOWN;
 	return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : size;
 }
 
-static const char *read_kind(int cpu, const char *name)
+static const char *read_cache_kind(int cpu, const char *name)
 {
 	static const char *const kinds[] = {"Data", "Instruction", "Unified"};
 	char line[32];
 
-	for (int i = 0; read_file(cpu, name, line, sizeof line) && i < 3; i++)
+	for (int i = 0; read_cpu_file(cpu, name, line, sizeof line) && i < 3; i++)
 		if (!strcmp(line, kinds[i]))
 			return kinds[i];
 	return NULL;
@@ -64,11 +64,11 @@ static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 
 	for (int i = 0; i < 5; i++)
 		snprintf(name[i], sizeof name[i], "cache/index%zu/%s", index, files[i]);
-	*cache = (struct cpu_cache){.level = (int)read_number(cpu, name[0]),
-				    .kind = read_kind(cpu, name[1]),
-				    .bytes = read_size(cpu, name[2]),
-				    .line_bytes = read_number(cpu, name[3]),
-				    .group = read_number(cpu, name[4])};
+	*cache = (struct cpu_cache){.level = (int)read_cpu_number(cpu, name[0]),
+				    .kind = read_cache_kind(cpu, name[1]),
+				    .bytes = read_cpu_size(cpu, name[2]),
+				    .line_bytes = read_cpu_number(cpu, name[3]),
+				    .group = read_cpu_number(cpu, name[4])};
 	return cache->level > 0 && cache->kind;
 }
 
@@ -89,7 +89,7 @@ static bool has_cpu(const char *list, long cpu)
 }
 
 /* The NUMA node that lists the CPU; none if several do, as numa=fake makes them. */
-static int64_t read_node(int cpu)
+static int64_t read_cpu_node(int cpu)
 {
 	char path[CPU_PATH_ROOM], list[8192];
 	int64_t found = UNKNOWN;
@@ -119,7 +119,7 @@ static const char *find_model(const char *line)
 }
 
 /* The model that a CPU gives itself, else the name of the board it is on. */
-static void read_name(char name[CPU_NAME_ROOM])
+static void read_cpu_name(char name[CPU_NAME_ROOM])
 {
 	char line[256];
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -139,16 +139,16 @@ static void read_name(char name[CPU_NAME_ROOM])
 int os_cpu_describe(int cpu, struct cpu_facts *facts)
 {
 	struct cpu_cache cache;
-	int64_t khz = read_number(cpu, "cpufreq/cpuinfo_max_freq");
+	int64_t khz = read_cpu_number(cpu, "cpufreq/cpuinfo_max_freq");
 
 	facts->mhz = khz > 0 ? khz / 1000 : UNKNOWN;
-	facts->capacity = read_number(cpu, "cpu_capacity");
-	facts->core = read_number(cpu, "topology/thread_siblings_list");
-	facts->cluster = read_number(cpu, "topology/cluster_cpus_list");
-	facts->die = read_number(cpu, "topology/die_cpus_list");
-	facts->package = read_number(cpu, "topology/core_siblings_list");
-	facts->node = read_node(cpu);
-	read_name(facts->name);
+	facts->capacity = read_cpu_number(cpu, "cpu_capacity");
+	facts->core = read_cpu_number(cpu, "topology/thread_siblings_list");
+	facts->cluster = read_cpu_number(cpu, "topology/cluster_cpus_list");
+	facts->die = read_cpu_number(cpu, "topology/die_cpus_list");
+	facts->package = read_cpu_number(cpu, "topology/core_siblings_list");
+	facts->node = read_cpu_node(cpu);
+	read_cpu_name(facts->name);
 	for (size_t i = 0; facts->cache_count < CPU_CACHES && read_cache(cpu, i, &cache); i++)
 		facts->caches[facts->cache_count++] = cache;
 	return facts->cache_count || facts->core >= 0 ? 0 : -ENOTSUP;

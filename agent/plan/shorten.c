@@ -15,21 +15,21 @@ enum {
 	MARGIN = 2,      /* times the estimate: the machine may be busy */
 };
 
-static bool is_alike(const struct point *left, const struct point *right)
+static bool is_alike_but_size(const struct point *left, const struct point *right)
 {
 	return left->operation == right->operation && left->order == right->order &&
 	       left->sharing == right->sharing && left->threads == right->threads;
 }
 
 /* Counts the points like this one, from `least` to `most` bytes, that are smaller and larger. */
-static void count_alike(const struct choice *choice, const struct point *point, uint64_t least,
-			uint64_t most, size_t *smaller, size_t *larger)
+static void count_alike_by_size(const struct choice *choice, const struct point *point,
+				uint64_t least, uint64_t most, size_t *smaller, size_t *larger)
 {
 	*smaller = *larger = 0;
 	for (size_t i = 0; i < choice->point_count; i++) {
 		const struct point *other = &choice->points[i];
 
-		if (!is_alike(point, other) || other->bytes < least || other->bytes > most)
+		if (!is_alike_but_size(point, other) || other->bytes < least || other->bytes > most)
 			continue;
 		*smaller += other->bytes < point->bytes;
 		*larger += other->bytes > point->bytes;
@@ -62,7 +62,8 @@ static bool is_level_end(const struct plan *plan, const struct choice *choice,
 		if (!strcmp(cache->kind, "Instruction"))
 			continue;
 		if (point->bytes >= 2 * before && point->bytes <= bytes / 2) {
-			count_alike(choice, point, 2 * before, bytes / 2, &smaller, &larger);
+			count_alike_by_size(choice, point, 2 * before, bytes / 2, &smaller,
+					    &larger);
 			return !smaller || !larger;
 		}
 		before = bytes > before ? bytes : before;
@@ -77,7 +78,7 @@ static enum spared decide_when_spared(const struct plan *plan, const struct choi
 
 	if (!plan_is_ladder(choice->benchmark) || point->memory_node != NO_NODE)
 		return SPARED_NEVER;
-	count_alike(choice, point, 0, UINT64_MAX, &smaller, &larger);
+	count_alike_by_size(choice, point, 0, UINT64_MAX, &smaller, &larger);
 	if (!larger)
 		return SPARED_MEMORY;
 	if (!last_data_cache(&plan->facts) || is_level_end(plan, choice, point))
