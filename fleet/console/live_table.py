@@ -1,6 +1,7 @@
 """Draws a session as a live table: a row per host, or an overview of many."""
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -19,7 +20,7 @@ from fleet.text import NAME_LENGTH, shorten_name
 
 _COLOURS = {State.COMPLETE: "green", State.FAILED: "red"}  # of others: yellow
 _LINES_BESIDE_TABLE = 3
-_MAPS_A_SECOND = 1  # one of 128 CPUs takes a twentieth of a second
+_one_line = partial(Text, no_wrap=True, overflow="ellipsis")
 
 
 class LiveTable:
@@ -39,7 +40,7 @@ class LiveTable:
 
     def live(self) -> Live:
         """Return the context in which the table is on the terminal."""
-        hz = _MAPS_A_SECOND if self._as_map else 4
+        hz = 1 if self._as_map else 4  # a map of 128 CPUs takes a twentieth of a second
         return Live(get_renderable=self.render, console=self._console, refresh_per_second=hz, transient=True)
 
     def render(self) -> Table | Group:
@@ -50,7 +51,7 @@ class LiveTable:
             if len(rows) <= min(height, MANY):
                 table: Table | Group = self._draw_rows(list(rows.values()), height)
             else:
-                overview = Text(self._rows.describe_hosts(), no_wrap=True, overflow="ellipsis")
+                overview = _one_line(self._rows.describe_hosts())
                 table = Group(overview, self._draw_rows(choose_rows(rows.values(), height - 1), height - 1))
             with_pairs = [row for row in rows.values() if row.live_medians and row.live_medians.latest]
             first = min(with_pairs, key=lambda row: row.entered) if self._as_map and with_pairs else None
@@ -84,27 +85,27 @@ class LiveTable:
         """Draw these rows; benchmarks one below the other if they fit."""
         separator = "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
         titles = ["host", "stage", "bursts", "left"]
-        if any(row.medians for row in rows):
-            titles.append("medians so far, ns")
+        titles += ["medians so far, ns"] * any(row.medians for row in rows)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in titles:
             justify = "right" if title in ("bursts", "left") else "left"
-            table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+            no_wrap = title in ("host", "bursts", "left")  # the others give way to these
+            table.add_column(_one_line(title), justify=justify, no_wrap=no_wrap, overflow="ellipsis")  # type: ignore[arg-type]
         for row in rows:
             name = shorten_name(row.host.name, max(NAME_LENGTH, self._console.width // 3))
-            cells = [name, *self._format_state(row), Text(row.format_medians(separator))]
+            cells = [name, *self._format_state(row), _one_line(row.format_medians(separator))]
             table.add_row(*cells[: len(titles)])
         return table
 
     def _format_state(self, row: Row) -> tuple[Text | str, ...]:
         if row.outcome is not None:
             state = row.outcome.state
-            word = Text(f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})")
-            word.stylize(_COLOURS.get(state, "yellow"))
-            return word, row.bursts, f"in {row.outcome.seconds:.1f} s"
+            word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
+            cell = _one_line(word, style=_COLOURS.get(state, "yellow"))
+            return cell, row.bursts, f"in {row.outcome.seconds:.1f} s"
         left = row.estimate_left(self._rows.clock())[1] if row.stage == "measure" else ""
         stage = f"{row.stage}: {row.detail}" if row.detail else row.stage
-        return Text(stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
+        return _one_line(stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
