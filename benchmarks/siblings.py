@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import THRESHOLD, Distances, compare_cpus, measure_distances, reduce_runs
+from fleet.analysis.compare import THRESHOLD, Distances, compare_cpus, measure_distances, reduce_machines
 
 RELATIONS, CPUS = 8, 32
 CELLS = [
@@ -41,7 +41,7 @@ def session(chance: np.random.Generator, count: int, runs: int, kind: str, slowe
     of_runs = machine_logs[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
     if kind == "levels":
         of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
-    logs, _, noise = reduce_runs(of_runs, machines, switches=kind == "levels")
+    logs, _, noise = reduce_machines(of_runs, machines, switches=kind == "levels")
     return measure_distances(logs, THRESHOLD, noise=noise)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         Comparison,
         compare,
         compare_burst_levels,
+        format_order,
         list_caveats,
-        spell_order,
     )
     from fleet.analysis.compare.false_alarms import count_false_alarms, iter_orders
     from fleet.analysis.compare.history import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         compare_cpus,
         compare_siblings,
         measure_distances,
-        reduce_runs,
+        reduce_machines,
     )
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (

@@ -13,7 +13,7 @@ from fleet.analysis.base.selection import select_comparable
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.siblings import equal_facts, measure_distances
+from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
 from fleet.analysis.compare.sides import NOTHING, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
@@ -88,7 +88,7 @@ def judge_last_runs(
     measured = select_comparable(listing.runs, texts, listing.place, only.benchmark)
     listing, runs, cpus = read_selected_runs(listing, ["all"], only.benchmark)
     chosen = {run.host_id: run.run_id for run in measured}
-    facts = equal_facts(runs, cpus)
+    facts = join_equal_facts(runs, cpus)
     last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
     runs = runs.assign(facts=facts, is_last=last)[is_equal & (last | runs["host_id"].isin(chosen))]
@@ -97,7 +97,7 @@ def judge_last_runs(
     judged = to_records(runs[runs["run_id"].isin(chosen.values())])
     load = cache(load_tables) if load_tables else None
     stored = [run for run in judged if run["run_id"] in table.columns]
-    tables = [_expect(runs, table, run, ranges, read.descriptions, load) for run in stored]
+    tables = [_compute_expected(runs, table, run, ranges, read.descriptions, load) for run in stored]
     if not tables:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
@@ -113,7 +113,7 @@ def judge_last_runs(
     return acceptances
 
 
-def _expect(
+def _compute_expected(
     runs: pd.DataFrame,
     table: pd.DataFrame,
     run: dict[str, Any],
@@ -139,7 +139,7 @@ def _expect(
     is_told = np.array(rows["source"] != "")
     parts, is_open = [rows[is_told]], ~is_told
 
-    def expect(values: Floats, minimum: int, noun: str) -> None:
+    def add_expected(values: Floats, minimum: int, noun: str) -> None:
         """Add a row for each open number with as many values at its level. values: logarithms."""
         if run["hypervisor"] is not None:  # it may be at one of several levels
             labels = judge.label_levels(np.column_stack([own, values]))
@@ -157,11 +157,11 @@ def _expect(
         is_told[chosen] = True
 
     for ids, noun in ((earlier, "earlier run"), (others, MACHINE)):
-        expect(logs[[name for name in ids if name in logs.columns]].to_numpy(), MIN_VALUES, noun)
+        add_expected(logs[[name for name in ids if name in logs.columns]].to_numpy(), MIN_VALUES, noun)
     is_open &= ~is_told
     if is_open.any() and load_tables and run["cpu_model"]:
         medians = load_tables(run["cpu_model"]).set_index(["summary", *CLASS])["median_ns"]
-        expect(np.log(medians.unstack("summary").reindex(logs.index).to_numpy(dtype=float)), 1, TABLE)
+        add_expected(np.log(medians.unstack("summary").reindex(logs.index).to_numpy(dtype=float)), 1, TABLE)
     parts.append(rows[is_open & ~is_told])
     return pd.DataFrame(pd.concat(parts, ignore_index=True))
 

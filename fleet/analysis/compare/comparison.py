@@ -69,7 +69,7 @@ class Comparison:
         return bool(self.relations["p"].notna().any())
 
     @property
-    def reports_pairs(self) -> bool:
+    def has_pair_tests(self) -> bool:
         """Report whether pairs are tested beside relations: a relation of one pair is that pair."""
         return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
 
@@ -129,7 +129,7 @@ def compare(
     if not laid_out:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     unjudged, numbers, pair_numbers = zip(*laid_out, strict=True)
-    questions = 1 + any(comparison.reports_pairs for comparison in unjudged)
+    questions = 1 + any(comparison.has_pair_tests for comparison in unjudged)
     relations, fleets = verdicts.judge_comparisons(numbers, matters, questions=questions)
     pair_tables, _ = verdicts.judge_comparisons(pair_numbers, matters, questions=questions, are_pairs=True)
     comparisons, compared = [], {*pairs["benchmark"].unique()}
@@ -169,7 +169,7 @@ def _lay_out_comparison(
     is_one_host = unit == "run" and a.hosts == b.hosts
     is_one_model = runs["cpu_model"].nunique(dropna=False) == 1 and runs["cpu_model"].notna().all()
     same = unit == "run" and len({*runs["topology"]}) == 1 and bool(is_one_host or is_one_model)
-    rows_a, rows_b = (_count_by_unit(a, pairs[0], unit, number), _count_by_unit(b, pairs[1], unit, number))
+    rows_a, rows_b = (_reduce_by_unit(a, pairs[0], unit, number), _reduce_by_unit(b, pairs[1], unit, number))
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         rows_a, rows_b, less = _keep_common_pairs(rows_a, rows_b)
@@ -208,7 +208,7 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     return means.agg(_average_main_level).rename("ns").reset_index()
 
 
-def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
+def _reduce_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
     """Return the side's rows with their `unit`; a host's number of a pair is that of its main level."""
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
@@ -304,7 +304,7 @@ def list_caveats(
     ]
 
 
-def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
+def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
     """Spell the sides in order of time, as ABBA."""
     times = ["started_utc", "run_id"]
     starts = pd.concat([a.runs[times].assign(side="A"), b.runs[times].assign(side="B")])
@@ -319,7 +319,7 @@ def _warn_about_runs(a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, unit: 
             f"No verdict: a verdict needs {MIN_RUNS} {unit}s a side; measure {' and '.join(missing)}. "
             f"Any two {unit}s differ, even if nothing changed."
         )
-    order, smaller_count = spell_order(a, b), min(len(a.runs), len(b.runs))
+    order, smaller_count = format_order(a, b), min(len(a.runs), len(b.runs))
     count = sum(side != then for side, then in pairwise(order))
     periods = [period for period in (2, 4) if order[period:] == order[:-period]]
     if smaller_count >= MIN_RUNS and periods and a.hosts == b.hosts:

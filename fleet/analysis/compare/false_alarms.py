@@ -39,9 +39,9 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
         if host not in names:
             raise UsageError(f"{root}: no run of a host {host!r} is stored{suggest_similar(host, names)}")
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     groups = _group_unchanged_runs(runs)
-    rows = [row for _, group in groups for row in _tally_splits(root, group, chance)]
+    rows = [row for _, group in groups for row in _count_split_alarms(root, group, rng)]
     if not rows:
         others = sorted({group["host_name"].iloc[0] for _, group in _group_unchanged_runs(every)})
         raise UsageError(
@@ -52,22 +52,22 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def iter_orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+def iter_orders(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     """Split `count` runs, oldest first, into two sides of `size`: yield name, indices of A, indices of B."""
     for _ in range(SPLITS):
-        dealt = chance.permutation(count)[: 2 * size]
+        dealt = rng.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
     to_a = np.tile([True, False, False, True], size)[: 2 * size]
-    for first in _draw_some(count - 2 * size + 1, chance):
+    for first in _draw_indices(count - 2 * size + 1, rng):
         window = np.arange(first, first + 2 * size)
         yield "interleaved", window[to_a], window[~to_a]
     ends = [(a, b) for a in range(size, count - size + 1) for b in range(a, count - size + 1)]
-    for a, b in (ends[index] for index in _draw_some(len(ends), chance)):
+    for a, b in (ends[index] for index in _draw_indices(len(ends), rng)):
         yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
 
 
-def _draw_some(count: int, chance: np.random.Generator) -> list[int]:
-    return sorted(map(int, chance.permutation(count)[:SPLITS]))
+def _draw_indices(count: int, rng: np.random.Generator) -> list[int]:
+    return sorted(map(int, rng.permutation(count)[:SPLITS]))
 
 
 def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
@@ -79,14 +79,14 @@ def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataF
             yield key, group.reset_index(drop=True)
 
 
-def _tally_splits(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _count_split_alarms(root: Root, runs: pd.DataFrame, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = estimator_column(to_records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     splits = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
-        for order, a, b in iter_orders(len(by_run), size, chance):
+        for order, a, b in iter_orders(len(by_run), size, rng):
             sides = [pd.concat([by_run[index] for index in side]) for side in (a, b)]
             alarms = _count_alarms(sides[0], sides[1], number)
             splits.append(alarms.assign(runs=size, order=order, splits=1))

@@ -427,7 +427,7 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
     remaining: list[Change] = []
     for change in sorted(found, key=lambda change: -int(pool.members[change.row].sum())):
         own = pool.members[change.row]
-        if any(_is_part(change, wider, pool) for wider in remaining):
+        if any(_is_part_of_wider(change, wider, pool) for wider in remaining):
             continue
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
@@ -439,7 +439,7 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
     return sorted(remaining, key=lambda change: (change.night, change.row))
 
 
-def _is_part(change: Change, wider: Change, pool: Pooled) -> bool:
+def _is_part_of_wider(change: Change, wider: Change, pool: Pooled) -> bool:
     inside = bool((pool.members[wider.row] >= pool.members[change.row]).all())
     dates = (wider.first, wider.last) if wider.dated else (wider.begin, wider.end)
     own = (change.first, change.last) if change.dated else (change.begin, change.end)

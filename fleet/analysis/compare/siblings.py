@@ -108,7 +108,7 @@ def compare_siblings(
     target. An unknown CPU model equals no other. threshold: see `compare`. Raises UsageError.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    keys = equal_facts(runs, cpus)
+    keys = join_equal_facts(runs, cpus)
     runs = runs[keys == keys.groupby(runs["host_id"]).transform("last")].assign(key=keys)
     tables, number, medians = reduce_to_relations(listing, runs, cpus, only)
     table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
@@ -117,7 +117,7 @@ def compare_siblings(
     return [_compare_group(tables, group, table, number, threshold or THRESHOLD) for group in groups]
 
 
-def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
+def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """Return the facts that siblings share, as text; with the host if its CPU model is unknown."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)  # memory too may be what is odd
@@ -134,7 +134,7 @@ def _compare_group(
     machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
     switches = bool(runs["hypervisor"].notna().any())
     machines = machine_of_run[table.columns].to_numpy()
-    logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines, switches=switches)
+    logs, elsewhere, noise = reduce_machines(np.log(table.to_numpy()), machines, switches=switches)
     ns = np.exp(logs)
     ns[len(table) :] = np.nan  # that of the mean
     few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < MIN_RUNS
@@ -252,7 +252,7 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
 
 
-def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
+def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
     """Return each machine's number, whether it has runs at other levels, and its noise.
 
     A number is the median of the machine's runs at the usual level. runs: a row per number, a column per run,
@@ -312,8 +312,8 @@ def measure_distances(
 ) -> Distances:
     """Hold each machine against the others, without those that are odd.
 
-    logs: NaN where a machine has no number. share: of the error rate. noise: as `reduce_runs` returns it; the
-    variance of a machine is larger by as much as its runs vary more than those of most. Externally
+    logs: NaN where a machine has no number. share: of the error rate. noise: as `reduce_machines` returns it;
+    the variance of a machine is larger by as much as its runs vary more than those of most. Externally
     studentised, by a variance shrunk over rows. What may be odd, then what is, is left out, and all are
     tested again. The degrees of freedom are at most those of Student's distribution that all distances fit.
     """

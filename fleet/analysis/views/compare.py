@@ -256,7 +256,7 @@ def _render_comparison(
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
     if len(comparison.relations):
         yield _render_relations(comparison, width)
-    if comparison.reports_pairs and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
+    if comparison.has_pair_tests and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
         yield _render_burst_levels(comparison.levels, width, comparison.descriptions)

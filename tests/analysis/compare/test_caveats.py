@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import ComparisonSide, list_caveats, spell_order
+from fleet.analysis.compare import ComparisonSide, format_order, list_caveats
 from fleet.analysis.reduce import choose_number_column
 
 
@@ -98,13 +98,13 @@ def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> No
 )
 def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(order: str, words: str | None) -> None:
     a, b = side(order, "a"), side(order, "b")
-    assert spell_order(a, b) == order.upper()
+    assert format_order(a, b) == order.upper()
     assert [words in text for text in build_caveats(a, b)] == ([True] if words else [])
 
 
 def test_runs_of_one_second_are_ordered_by_their_id() -> None:
     a, b = (side("abab", letter, started_utc="2026-01-02T03:00:00Z") for letter in "ab")
-    assert spell_order(a, b) == "ABAB"
+    assert format_order(a, b) == "ABAB"
 
 
 @pytest.mark.parametrize(

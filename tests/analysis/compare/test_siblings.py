@@ -15,7 +15,7 @@ from fleet.analysis.compare import (
     compare_siblings,
     compute_nanmedian,
     measure_distances,
-    reduce_runs,
+    reduce_machines,
 )
 from fleet.errors import UsageError
 from fleet.model import Host
@@ -51,27 +51,27 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
     whose = np.repeat(np.arange(4), 3)
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
-    levels, elsewhere, _ = reduce_runs(switched, whose)
+    levels, elsewhere, _ = reduce_machines(switched, whose)
     assert np.exp(levels[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
     slow = runs.copy()
     slow[0, :3] += np.log(2)
-    levels, elsewhere, _ = reduce_runs(slow, whose)
+    levels, elsewhere, _ = reduce_machines(slow, whose)
     assert np.exp(levels[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
     assert not elsewhere.any()
 
 
 def test_where_levels_switch_two_runs_have_no_number() -> None:
     runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
-    assert not np.isnan(reduce_runs(runs, whose)[0]).any()
-    assert np.isnan(reduce_runs(runs, whose, switches=True)[0][0]).tolist() == [False, True]
+    assert not np.isnan(reduce_machines(runs, whose)[0]).any()
+    assert np.isnan(reduce_machines(runs, whose, switches=True)[0][0]).tolist() == [False, True]
 
 
 def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart() -> None:
     chance, whose = np.random.default_rng(3), np.repeat(np.arange(30), 3)
     runs = 0.002 * chance.standard_normal((8, 90))
     runs[:, :3] = [-0.06, 0.0, 0.06]
-    logs, _, noise = reduce_runs(runs, whose)
+    logs, _, noise = reduce_machines(runs, whose)
     assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
     assert noise[1:].max() < 1e-5
     for machine, odd in ((0, False), (1, True)):
