@@ -1,7 +1,7 @@
 """The gallery has every option of `fleet show` that draws, and its pictures exist."""
 
-import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,8 @@ def test_the_pictures_exist_and_are_small_and_each_is_shown_once() -> None:
 
 
 def test_the_script_draws_these_pictures() -> None:
-    spec = importlib.util.spec_from_file_location("gallery", DOCS / "gallery.py")
-    assert spec
-    assert spec.loader
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert {f"gallery/{name}.png" for name in (*script.SHOTS, *script.PAGES)} == set(PICTURES)
+    script = runpy.run_path(str(DOCS / "gallery.py"))
+    assert {f"gallery/{name}.png" for name in (*script["SHOTS"], *script["PAGES"])} == set(PICTURES)
 
 
 def test_the_front_page_links_it() -> None:

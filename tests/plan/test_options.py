@@ -1,7 +1,7 @@
 """The table of plan options: what each takes, and that everything that knows options reads it there."""
 
-import importlib.util
 import re
+import runpy
 import subprocess
 from dataclasses import fields
 from pathlib import Path
@@ -60,12 +60,8 @@ def test_each_range_stands_once_in_the_code() -> None:
 
 def test_the_page_about_options_is_what_its_script_writes() -> None:
     """On failure: .venv/bin/python docs/options.py."""
-    spec = importlib.util.spec_from_file_location("options", ROOT / "docs/options.py")
-    assert spec
-    assert spec.loader
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.page()
+    script = runpy.run_path(str(ROOT / "docs/options.py"))
+    assert script["PAGE"].read_text() == script["page"]()
 
 
 @pytest.mark.parametrize(
