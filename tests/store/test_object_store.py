@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import load_cpus, load_runs, load_samples
+from fleet.analysis.reduce import history, load_cpus, load_pairs, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id
@@ -20,6 +20,7 @@ from tests import builders
 from tests.command import Fleet, journal_lines, wait_for
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.s3 import BUCKET, KEY, SECRET, ObjectStore
+from tests.planting import home
 
 pytestmark = pytest.mark.slow
 ROOT = f"s3://{BUCKET}/team/lab"
@@ -72,6 +73,15 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     assert {tuple(ticks) for ticks in read_bursts(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
     assert list((store.state_dir / "journal").iterdir()) == []
+
+
+def test_pairs_are_derived_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = builders.a_run(builders.small_desktop())
+    store.publish(run, builders.make_bursts(run))
+    first = load_pairs(ROOT)
+    monkeypatch.setattr(home(load_pairs), "derive_pairs", None)
+    pd.testing.assert_frame_equal(load_pairs(ROOT), first)
+    assert list(history(ROOT, relation="smt")["pairs"]) == [4]
 
 
 def test_publishing_twice_changes_nothing_and_other_samples_are_refused(

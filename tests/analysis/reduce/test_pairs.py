@@ -1,4 +1,3 @@
-import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host, Run
 from fleet.store import Listing, Store, new_run_id, schema
 from tests import builders
-from tests.hosts.s3 import BUCKET, ObjectStore
 from tests.planting import home
 
 ROOT = Path(__file__).parents[3]
@@ -218,20 +216,3 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
         return kib
 
     assert grown_kib(1_000_000) < 0.5 * grown_kib(10_000_000)
-
-
-@pytest.mark.slow
-def test_an_object_store_keeps_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    with ObjectStore(tmp_path / "buckets") as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        root = f"s3://{BUCKET}/lab"
-        run = builders.a_run(builders.small_desktop())
-        Store(root).publish(run, builders.make_bursts(run))
-        first, runs = load_pairs(root), derivations(monkeypatch)
-        pd.testing.assert_frame_equal(load_pairs(root), first)
-        assert runs == []
-        assert list(history(root, relation="smt")["pairs"]) == [4]
