@@ -36,18 +36,11 @@ def test_a_killed_holder_leaves_no_lock_behind(tmp_path: Path) -> None:
         assert run(*QUICK, "--lock", "r2 bob@lab", env=lock_variables(tmp_path)).returncode == 0
 
 
-def test_an_older_agent_of_the_same_run_is_ended_and_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_an_older_agent_of_the_same_run_is_ended_and_followed(tmp_path: Path, state: str) -> None:
     needs.cpus(2)
     with start_agent(*LONG, "--lock", "r1 alice@desk", env=lock_variables(tmp_path)) as first:
-        assert run(*QUICK, "--lock", "r1 alice@elsewhere", env=lock_variables(tmp_path)).returncode == 0
-        first.wait()
-        assert first.returncode == 6
-
-
-def test_an_older_agent_of_the_same_run_is_ended_even_if_it_is_stopped(tmp_path: Path) -> None:
-    needs.cpus(2)
-    with start_agent(*LONG, "--lock", "r1 alice@desk", env=lock_variables(tmp_path)) as first:
-        first.send_signal(signal.SIGSTOP)
+        first.send_signal(signal.SIGSTOP if state == "stopped" else signal.SIGCONT)
         assert run(*QUICK, "--lock", "r1 alice@elsewhere", env=lock_variables(tmp_path)).returncode == 0
         first.wait()
         assert first.returncode == 6
