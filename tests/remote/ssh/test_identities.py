@@ -39,9 +39,9 @@ def agent(tmp_path, known_hosts, monkeypatch):
     ssh_agent = needs.program("ssh-agent", "openssh-client")
     command = [*until_we_end(), shutil.copy(ssh_agent, tmp_path), "-D", "-a", path]  # no set-group-ID bit
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
-    while not Path(path).exists():
-        assert process.poll() is None
     monkeypatch.setenv("SSH_AUTH_SOCK", path)
+    while subprocess.run(["ssh-add", "-l"], capture_output=True, check=False).returncode == 2:  # not up yet
+        assert process.poll() is None
     yield lambda key: subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
