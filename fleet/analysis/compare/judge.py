@@ -161,12 +161,12 @@ def judge_rows(
     scatter: the usual one. blocks: of the runs; None: passes, if there are four or more, and three runs a
     side are needed. session: by how much each run is off. Return columns: those of `LeastSquares`; `levels`,
     how many there are; `are_apart`, whether sides were compared at different ones; and of the level that most
-    runs of A and of B are at: `a_level`, `a_runs` of `a_units`, `a_ns`, their mean.
+    runs of A and of B are at: `a_runs` of `a_units`, `a_ns`, their mean.
     """
     labels, passes = label_levels(rows, scatter), assign_passes(is_b)
     has_enough = blocks is not None or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
     usual = passes * (passes.max(initial=0) + 1 >= MIN_PASSES) if blocks is None else blocks
-    fit, majority = np.full((4, len(rows)), np.nan), np.full((4, 2, len(rows)), np.nan)
+    fit, majority = np.full((4, len(rows)), np.nan), np.full((3, 2, len(rows)), np.nan)
     are_apart = np.zeros(len(rows), dtype=bool)
     places_by_levels = dict[bytes, list[int]]()
     for place, levels in enumerate(labels):
@@ -176,17 +176,17 @@ def judge_rows(
         every = np.arange(levels.max(initial=0) + 1)
         counts = np.array([(levels[side, None] == every).sum(axis=0) for side in (~is_b, is_b)])
         main = counts.argmax(axis=1)
-        majority[:3, :, places] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[..., None]
+        majority[:2, :, places] = np.array([counts.max(axis=1), counts.sum(axis=1)])[..., None]
         for side in np.flatnonzero(counts.any(axis=1)):
             at_main = (is_b == side) & (levels == main[side])
-            majority[3, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
+            majority[2, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
         groups, are_apart[places] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
         keep = groups >= 0
         if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= MIN_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
             fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
-    names = [f"{side}_{name}" for name in ("level", "runs", "units", "ns") for side in "ab"]
-    sides = dict(zip(names, majority.reshape(8, -1), strict=True))
+    names = [f"{side}_{name}" for name in ("runs", "units", "ns") for side in "ab"]
+    sides = dict(zip(names, majority.reshape(6, -1), strict=True))
     sides |= {"levels": labels.max(axis=1, initial=0) + 1, "are_apart": are_apart}
     return {**LeastSquares(*fit)._asdict(), **sides}
 

@@ -254,12 +254,12 @@ def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """Return how many runs a side would separate rows at several levels; NaN for more than 200.
 
-    Where most runs of the sides are at different levels: as many as make that unlikely by chance in one of
+    Where the sides were compared at different levels: as many as make that unlikely by chance in one of
     `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
     at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
-    are_apart = (rows["a_level"] != rows["b_level"]).to_numpy()[:, None]
+    are_apart = rows["are_apart"].to_numpy()[:, None]
     runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
     needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.compute_level_probability(needed[..., None], runs[:, None], rates[..., None])
