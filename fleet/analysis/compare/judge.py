@@ -40,8 +40,11 @@ class LeastSquares(NamedTuple):
     freedom: Floats
 
 
-def assign_passes(is_b: Bools) -> Ints:
-    """Return the pass of each run: it ends as soon as it has runs of both sides; the rest joins the last."""
+def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
+    """Return the pass of each run: it ends as soon as it has runs of both sides; the rest joins the last.
+
+    minimum: of fewer passes all runs are one.
+    """
     passes, sides, ended = [], set[bool](), 0
     for side in is_b.tolist():
         passes.append(ended)
@@ -49,7 +52,7 @@ def assign_passes(is_b: Bools) -> Ints:
         if len(sides) == 2:
             ended += 1
             sides.clear()
-    return np.minimum(np.array(passes, dtype=np.int64), max(ended - 1, 0))
+    return np.minimum(np.array(passes, dtype=np.int64), max(ended - 1, 0)) * (ended >= minimum)
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
@@ -82,17 +85,17 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     return np.where(np.isnan(rows), -1, labels)
 
 
-def estimate_session(rows: Floats, is_b: Bools, scatter: float) -> Floats:
+def estimate_session(rows: Floats, labels: Floats, is_b: Bools, scatter: float) -> Floats:
     """Return by how much all rows were off together in each run; zeros where that is not worth taking out.
 
     A row is off from the mean of its level, of three runs or more; the median row counts. It must vary by a
     tenth of the variance of a row, and by more than a median of so many rows does by chance.
     """
-    labels, off = label_levels(rows, scatter), np.full(rows.shape, np.nan)
-    for level in range(labels.max(initial=0) + 1):
+    off = np.full(rows.shape, np.nan)
+    for level in range(int(labels.max(initial=0)) + 1):
         at_level = (labels == level) & ((labels == level).sum(axis=1) >= 3)[:, None]
-        sums = np.where(at_level, rows, 0.0).sum(axis=1)
-        off = np.where(at_level, rows - (sums / np.maximum(at_level.sum(axis=1), 1))[:, None], off)
+        means = compute_nanmean(np.where(at_level, rows, np.nan), axis=1)
+        off = np.where(at_level, rows - means[:, None], off)
     session = np.nan_to_num(compute_nanmedian(off, axis=0))
     variance = np.mean([session[side].var(ddof=1) for side in (is_b, ~is_b) if side.sum() > 1] or [0.0])
     smallest = max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2
@@ -154,41 +157,38 @@ def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, mat
 
 
 def judge_rows(
-    rows: Floats, is_b: Bools, scatter: float, blocks: Ints | None = None, session: Floats | float = 0.0
+    rows: Floats, labels: Ints, is_b: Bools, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> dict[str, Any]:
     """Fit the change of each row at levels that both sides have twice, else from what most runs are at.
 
-    scatter: the usual one. blocks: of the runs; None: passes, if there are four or more, and three runs a
+    labels: of `label_levels`. blocks: of the runs; None: passes, if there are four or more, and three runs a
     side are needed. session: by how much each run is off. Return columns: those of `LeastSquares`; `levels`,
     how many there are; `are_apart`, whether sides were compared at different ones; and of the level that most
     runs of A and of B are at: `a_runs` of `a_units`, `a_ns`, their mean.
     """
-    labels, passes = label_levels(rows, scatter), assign_passes(is_b)
-    has_enough = blocks is not None or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
-    usual = passes * (passes.max(initial=0) + 1 >= MIN_PASSES) if blocks is None else blocks
-    fit, majority = np.full((4, len(rows)), np.nan), np.full((3, 2, len(rows)), np.nan)
-    are_apart = np.zeros(len(rows), dtype=bool)
+    are_asked = blocks is not None
+    has_enough = are_asked or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
+    usual, sides = assign_passes(is_b, MIN_PASSES) if blocks is None else blocks, (~is_b, is_b)
+    fit, are_apart = np.full((4, len(rows)), np.nan), np.zeros(len(rows), dtype=bool)
+    every = np.arange(labels.max(initial=0) + 1)
+    counts = np.stack([(labels[:, side, None] == every).sum(axis=1) for side in sides], axis=1)
     places_by_levels = dict[bytes, list[int]]()
     for place, levels in enumerate(labels):
         places_by_levels.setdefault(levels.tobytes(), []).append(place)
     for places in places_by_levels.values():  # rows whose runs are at the same levels are fitted at once
-        levels = labels[places[0]]
-        every = np.arange(levels.max(initial=0) + 1)
-        counts = np.array([(levels[side, None] == every).sum(axis=0) for side in (~is_b, is_b)])
-        main = counts.argmax(axis=1)
-        majority[:2, :, places] = np.array([counts.max(axis=1), counts.sum(axis=1)])[..., None]
-        for side in np.flatnonzero(counts.any(axis=1)):
-            at_main = (is_b == side) & (levels == main[side])
-            majority[2, side, places] = np.exp(rows[places][:, at_main].mean(axis=1))
-        groups, are_apart[places] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
+        one = places[0]
+        groups, are_apart[places] = _choose_blocks(labels[one], counts[one], is_b, usual, are_asked=are_asked)
         keep = groups >= 0
         if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= MIN_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
             fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
-    names = [f"{side}_{name}" for name in ("runs", "units", "ns") for side in "ab"]
-    sides = dict(zip(names, majority.reshape(6, -1), strict=True))
-    sides |= {"levels": labels.max(axis=1, initial=0) + 1, "are_apart": are_apart}
-    return {**LeastSquares(*fit)._asdict(), **sides}
+    columns = {"levels": labels.max(axis=1, initial=0) + 1, "are_apart": are_apart}
+    for letter, side, own in zip("ab", sides, counts.swapaxes(0, 1), strict=True):
+        at_main = side & (labels == own.argmax(axis=1)[:, None])
+        means = compute_nanmean(np.where(at_main, rows, np.nan), axis=1)
+        numbers = {"runs": own.max(axis=1), "units": own.sum(axis=1), "ns": np.exp(means)}
+        columns |= {f"{letter}_{name}": values for name, values in numbers.items()}
+    return {**LeastSquares(*fit)._asdict(), **columns}
 
 
 def _choose_blocks(
@@ -197,9 +197,9 @@ def _choose_blocks(
     """Return each run's block, -1 for none, and whether sides differ in level. counts: at each level."""
     shared, main = np.flatnonzero((counts >= MIN_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
     keep, are_apart = levels >= 0, False
-    if counts.shape[1] > 1 and len(shared):
+    if levels.max(initial=0) and len(shared):
         blocks, keep = levels + counts.shape[1] * blocks * are_asked, np.isin(levels, shared)
-    elif counts.shape[1] > 1:
+    elif levels.max(initial=0):
         if main[0] == main[1] or (2 * counts.max(axis=1) <= counts.sum(axis=1)).any():
             return np.full(len(levels), -1), False
         at_main, are_apart = levels == main[is_b.astype(int)], True

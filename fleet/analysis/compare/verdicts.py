@@ -136,8 +136,14 @@ def judge_comparisons(
     would be found; `verdict`, `why`.
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
-    sessions = _estimate_sessions(comparisons, scatter)
-    parts = [_fit_rows(comparison, scatter, sessions) for comparison in comparisons]
+    labels = [judge.label_levels(comparison.logs, scatter) for comparison in comparisons]
+    sessions = _estimate_sessions(comparisons, labels, scatter)
+    parts = []
+    for comparison, levels in zip(comparisons, labels, strict=True):
+        session = sessions.get(comparison.sides, _NO_SESSION)
+        off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
+        fits = judge.judge_rows(comparison.logs, levels, comparison.is_b, comparison.blocks, off)
+        parts.append(comparison.rows.assign(**fits, shared=np.exp(session.change)))
     table, fleets = _test_rows(pd.concat(parts, ignore_index=True)), []
     owner = np.repeat(np.arange(len(parts)), [*map(len, parts)])
     for sides, session in {} if are_pairs else sessions.items():
@@ -165,20 +171,23 @@ def compare_pairs(
     return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[0][0]
 
 
-def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[Hashable, _Session]:
+def _estimate_sessions(
+    comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
+) -> dict[Hashable, _Session]:
     """Return the changes that all rows of three or more comparisons with the same sides have in common."""
     sessions = {}
     for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
-        hosts = [comparison for comparison in comparisons if comparison.sides == sides]
+        hosts = [part for part in zip(comparisons, labels, strict=True) if part[0].sides == sides]
         if sides is None or len(hosts) < MIN_HOSTS:
             continue
-        keys = sorted({key for host in hosts for key in host.keys})
+        keys = sorted({key for host, _ in hosts for key in host.keys})
         places, parts = {key: place for place, key in enumerate(keys)}, []
-        for host in hosts:
-            parts.append(np.full((len(host.logs), len(keys)), np.nan))
-            parts[-1][:, [places[key] for key in host.keys]] = host.logs
-        rows, is_b = np.concatenate(parts), np.array([side for _, side in keys], dtype=bool)
-        off = judge.estimate_session(rows, is_b, scatter)
+        for host, levels in hosts:
+            parts.append(np.full((2, len(levels), len(keys)), -1.0))  # of a run that a host lacks, no level
+            parts[-1][:, :, [places[key] for key in host.keys]] = host.logs, levels
+        is_b = np.array([side for _, side in keys], dtype=bool)
+        rows, levels_of_rows = np.concatenate(parts, axis=1)
+        off = judge.estimate_session(rows, levels_of_rows, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b))
@@ -186,15 +195,6 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
             off_by_key = dict(zip(keys, off.tolist(), strict=True))
             sessions[sides] = _Session(off_by_key, change, (variance * scale) ** 0.5, freedom)
     return sessions
-
-
-def _fit_rows(comparison: SideRuns, scatter: float, sessions: Mapping[Hashable, _Session]) -> pd.DataFrame:
-    """Return the rows with the columns of `judge_rows`, and `shared`."""
-    session = sessions.get(comparison.sides, _NO_SESSION)
-    off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-    fits = judge.judge_rows(comparison.logs, comparison.is_b, scatter, comparison.blocks, off)
-    rows = comparison.rows.assign(**fits, shared=np.exp(session.change))
-    return rows.astype({"a_units": int, "b_units": int})
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -216,8 +216,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
     """Test the changes of three hosts or more, a row per relation; last, the change common to all rows."""
-    tested = rows[rows["p"].notna()]
-    changes = tested.assign(change=np.log(tested["ratio"])).groupby(CLASS, sort=False)["change"]
+    changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
     shared = float(np.exp(session.change))
     numbers = [
         (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, shared)
