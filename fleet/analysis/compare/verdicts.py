@@ -190,7 +190,7 @@ def _estimate_sessions(
         off = judge.estimate_session(rows, levels_of_rows, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
-            fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b))
+            fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES))
             change, scale, variance, freedom = (float(column[0]) for column in fit)
             off_by_key = dict(zip(keys, off.tolist(), strict=True))
             sessions[sides] = _Session(off_by_key, change, (variance * scale) ** 0.5, freedom)
