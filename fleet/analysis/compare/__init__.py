@@ -61,9 +61,9 @@ if TYPE_CHECKING:
         THRESHOLD,
         SideRuns,
         Verdict,
+        add_verdicts,
         compare_pairs,
         compare_relations,
-        conclude,
         judge_comparisons,
     )
 

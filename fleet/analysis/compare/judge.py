@@ -85,7 +85,7 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     return np.where(np.isnan(rows), -1, labels)
 
 
-def estimate_session(rows: Floats, labels: Floats, is_b: Bools, scatter: float) -> Floats:
+def estimate_session_shifts(rows: Floats, labels: Floats, is_b: Bools, scatter: float) -> Floats:
     """Return by how much all rows were off together in each run; zeros where that is not worth taking out.
 
     A row is off from the mean of its level, of three runs or more; the median row counts. It must vary by a

@@ -150,7 +150,7 @@ def judge_comparisons(
         hosts = [number for number, comparison in enumerate(comparisons) if comparison.sides == sides]
         fleets.append(_test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session))
     questions += any(session.off for session in sessions.values())
-    table, *fleets = [conclude(part, threshold) for part in _add_q([table, *fleets], questions)]
+    table, *fleets = [add_verdicts(part, threshold) for part in _add_q_values([table, *fleets], questions)]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
     owner = np.where(are_pairs & table["p"].isna(), -1, owner)
     tables = [table[owner == number].reset_index(drop=True) for number in range(len(parts))]
@@ -187,7 +187,7 @@ def _estimate_sessions(
             parts[-1][:, :, [places[key] for key in host.keys]] = host.logs, levels
         is_b = np.array([side for _, side in keys], dtype=bool)
         rows, levels_of_rows = np.concatenate(parts, axis=1)
-        off = judge.estimate_session(rows, levels_of_rows, is_b, scatter)
+        off = judge.estimate_session_shifts(rows, levels_of_rows, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES))
@@ -239,7 +239,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**numbers, p=np.maximum(p, chance))
 
 
-def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
+def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
     """Add `q` over the rows of all tables; the change common to a session is a question of its own."""
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
@@ -267,18 +267,18 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 
-def conclude(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Return the rows with `smallest`, `verdict` and `why`; threshold: the change that matters, a share."""
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
     error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
     smallest = judge.estimate_detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
     rows = rows.assign(smallest=np.expm1(smallest))
-    verdicts = [_conclude_row(row, threshold, tests) for row in rows.to_dict("records")]
+    verdicts = [_choose_verdict(row, threshold, tests) for row in rows.to_dict("records")]
     return rows.assign(verdict=[str(verdict) for verdict, _ in verdicts], why=[why for _, why in verdicts])
 
 
-def _conclude_row(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdict, str]:
+def _choose_verdict(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdict, str]:
     """Return the first outcome that applies, and why."""
     matters, share, is_tested = float(np.log1p(threshold)), f"{threshold * 100:g}%", not np.isnan(row["p"])
     change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))

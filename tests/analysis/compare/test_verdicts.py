@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import compare, conclude
+from fleet.analysis.compare import add_verdicts, compare
 from fleet.analysis.views import render_comparisons
 
 NOTHING_FOUND = {
@@ -28,7 +28,7 @@ NOTHING_FOUND = {
 
 def verdict(threshold: float = 0.03, rows: int = 1, **changes: float) -> tuple[str, str]:
     """The verdict and its reason for the first of so many equal rows."""
-    table = conclude(pd.DataFrame([NOTHING_FOUND | changes] * rows), threshold)
+    table = add_verdicts(pd.DataFrame([NOTHING_FOUND | changes] * rows), threshold)
     return table["verdict"][0], table["why"][0]
 
 
@@ -126,10 +126,10 @@ def test_without_a_p_there_is_no_verdict() -> None:
 
 def test_rows_stay_as_they_are_and_in_their_order() -> None:
     rows = pd.DataFrame([NOTHING_FOUND, NOTHING_FOUND | {"p": float("nan")}], index=[7, 3])
-    concluded = conclude(rows, 0.03)
+    concluded = add_verdicts(rows, 0.03)
     pd.testing.assert_frame_equal(concluded[rows.columns], rows)
     assert list(concluded["verdict"]) == ["cannot tell", "no verdict"]
-    assert conclude(rows[:0], 0.03).columns[-2:].tolist() == ["verdict", "why"]
+    assert add_verdicts(rows[:0], 0.03).columns[-2:].tolist() == ["verdict", "why"]
 
 
 @pytest.mark.long
