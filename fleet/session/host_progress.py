@@ -124,8 +124,8 @@ class HostProgress:
         """Return how many bursts the journal keeps. resume: also advise `fleet resume`."""
         if self._run_id is None or self.bursts == 0:
             return ""
-        kept = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"
-        text = f" {kept} kept in the journal of {self._run_id}"
+        bursts = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"
+        text = f" {bursts} kept in the journal of {self._run_id}"
         return f"{text}; `fleet resume` measures the rest." if resume else f"{text}."
 
     def _make_outcome(

@@ -176,8 +176,8 @@ def judge_rows(
     for place, levels in enumerate(labels):
         places_by_levels.setdefault(levels.tobytes(), []).append(place)
     for places in places_by_levels.values():  # rows whose runs are at the same levels are fitted at once
-        one = places[0]
-        groups, are_apart[places] = _choose_blocks(labels[one], counts[one], is_b, usual, are_asked=are_asked)
+        row = places[0]
+        groups, are_apart[places] = _choose_blocks(labels[row], counts[row], is_b, usual, are_asked=are_asked)
         keep = groups >= 0
         if has_enough and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= MIN_AT_LEVEL:
             values = (rows[places] - session)[:, keep]
