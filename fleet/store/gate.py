@@ -307,7 +307,7 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
     for name in columns.keys() & {*_SAMPLE_LISTS[1:]}:
         for row in np.flatnonzero(columns[name].is_valid()).tolist():
             if any(len(samples) != lengths[row] for samples in columns[name][row]):
-                raise DataError(f"{name} has not as many values as ticks")
+                raise DataError(f"{name} does not have as many values as ticks")
 
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
