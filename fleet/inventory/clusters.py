@@ -1,7 +1,6 @@
 """Lists hosts by a program: nodes, pods, containers, places, or lines of the user's own program."""
 
 import getpass
-import json
 import os
 import re
 import shlex
@@ -12,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
@@ -96,7 +97,7 @@ def _split_lines(printed: str) -> list[str]:
 
 
 def _split_items(printed: str) -> list[Any]:
-    match json.loads(printed):
+    match msgspec.json.decode(printed):
         case {"items": [*items]}:
             return items
     raise InputError("it has no list of items")
@@ -105,12 +106,13 @@ def _split_items(printed: str) -> list[Any]:
 def _split_containers(printed: str) -> Iterable[Any]:
     if set(printed.split()) == {"json"}:
         raise InventoryError("docker printed the word json, not its list: docker 23 or newer is needed.")
-    return json.loads(printed) if printed.lstrip()[:1] == "[" else map(_json_or_text, printed.splitlines())
+    is_list = printed.lstrip()[:1] == "["
+    return msgspec.json.decode(printed) if is_list else map(_json_or_text, printed.splitlines())
 
 
 def _json_or_text(line: str) -> Any:
     with suppress(ValueError):
-        return json.loads(line)
+        return msgspec.json.decode(line)
     return line
 
 
@@ -176,7 +178,7 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
     try:
         if len(candidates := [_parse_entry(parse, entry) for entry in split(printed)]) > HOST_LIMIT:
             raise InputError(f"more than {HOST_LIMIT} hosts")
-    except (InputError, json.JSONDecodeError, RecursionError) as err:
+    except (InputError, msgspec.DecodeError, RecursionError) as err:
         text = f"{program} printed what is not its list: {str(err)[:_SHOWN]}. See `{shlex.join(command)}`."
         raise InventoryError(text) from err
     hosts: dict[str, _Candidate] = {}
