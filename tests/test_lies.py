@@ -255,7 +255,7 @@ def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_
     assert set(own.read(["run_id"])["run_id"].to_pylist()) == {own.record.row["run_id"]}
     twice = table.append_column("round", table["round"])
     builders.put_table(twice.replace_schema_metadata(about), file)
-    with pytest.raises(StoreError, match="two columns of one name"):
+    with pytest.raises(StoreError, match="two columns with the same name"):
         open_table(tmp_path, file).read(["round"])
     wide = table.set_column(table.column_names.index("round"), "round", table["round"].cast("int64"))
     builders.put_table(wide.replace_schema_metadata(about), file)

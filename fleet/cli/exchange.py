@@ -47,7 +47,7 @@ def write_report(
     file, benchmarks = Path(output), cli.join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
     if sides and select:
-        raise UsageError("--compare A B names the runs of the page; leave the other words out.")
+        raise UsageError("--compare A B already names the runs; give no other selection.")
     if benchmarks and (to_folder or file.suffix in report.CARDS):
         raise UsageError("--benchmark is for pages: a site shows all benchmarks, a card the first.")
     root = cli.open_listing(results)

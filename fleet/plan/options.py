@@ -229,7 +229,7 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
 
 
 def parse_keywords(**options: object) -> model.RequestedOptions:
-    """Parse plan options by name, lists item by item; None: not given. Raises UsageError."""
+    """Parse plan options given as keywords; None means not given. Raises UsageError."""
     if unknown := sorted(options.keys() - BY_NAME.keys()):
         raise UsageError(f"{unknown[0]!r} is not an option of a plan{suggest_similar(unknown[0], BY_NAME)}")
     return parse_requested(

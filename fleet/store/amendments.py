@@ -69,7 +69,7 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
 
 
 def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
-    """Read all files, ordered by counter, not by wall clock; equal ones by the writer's ID."""
+    """Read all files in the order of their counters, not of the clock; then of the writers' IDs."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
     return [files[name] for name in sorted(files, key=lambda name: (files[name][0], name))]
 

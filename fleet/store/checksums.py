@@ -97,7 +97,7 @@ def _verify_footer(seal: bytes, footer: bytes) -> int:
     if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
-        raise DataError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
+        raise DataError(f"the marker of its checksums is {NOT_AS_WRITTEN}")
     _, pages, expected = _SEAL.unpack(seal)
     _require_crc("footer is", zlib.crc32(footer), expected)
     return int(pages)

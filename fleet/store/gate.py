@@ -172,7 +172,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     _raise_if_wrong(explain_wrong_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
-            raise DataError(f"{table}: {moment} cannot be when a run began or ended")
+            raise DataError(f"{table}: {moment} is not a possible time of a run")
     return row
 
 

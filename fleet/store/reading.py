@@ -372,7 +372,7 @@ def _open_parquet(source: Any, table: str) -> Any:
     if missing := sorted({*shape.names} - {*names}):
         raise DataError(f"it has no column {missing[0]}")
     if len({*names}) < len(names):
-        raise DataError("it has two columns of one name")
+        raise DataError("it has two columns with the same name")
     for field in shape:
         if (type_ := stored.field(field.name).type) != field.type:
             raise DataError(f"its column {field.name} is of the type {type_}, not {field.type}")

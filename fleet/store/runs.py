@@ -198,7 +198,7 @@ class Listing:
         return row, record
 
     def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-        """Find the runs whose ID is also in a samples file of another host that changed earlier."""
+        """Find the runs whose ID also stands in an older samples file of another host."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in keys)
         several = [key for key in keys if count[key[1]] > 1]

@@ -162,7 +162,7 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
-    """Name the hosts whose benchmarks have no number in the table, or that lack what was asked for."""
+    """Name the hosts with a benchmark that has no number in the table, or without one asked for."""
     host_benchmarks = set(zip(table["host_id"], table["benchmark"], strict=True))
     hosts_with_numbers = {host for host, _ in host_benchmarks}
     hosts_by_reason: dict[str, dict[str, None]] = {}

@@ -328,7 +328,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
     ]
     if not_understood:
         raise UnreachableError(
-            f"{path}: without an ssh program fleet does not understand `{not_understood[0].strip()}`. "
-            "Install OpenSSH's client, or write it without."
+            f"{path}: without an ssh program, fleet cannot read `{not_understood[0].strip()}`. "
+            "Install OpenSSH's client, or remove this line."
         )
     return {**settings, "proxycommand": (settings.get("proxycommand", ("none",))[-1].replace("%%", "%"),)}

@@ -311,7 +311,7 @@ def no_ssh(monkeypatch):
 )
 def test_without_ssh_a_line_that_paramiko_does_not_understand_is_refused(known_hosts, config, no_ssh, line):
     path = config(f"Host box\n  {line}\n")
-    with pytest.raises(UnreachableError, match=f"{path}: without an ssh program .* `{line}`"):
+    with pytest.raises(UnreachableError, match=f"{path}: without an ssh program, fleet .* `{line}`"):
         resolve_route(Host("board", "box"))
 
 
