@@ -44,7 +44,7 @@ def check(document: Document) -> dict[str, Any]:
     return _convert(_FILE, document.data, (), document) or {}
 
 
-def check_settings(document: Document) -> dict[str, Any]:
+def convert_settings(document: Document) -> dict[str, Any]:
     """Return the values of the table `fleet:`, by parameter; add problems to `document`."""
     return _convert(SETTINGS, document.data.get("fleet"), ("fleet",), document) or {}
 
@@ -227,5 +227,5 @@ _FILE: Mapping[str, _Schema] = {
     "groups": _Names({**ENTRY, "hosts": _NAMES, "children": _NAMES}),
     "hosts": _Names(ENTRY),
     "hosts_from": lambda _: None,  # taken out before
-    "fleet": lambda _: None,  # read by `check_settings`
+    "fleet": lambda _: None,  # read by `convert_settings`
 }

@@ -110,7 +110,7 @@ def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: 
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the defaults of options in the table `fleet:`, by parameter. Raises InventoryError."""
     _, document = read_document(path)
-    settings = schema.check_settings(document)
+    settings = schema.convert_settings(document)
     document.require_no_problems(path)
     if "results" in settings and "://" not in settings["results"]:
         settings["results"] = str(path.parent / Path(settings["results"]).expanduser())

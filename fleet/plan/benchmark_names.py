@@ -59,7 +59,7 @@ def split_variants(text: str) -> tuple[str, str]:
     """Split names to measure: "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings."""
     names = parse_benchmark_names(text)
     if name := next((name.benchmark for name in names if name.setting), None):
-        raise InputError(f"{name} is measured in all its settings; name {name} alone")
+        raise InputError(f"{name} always measures all its settings; write only {name}")
     variants: dict[str, str] = {}
     for benchmark, variant, _ in names:
         if variant and variants.setdefault(benchmark, variant) != variant:
@@ -76,7 +76,7 @@ def describe_missing(text: str, kinds: Sequence[str]) -> str:
     return f"--benchmark {text}: not measured{suggest_similar(text, {*kinds, *names})} {listed}"
 
 
-def check_variant(text: str) -> str:
+def parse_variants(text: str) -> str:
     """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises InputError with a text for people."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")

@@ -97,7 +97,7 @@ def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple
 def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str) -> bytes:
     """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    loops, rooms = toolchain.combine_translation_units(sources)
+    loops, rooms = toolchain.list_translation_units(sources)
     first, second = (  # two compilers at once
         f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
         for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))

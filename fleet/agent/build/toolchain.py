@@ -40,14 +40,14 @@ class Toolchain:
         header = "".join(
             f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
         )
-        return {**sources, BUILD_FACTS: header.encode(), **self.combine_translation_units(sources)[1]}
+        return {**sources, BUILD_FACTS: header.encode(), **self.list_translation_units(sources)[1]}
 
     def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
-        loops, rooms = self.combine_translation_units(sources)
+        loops, rooms = self.list_translation_units(sources)
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
-    def combine_translation_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
+    def list_translation_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
         """Return the C files with timed loops, and one file per other room, which is faster to compile."""
         loops, rooms = list[str](), dict[str, bytes]()
         architecture = (f"native/{self.target.arch}.", f"native/{self.target.arch}_", "native/generic.")

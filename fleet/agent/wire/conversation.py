@@ -136,7 +136,7 @@ class Reader:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
-                self._add_visit(record, hello)
+                self._check_and_count_visit(record, hello)
             case Note():
                 self.notes.append(record.text)
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
@@ -194,7 +194,7 @@ class Reader:
         if line.strip():
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
-    def _add_visit(self, record: Burst | Failed, hello: Hello) -> None:
+    def _check_and_count_visit(self, record: Burst | Failed, hello: Hello) -> None:
         identity = (record.benchmark, record.variant, record.point)
         if identity not in self._allowed_identities:
             name = quote_start("/".join(filter(None, identity)))

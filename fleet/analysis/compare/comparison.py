@@ -76,7 +76,7 @@ class Comparison:
     @property
     def sides(self) -> tuple[str, str]:
         """Return the names of the sides, without the host of a comparison host by host."""
-        return self.a.short_name, self.b.short_name
+        return self.a.name_without_host, self.b.name_without_host
 
     @property
     def has_changed(self) -> bool:
@@ -188,7 +188,7 @@ def _lay_out_comparison(
         if missing := len(runs) - len(blocks):
             warnings.append(f"{format_count(missing, 'run')} left out: no block with runs of both sides.")
     turns = dict(zip(runs["run_id"], runs["turn"], strict=True))
-    order = {"sides": (a.short_name, b.short_name), "turns": turns} if is_one_host else {}
+    order = {"sides": (a.name_without_host, b.name_without_host), "turns": turns} if is_one_host else {}
     relations = verdicts.lay_out_relations(rows_a, rows_b, number, blocks=blocks, **order)
     pair_runs = verdicts.lay_out_pairs(pairs_a, pairs_b, number, **order)
     tables = (relations.rows, pair_runs.rows, pd.DataFrame(), levels)

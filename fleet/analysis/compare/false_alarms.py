@@ -41,7 +41,7 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
     rng = np.random.default_rng(seed)
     groups = _group_unchanged_runs(runs)
-    rows = [row for _, group in groups for row in _count_split_alarms(root, group, rng)]
+    rows = [row for _, group in groups for row in _count_group_alarms(root, group, rng)]
     if not rows:
         others = sorted({group["host_name"].iloc[0] for _, group in _group_unchanged_runs(every)})
         raise UsageError(
@@ -79,7 +79,7 @@ def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataF
             yield key, group.reset_index(drop=True)
 
 
-def _count_split_alarms(root: Root, runs: pd.DataFrame, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _count_group_alarms(root: Root, runs: pd.DataFrame, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = estimator_column(to_records(runs)[0])

@@ -90,8 +90,9 @@ class Pooled(NamedTuple):
 class Change(NamedTuple):
     """A change of a row between two nights.
 
-    at: the first night after it, likely from `first` to `last`. moved: the logarithm, with its 95 % interval
-    `low`, `high`. dated: a step, else gradual between `begin` and `end`, those compared. q: of no change.
+    night: the first one after it, likely from `first` to `last`. moved: the logarithm, with its 95 % interval
+    `low`, `high`. dated: whether it is a step; else it is gradual between `begin` and `end`, the nights
+    compared. q: Benjamini and Hochberg's value.
     """
 
     row: int

@@ -36,7 +36,7 @@ class ComparisonSide:
         return sorted(self.runs["host_id"].unique())
 
     @property
-    def short_name(self) -> str:
+    def name_without_host(self) -> str:
         """Return the name without the host of a comparison host by host."""
         return self.name.removeprefix(f"{self.hosts[0]}@")
 

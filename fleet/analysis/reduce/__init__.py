@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         select_ladder_steps,
         select_node_cells,
     )
-    from fleet.analysis.reduce.line_place import compute_variance_share, describe_line_places
+    from fleet.analysis.reduce.line_place import compute_variance_share, explain_place_scatter
     from fleet.analysis.reduce.load import (
         drop_points,
         load_cpus,

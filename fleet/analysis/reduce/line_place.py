@@ -25,7 +25,7 @@ _COLUMNS = (
 )
 
 
-def describe_line_places(root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED) -> list[str]:
+def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED) -> list[str]:
     """Return a sentence for each benchmark of pairs whose bursts follow the place of the line.
 
     Source: epsilon squared (Kelley 1935), the share of variance between groups less what chance gives.

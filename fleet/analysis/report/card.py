@@ -287,7 +287,7 @@ def _write_numbers(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterato
                 yield Text(x, _Y + middle + 0.36 * size, size, kind, "middle", words)
 
 
-def _list_pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
+def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     """Return the map and its scale: left, upper edge, width, height, and shades."""
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
@@ -312,7 +312,7 @@ def render_svg(card: Card) -> str:
     """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
     pictures = [
         (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
-        for place, cells in _list_pictures(card)
+        for place, cells in _place_map_and_scale(card)
     ]
     place = {"width": _SIZE[0], "height": _SIZE[1], "x": _X, "y": _Y, "side": _SIDE}
     return render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place) + "\n"
@@ -322,7 +322,7 @@ def render_png(card: Card) -> bytes:
     """Render the card as PNG, light."""
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
-    for (x, y, wide, high), cells in _list_pictures(card):
+    for (x, y, wide, high), cells in _place_map_and_scale(card):
         large = draw_pixels(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
         image.paste(large, (int(x), int(y)))
     for edge in card.edges:

@@ -20,7 +20,7 @@ from fleet.analysis.views.point_tables import (
     add_peak_shares,
     describe_cpus,
     explain_marks,
-    group_like_cpus,
+    group_by_core_kinds,
     tabulate_levels,
 )
 from fleet.model import SHIPPED, Descriptions, View
@@ -75,7 +75,7 @@ def build_ladders(
 
 def _build_load_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     """Yield numbers over the rate other threads got, a line per operation, from no load on."""
-    for key, part in group_like_cpus(rows, "benchmark", "variant", "bytes").items():
+    for key, part in group_by_core_kinds(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
         lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
         if lines:
@@ -89,8 +89,8 @@ def _build_load_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterat
 def _build_size_ladders(
     rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
-    level_groups = group_like_cpus(levels, "benchmark", "variant")
-    for key, part in group_like_cpus(rows, "benchmark", "variant").items():
+    level_groups = group_by_core_kinds(levels, "benchmark", "variant")
+    for key, part in group_by_core_kinds(rows, "benchmark", "variant").items():
         own = level_groups.get(key, levels[:0])
         titles, lines = tabulate_levels(own, descriptions) if len(own) else ((), [])
         steps = part.groupby(["benchmark", "setting", "bytes"], sort=True)[_NUMBERS].median().reset_index()

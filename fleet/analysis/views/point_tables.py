@@ -39,7 +39,7 @@ def render_ladder(
     levels = plateaus[own]
     grouping = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{text.name_benchmark(first)}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"]
-    groups = group_like_cpus(levels).values()
+    groups = group_by_core_kinds(levels).values()
     for group in groups:
         tabulate = partial(tabulate_levels, group, descriptions)
         parts.append(_render_fitting(tabulate, group, width, names=3))
@@ -118,7 +118,7 @@ def explain_marks(levels: pd.DataFrame) -> list[str]:
     return lines
 
 
-def group_like_cpus(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
+def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """Group rows by `by`, number of threads and kinds of cores."""
     kinds: Any = [tuple(relation_sort_key(str(name))[1]) for name in rows["relation"]]
     groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
@@ -325,7 +325,7 @@ def _format_block_costs(block: Any, own: float | None, shared: float | None) -> 
 def tabulate_gemm_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """Return the points of one variant of gemm, a table per number of CPUs; medians of like CPUs."""
     rows = add_peak_shares(pairs, descriptions)
-    groups = group_like_cpus(rows).values()
+    groups = group_by_core_kinds(rows).values()
     tables = [PointTable(describe_cpus(group), *_tabulate_gemm(group)) for group in groups]
     pages = describe_pages(rows[rows["operation"] != "peak"])
     note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"

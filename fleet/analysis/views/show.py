@@ -15,7 +15,7 @@ from fleet.analysis.reduce import ladders, load
 from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.line_place import describe_line_places
+from fleet.analysis.reduce.line_place import explain_place_scatter
 from fleet.analysis.reduce.matrices import estimator_column, lay_out_matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
@@ -335,7 +335,7 @@ def show_run(
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_message_directions(root, run) or none)
-    parts.append("\n".join(describe_line_places(root, run, descriptions)))
+    parts.append("\n".join(explain_place_scatter(root, run, descriptions)))
     checked = check_run(run, pairs, data.cpus, descriptions)
     findings = check_topology(pairs, load_host_history(root, run, descriptions), descriptions)
     rows = select_marked_rows(pairs, data.bursts, {run_id: len(data.bursts)})[run_id]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce import compute_variance_share, describe_line_places, load_run
+from fleet.analysis.reduce import compute_variance_share, explain_place_scatter, load_run
 from fleet.analysis.views import show_run
 from fleet.model import Cpu
 from fleet.store import Store
@@ -30,7 +30,7 @@ def publish(root: Path, effect: float, *, physical: int | None = None) -> dict[s
 
 def test_an_offset_that_makes_bursts_slower_is_said_with_its_share(tmp_path: Path) -> None:
     run = publish(tmp_path, 0.04)
-    (sentence,) = describe_line_places(tmp_path, run)
+    (sentence,) = explain_place_scatter(tmp_path, run)
     assert sentence.startswith("cas/cmpxchg: the line's offset in its page explains ")
     assert sentence.endswith("of the scatter between a pair's bursts (n 360, 16 places)")
     assert 40 <= int(sentence.partition("explains ")[2].partition("%")[0]) <= 60
@@ -38,12 +38,12 @@ def test_an_offset_that_makes_bursts_slower_is_said_with_its_share(tmp_path: Pat
 
 
 def test_a_physical_page_that_makes_bursts_slower_is_said(tmp_path: Path) -> None:
-    (sentence,) = describe_line_places(tmp_path, publish(tmp_path, 0.2, physical=3))
+    (sentence,) = explain_place_scatter(tmp_path, publish(tmp_path, 0.2, physical=3))
     assert "physical page, modulo 16, explains" in sentence
 
 
 def test_without_an_effect_nothing_is_said(tmp_path: Path) -> None:
-    assert describe_line_places(tmp_path, publish(tmp_path, 0.0)) == []
+    assert explain_place_scatter(tmp_path, publish(tmp_path, 0.0)) == []
 
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
