@@ -41,7 +41,7 @@ static void print_cpus_and_variants(const struct machine *machine, const struct 
 		printf("clock note %s\n", clock->clock.note);
 }
 
-/* Returns an error in words. */
+/* Explains an -errno in words. */
 static const char *explain_error(int err)
 {
 	switch (err) {
@@ -63,8 +63,8 @@ static const char *explain_error(int err)
 	}
 }
 
-/* Uses the OS's clock for messages, which two CPUs' clocks time, if the counters of two CPUs are
- * apart. */
+/* If message is measured, which subtracts readings of two CPUs, and their counters are apart,
+ * changes to the OS's clock and notes it. Returns 0, or -1 and a refusal. */
 static int replace_unsynchronized_clocks(const struct plan *plan, struct clock_facts *clock,
 					 struct notes *notes, struct refusal *refusal)
 {
@@ -106,9 +106,9 @@ static int print_machine(void)
 	return print_refusal(&refusal);
 }
 
-/* Takes the realtime priority above that of the workers, so that they can be stopped. Returns the
- * workers' priority: 0 if it was refused, which is noted if it was asked for. Takes one unasked
- * only where bursts are brief: nobody else can use the CPUs meanwhile. */
+/* Takes a realtime priority one above that of the workers, so that they can be stopped. Returns the
+ * workers' priority, or 0 if there is none; notes a refusal of one that was asked for. Unasked, it
+ * takes one only where bursts are brief: nobody else can use the CPUs meanwhile. */
 static int raise_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
 	bool usual = asked == PRIORITY_USUAL, brief = !plan->iterations;

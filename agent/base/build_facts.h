@@ -1,5 +1,5 @@
-/* build_facts.h: what the build knows of itself. A build writes its own in the place of this one,
- * since not every compiler driver passes a quoted -D on unharmed; make sets both with -D. */
+/* build_facts.h: facts about the build. A build replaces this file with its own, since not every
+ * compiler driver passes a quoted -D on unharmed; make sets both with -D. */
 #ifndef FLEET_BASE_BUILD_FACTS_H
 #define FLEET_BASE_BUILD_FACTS_H
 

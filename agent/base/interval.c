@@ -40,7 +40,7 @@ double student_t95(uint32_t freedom)
 	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-/* 1 / sqrt(n) for n >= 1, by Newton's method. */
+/* Returns 1 / sqrt(n) for n >= 1, by Newton's method. */
 static double inverse_square_root(double n)
 {
 	double x = 1 / n;
@@ -50,9 +50,9 @@ static double inverse_square_root(double n)
 	return x;
 }
 
-/* The upper bound used for the correlation of neighbouring values, 0 to AUTOCORRELATION_MAX, from
- * the one measured in `n` values. Few values show too little correlation, and a run that stops at
- * its first narrow interval stops where they show least. */
+/* Returns the upper bound used for the correlation of neighbouring values, 0 to
+ * AUTOCORRELATION_MAX, from the one measured in `n` values. Few values show too little correlation,
+ * and a run that stops at its first narrow interval stops where they show least. */
 static double bound_autocorrelation(double correlation, double n)
 {
 	double r = correlation + AUTOCORRELATION_MARGIN * inverse_square_root(n);
@@ -60,8 +60,8 @@ static double bound_autocorrelation(double correlation, double n)
 	return r < 0 ? 0 : r > AUTOCORRELATION_MAX ? AUTOCORRELATION_MAX : r;
 }
 
-/* Values whose neighbours correlate by r vary the mean as n (1 - r) / (1 + r) independent values
- * do. */
+/* Returns the square of half the mean's 95 % interval. n values whose neighbours correlate by r are
+ * worth n (1 - r) / (1 + r) independent ones. */
 static double squared_half_width(double variance, double correlation, double n)
 {
 	double r = bound_autocorrelation(correlation, n), effective = n * (1 - r) / (1 + r);

@@ -10,7 +10,7 @@
 struct level {
 	uint32_t count, others; /* bursts at the main level, and at another */
 	double median, other;   /* their medians; 0: there are none */
-	uint32_t half_ppm;      /* half the 95 % interval, of the mean; UINT32_MAX: none */
+	uint32_t half_ppm; /* half the 95 % interval, as a share of the mean; UINT32_MAX: none */
 };
 
 /* Finds the main level of visits[0], which is made together with the other `count` - 1 visits. ns:

@@ -26,8 +26,8 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 	__attribute__((format(printf, 3, 4)));
 
 /* Passes each line of the file that an option names to `read_line`, with `context`, up to the line
- * `end`. Refuses a file without that line as incomplete, and a file of which `read_line` rejects a
- * line; returns -1. */
+ * `end`. Returns 0; or -1, and a refusal, if the file cannot be read, has no line `end`, or has a
+ * line for which `read_line` returns false. */
 typedef bool read_line_fn(char *line, void *context);
 int read_option_lines(struct refusal *refusal, const char *option, const char *path,
 		      read_line_fn *read_line, void *context);

@@ -106,7 +106,7 @@ static void read_signal(void)
 	stop_record_reason(reason);
 }
 
-/* Whatever arrives on stdin is thrown away; only its end is a message. */
+/* Drops what arrives on stdin; its end is a reason to end. */
 static void read_stdin(void)
 {
 	char thrown_away[4096];
@@ -116,7 +116,7 @@ static void read_stdin(void)
 		stop_record_reason("stdin closed");
 }
 
-/* Milliseconds for poll(), rounded up so that the moment has come afterwards; at most an hour. */
+/* Returns ms for poll(), rounded up so that the moment has come afterwards; at most an hour. */
 static int poll_timeout_ms(int64_t until_ns)
 {
 	int64_t left = until_ns - now_ns();

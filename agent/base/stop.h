@@ -12,14 +12,15 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NEVER     INT64_MAX
 
-/* Nanoseconds of CLOCK_MONOTONIC: for supervising, never for measuring. */
+/* Returns nanoseconds of CLOCK_MONOTONIC: for supervising, never for measuring. */
 int64_t now_ns(void);
 
 /* Blocks HUP, INT, TERM and PIPE in the calling thread; its children inherit that. */
 void stop_block_signals(void);
 void stop_unblock_signals(void);
 
-/* Takes over the signals; deadline_ns is a moment of now_ns(), NEVER for none. */
+/* Begins to watch for signals, the end of stdin if `until_eof`, and the deadline, a moment of
+ * now_ns() or NEVER. Returns 0 or -errno. */
 int stop_begin_watching(bool until_eof, int64_t deadline_ns);
 
 enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
@@ -32,18 +33,19 @@ enum wait stop_wait(int fd, short events, int64_t until_ns);
 /* Reports whether an order to end has arrived. Does not wait. */
 bool stop_is_requested(void);
 
-/* For long work of the supervisor: calls `idle`, if one is set, then reports whether to end. */
+/* For long work of the supervisor: set the function `idle`; call it, if one is set, and report
+ * whether to end. */
 void stop_set_idle(void (*idle)(void));
 bool stop_run_idle_and_check(void);
 
-/* Lets the run end at that moment of now_ns(), for that reason, unless the deadline comes earlier.
- */
+/* Moves the deadline to this moment of now_ns(), and sets its reason, unless it is earlier
+ * already. */
 void stop_set_earlier_deadline(const char *reason, int64_t deadline_ns);
 
 /* Records a reason of our own to end; the first reason stays. */
 void stop_record_reason(const char *reason);
 
-/* Returns why the run must end, in the words of the wire; null while it need not. */
+/* Returns why the run must end, as docs/wire.md words it; null while it need not. */
 const char *stop_reason(void);
 
 #endif

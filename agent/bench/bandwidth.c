@@ -61,7 +61,7 @@ static uint64_t tile_rows_bytes(const struct point *point)
 	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
 }
 
-/* Rounds a size of tiles down to whole rows; the result may be a point that exists already. */
+/* Adds a point unless there is one of its name; a size of tiles is rounded down to whole rows. */
 static int add_point(const struct point_context *context, struct point point, struct points *points,
 		     struct refusal *refusal)
 {

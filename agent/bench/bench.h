@@ -38,7 +38,7 @@ enum state {
 };
 
 /* The memory that a thread works on. */
-/* Shared: blocks of all by turns. Words: a word each of one line. */
+/* SHARED: blocks of all threads by turns. WORDS: a word of one line for each. */
 enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED, SHARING_WORDS, SHARINGS };
 
 /* What gemm multiplies, and where it lies; an operation of a point. */
@@ -58,9 +58,9 @@ enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX, NO_NODE = LOAD_FULL };
 /* Which points are left out where time or memory is short. */
 enum spared {
 	SPARED_NEVER,
-	SPARED_FIRST,  /* points at no level of memory */
+	SPARED_FIRST,  /* sizes between the levels of memory */
 	SPARED_MEMORY, /* points outside all caches, left out next */
-	SPARED_LARGE,  /* they take most memory */
+	SPARED_LARGE,  /* points that take most memory */
 };
 
 /* One setting of a benchmark's parameters; 0 where it has no such parameter. */
@@ -109,8 +109,8 @@ struct parameter {
 	const char *option; /* that asks for it; null: none */
 	enum role role;
 	size_t offset, size;                 /* of the member */
-	const char *(*word)(unsigned value); /* null for a number, and of a value that is no word */
-	const char *(*record)(const struct point *point); /* where it may say more than the word */
+	const char *(*word)(unsigned value); /* null: a number; returns null: not a word */
+	const char *(*record)(const struct point *point); /* null, or says more than the word */
 	const struct word *words;                         /* in the order of a table */
 	bool bytes;                                       /* a number of bytes */
 	const char *none; /* the word for LOAD_FULL, which leaves the number out */
@@ -155,13 +155,13 @@ struct point_context {
 	size_t cpu_count;
 	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
 	bool automatic;              /* the variant does only what no better one does */
-	bool huge_pages;             /* are to be had */
+	bool huge_pages;             /* huge pages can be had */
 	bool by_node;                /* the points are made on several nodes */
 	bool flushes;                /* lines can be flushed */
 	bool base_asked, huge_asked; /* --pages */
-	uint32_t rows, columns, depth; /* that all variants of gemm in the plan multiply at once */
+	uint32_t rows, columns, depth; /* common multiples of all variants of gemm in the plan */
 	const struct variant *helpers[OPERATIONS]; /* the best that does it; null: none */
-	struct notes *others; /* takes why a shape is left out; null: gemm is alone */
+	struct notes *others; /* for a note on a shape that is left out; null: gemm is alone */
 };
 
 /* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */
@@ -170,8 +170,8 @@ struct gemm_layout {
 	size_t a_row, a_step, a_strip; /* from row to row, step to step, strip to strip */
 	size_t a_bytes, b_bytes, b_panel;
 	size_t a_copy, b_copy; /* from one copy to the next; a_copy 0: there is one A */
-	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
-	size_t bytes;          /* of it all */
+	size_t ahead_step; /* bytes of the next B prefetched in a step, to have all of it in time */
+	size_t bytes;      /* of all matrices */
 	uint64_t steps;
 	uint32_t strips;                                /* in a call */
 	uint64_t product_operations, column_operations; /* the second of a column of a call */
@@ -193,14 +193,14 @@ struct side {
 	_Alignas(LINE_BYTES) const struct variant *variant;
 	const struct clock *clock;
 	const struct point *point;
-	size_t index, count;    /* 0 is ping; of so many */
+	size_t index, count;    /* its index, 0 for ping; how many threads */
 	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
 	char *arena;            /* memory of its own, or that all have; where the point has any */
 	char *walk;             /* memory of its own to drive lines out; where the point has any */
-	void **cycle;       /* where the one begins that the arena holds; in it null: none yet */
-	uint64_t first;     /* units done untimed before the first sample */
-	uint64_t odd;       /* loops that did not end where they should: the burst fails */
-	uint32_t *progress; /* counted up now and then while it prepares and works */
+	void **cycle;           /* where the arena's cycle begins; *cycle null: none yet */
+	uint64_t first;         /* units done untimed before the first sample */
+	uint64_t odd;           /* loops that did not end where they should: the burst fails */
+	uint32_t *progress;     /* counted up now and then while it prepares and works */
 	union {
 		struct {
 			uint32_t *watched; /* the line it waits on */
@@ -244,7 +244,7 @@ struct side {
 		struct {
 			uint32_t *word;
 			uint32_t from, to;     /* of a turn */
-			uint32_t first, value; /* that is put there, and that comes next */
+			uint32_t first, value; /* the first value put there, and the next */
 			uint32_t sum;          /* sum of the values exchanged for them */
 			uint32_t tries;
 		} contest; /* contend */
@@ -312,7 +312,7 @@ struct benchmark {
 	/* Does n units. Finite, or waits for another thread only by the lines. */
 	void (*do_units)(struct side *side, uint32_t n);
 
-	/* Returns a sample in ticks after its work. Null: a sample is the time that the work took.
+	/* Returns the ticks of the sample just done. Null: a sample is the time that the work took.
 	 */
 	int64_t (*sample_ticks)(const struct side *side);
 	/* Returns the ticks of the sample that the thread lost by being late, beside those that its
@@ -337,7 +337,7 @@ BENCHMARKS(DECLARE)
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
 
-/* Gives the variants of `clock` their names: those of the clock in use. */
+/* Names the variants of benchmark `clock` after the clock in use. */
 void bench_use_clock(const struct clock *clock);
 
 /* Returns a benchmark's i-th variant, the best first; null after the last. */

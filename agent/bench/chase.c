@@ -82,7 +82,8 @@ static void shuffle_list(uint32_t *list, size_t count, struct random *random)
 	}
 }
 
-/* Fills in windows in random order, each a permutation of its own; the last may be shorter. */
+/* Fills in windows in random order, each a permutation of its own; the last may be shorter. Returns
+ * 0 or -ENOMEM. */
 static int fill_order_by_windows(uint32_t *list, size_t count, size_t window, struct random *random)
 {
 	size_t windows = (count + window - 1) / window, filled = 0;
@@ -170,7 +171,7 @@ void chase_do_loads(struct side *side, uint32_t n)
 	side->chain.loads += n / LOADS * LOADS;
 }
 
-/* After so many loads the chase must be so many lines on: no load was left out, none done twice. */
+/* Checks that the chase is as many lines on as it counted loads: none left out, none done twice. */
 bool chase_check_position(const struct side *sides, size_t count, char *words, size_t room)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -70,6 +70,8 @@ static const char *state_name(unsigned state)
 	return states[state].name;
 }
 
+/* Returns the state, with "-walked" where other memory stands in for flushing, in a static buffer.
+ */
 static const char *name_point_state(const struct point *point)
 {
 	static char name[16]; /* "evicted-walked" */
@@ -105,7 +107,8 @@ static uint64_t eviction_bytes(const struct cpu_facts *facts, enum state state, 
 		       : 0;
 }
 
-/* `state.order.size` for reading, `state.operation.size` for what has only one order. */
+/* Adds a point, named `state.order.size` for reading, `state.operation.size` for what has one
+ * order. */
 static int add_point(const struct options *options, const struct point_context *context,
 		     struct point point, struct points *points, struct refusal *refusal)
 {
@@ -129,7 +132,7 @@ static int add_point(const struct options *options, const struct point_context *
 	return points_add(points, &point, refusal);
 }
 
-/* The points of a state and an operation; a read both as a chase and as a stream. */
+/* Adds the points of a state and an operation; a read both as a chase and as a stream. */
 static int add_operation(const struct options *options, const struct point_context *context,
 			 enum state state, enum operation operation, struct points *points,
 			 struct refusal *refusal)
@@ -219,8 +222,8 @@ static size_t count_lines(const struct point *point)
 	return BYTES / LINE_PAGE * (LINE_PAGE / point->stride_bytes - 1);
 }
 
-/* A pass may end the state; it does not where the reader has the lines already and may keep them.
- */
+/* Returns the lines of a pass, which may end the state; of PASSES where the reader has the lines
+ * already and may keep them. */
 static uint64_t units_in_grain(const struct point *point)
 {
 	bool lasts = point->state == STATE_OWN ||
@@ -342,7 +345,7 @@ static void fetch_lines(struct side *side, uint32_t n)
 										 : variant->load);
 }
 
-/* Whole passes: a chase is where it began. */
+/* Counts a chase that is not where it began, as it must be after whole passes. */
 static void check_chase_returned_to_start(struct side *side)
 {
 	side->odd += side->chain.next != side->chain.start;

@@ -27,7 +27,7 @@ static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(
 static const enum operation operations[] = {OPERATION_READ, OPERATION_MIX, OPERATION_WRITE,
 					    OPERATION_NT};
 
-/* Reads rates in GB/s like "0,0.5,16,full" as MB/s. */
+/* Reads rates in GB/s like "0,0.5,16,full" as MB/s. Returns 0, or -1 and a refusal. */
 static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count,
 		      struct refusal *refusal)
 {
@@ -75,7 +75,7 @@ static int read_shares(const char *list, uint32_t shares[SHARES_MAX], size_t *co
 			      SHARES_MAX, list);
 }
 
-/* Names what the load does: an operation, and behind a dash the share of reads. */
+/* Returns the load's operation, and behind a dash its share of reads, in a static buffer. */
 static const char *name_load(const struct point *point)
 {
 	static char name[16];

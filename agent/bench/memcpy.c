@@ -9,7 +9,7 @@
 enum { LEAST = 16, MOST = 4096, LINE = 64, CALLS = 1024 };
 enum { TO = 2 * MOST + 17 * LINE, TABLE = 4 * MOST }; /* in the arena; what is copied begins it */
 
-/* How the calls of a point are, its operation. */
+/* Kinds of calls; a point has one as its operation. */
 enum { ALIGNED, UNALIGNED, SHUFFLED, KINDS };
 
 static void *(*volatile const copy)(void *to, const void *from, size_t bytes) = memcpy;
@@ -75,7 +75,7 @@ static int fill_memory(struct side *side)
 	return 0;
 }
 
-/* Keeps its place in registers: a store of its own delays the copy's. */
+/* Makes n calls. Its place in the table is in a register: a store of its own delays the copy's. */
 static void call_memcpy(struct side *side, uint32_t n)
 {
 	const uint16_t *table = size_table(side);

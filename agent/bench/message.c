@@ -142,7 +142,8 @@ static intptr_t receive_message_ticks(struct side *side, size_t message)
 	return (intptr_t)(now - sent);
 }
 
-/* Between samples the other thread reads its CPU time, and must be waiting again when it is to. */
+/* Sends a sample's messages, the first after a longer delay: between samples the receiver reads its
+ * CPU time, and must be waiting again. */
 static void send_messages(struct side *side)
 {
 	spin_random_time(side, FIRST_DELAY);

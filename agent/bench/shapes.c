@@ -42,7 +42,8 @@ static bool read_extent(const char **next, uint32_t *side)
 	return true;
 }
 
-/* Beside other benchmarks a shape that does not fit is noted, and there are no points. */
+/* Reads MxNxK, or auto, into the point. A shape that does not fit is refused; beside other
+ * benchmarks it is noted instead, and *fits is false. */
 static int read_shape(const char *text, const struct point_context *context, struct point *point,
 		      bool *fits, struct refusal *refusal)
 {

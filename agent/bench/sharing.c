@@ -144,7 +144,7 @@ static bool check_counts(const struct side *sides, size_t count, char *words, si
 	return right;
 }
 
-/* Answers for all, and writes. */
+/* Stores the answers of all threads and the next value, for one that waits. */
 static void release_waiting(struct side *sides, size_t count)
 {
 	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);

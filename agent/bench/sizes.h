@@ -14,7 +14,7 @@ struct sizes {
 
 bool points_has_name(const struct points *points, const char *name);
 
-/* Adds a point. */
+/* Adds a point. Returns 0, or -1 and a refusal. */
 int points_add(struct points *points, const struct point *point, struct refusal *refusal);
 
 /* Reads --sizes; auto: 1/4, 1/2, 3/4, 2 and 4 times each data cache, up to `most` or 4 times the

@@ -83,7 +83,7 @@ static const char *name_thread(const struct burst_order *order, size_t i)
 	return i == 0 ? "ping" : order->cpu_count == 2 ? "pong" : "a thread";
 }
 
-/* Fills in one thread's worker and side, except what the benchmark fills in. */
+/* Fills in a thread's worker and side, but for what the benchmark fills in. Returns 0 or -errno. */
 static int init_worker(struct burst *burst, size_t i)
 {
 	const struct burst_order *order = &burst->order;

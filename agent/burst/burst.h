@@ -61,7 +61,7 @@ struct burst_result {
 
 enum burst_outcome { BURST_TAKEN, BURST_FAILED, BURST_STOPPED };
 
-/* Prepares bursts; called once before the first. */
+/* Prepares bursts; called once before the first. Returns 0 or -errno. */
 int burst_init(void);
 
 /* Runs one burst, calling `idle` now and then. BURST_STOPPED: an order to end came; its threads may

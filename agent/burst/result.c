@@ -43,9 +43,9 @@ static bool describe_move(const struct worker *worker, struct burst_result *resu
 	return true;
 }
 
-/* Returns CPU time as a share of elapsed time, in millionths, until after the thread has yielded.
- * The readings of CPU time enclose those of the clock, so that a thread that never left its CPU has
- * 1000000. */
+/* Returns a thread's CPU time as a share of elapsed time, in millionths: from before its samples
+ * until after it yielded. The readings of CPU time enclose those of the clock, so that a thread
+ * that never left its CPU has 1000000. */
 static uint32_t compute_ran_ppm(const struct worker *worker)
 {
 	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
@@ -63,8 +63,8 @@ static bool is_steal_known(const struct worker *worker)
 	       worker->switches[2][0] == worker->switches[0][0];
 }
 
-/* Returns the share of that time that a hypervisor took, in millionths. The readings enclose those
- * of the clock, so that an interruption between them makes it less, never more. */
+/* Returns the share of the same time that a hypervisor took, in millionths. The readings enclose
+ * those of the clock, so that an interruption between them makes it less, never more. */
 static uint32_t compute_steal_ppm(const struct worker *worker)
 {
 	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];

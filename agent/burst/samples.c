@@ -264,7 +264,8 @@ bool worker_take_samples(struct worker *worker)
 						: stamp_samples(worker);
 }
 
-/* Sets the order to the samples to keep, or to those of a longer trial. */
+/* Evaluates a trial: sets the order to the samples to keep or, if it was too short, to those of a
+ * longer one. */
 static void judge_trial(struct burst *burst, const uint64_t *stamps)
 {
 	struct burst_order *order = &burst->order;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Times the CPU time that threads had: what a sample may take, and a burst to be given up. */
+/* A sample starves if it takes STARVED times the CPU time that its threads had; a burst is given up
+ * if it lasts HOPELESS times that of one thread. */
 enum { STARVED = 5, HOPELESS = 10 };
 
 static void describe_starved(const struct worker *worker, struct burst_result *result)

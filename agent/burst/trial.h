@@ -16,7 +16,7 @@ enum {
 struct trial {
 	double grain_ticks; /* ticks of a grain; 0: nothing was tried */
 	uint32_t grains;    /* grains in a sample */
-	bool slow;          /* a single grain takes long: few samples do */
+	bool slow;          /* a single grain takes long: few samples are enough */
 	int64_t spent_ns;
 };
 

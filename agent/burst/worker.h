@@ -59,7 +59,7 @@ struct worker {
 
 struct burst {
 	_Alignas(LINE_BYTES) struct burst_order order; /* during a trial that of its samples */
-	uint32_t samples, samples_most;                /* after a trial; there is room for */
+	uint32_t samples, samples_most;                /* in use after a trial; room for so many */
 	bool trying; /* a trial has begun that is not judged yet */
 	struct trial trial;
 	struct lines lines;

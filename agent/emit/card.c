@@ -74,7 +74,8 @@ static const char *name_core_kind(const struct card *card, const struct place *p
 	return place->capacity == most ? "big" : place->capacity == least ? "LITTLE" : "middle";
 }
 
-/* Names the smallest group that both share; of equal ones the most familiar. */
+/* Writes the name of the smallest group that both share, and of their kinds of core. Of groups of
+ * equal size it takes the most familiar. */
 static void name_relation(const struct card *card, const struct place *a, const struct place *b,
 			  char *name, size_t room)
 {

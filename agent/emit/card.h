@@ -13,7 +13,7 @@ struct place {
 	int64_t groups[LEVELS], capacity;
 };
 
-/* A relation's pairs: medians of their numbers and of their spreads; spread below 0: none. */
+/* The pairs of one relation: medians of their numbers and spreads; a spread below 0: none. */
 struct row {
 	char name[48];
 	double ns, spread;
@@ -34,7 +34,7 @@ struct card {
 	struct text words, body;
 };
 
-/* Fills in what is drawn; false: out of memory, or nothing was measured. */
+/* Fills in what is drawn. Returns false if out of memory, or if nothing was measured. */
 bool card_fill(struct card *card);
 void card_free(struct card *card);
 
@@ -58,7 +58,7 @@ size_t card_count_groups(const struct card *card, int level);
 /* Writes "socket 1"; nothing for a CPU in no group of the level. */
 void card_name_group(const struct card *card, size_t index, int level, char *name, size_t room);
 
-/* Adds a PNG of a pixel a cell as base64, stored and not deflated. */
+/* Adds a PNG of a pixel a cell as base64, stored and not deflated. `shade` gives a cell's shade. */
 typedef int shade_fn(const void *context, size_t row, size_t column);
 void card_add_png(struct text *page, shade_fn *shade, const void *context, size_t rows,
 		  size_t columns);

@@ -15,14 +15,14 @@ struct format {
 	void (*write_burst)(const struct run *run, const struct report *report);
 	void (*write_failed)(const struct run *run, const struct report *report);
 	void (*write_note)(const char *sentence);
-	void (*write_alive)(const struct report *report); /* of the visit that begins; or null */
+	void (*write_alive)(const struct report *report); /* at a visit's start; or null */
 	void (*write_end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
 extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
-/* For formats without a record of the kind: write a sentence to stderr, or nothing. */
+/* For formats without such a record: print a sentence to stderr, or nothing. */
 void emit_failed_sentence(const struct run *run, const struct report *report);
 void emit_note_sentence(const char *sentence);
 void emit_no_sign_of_life(const struct report *report);
@@ -30,7 +30,8 @@ void emit_no_sign_of_life(const struct report *report);
 /* Returns the format of this name, which the options have checked. */
 const struct format *emit_find_format(const char *name);
 
-/* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
+/* Prints the records of docs/wire.md, "The machine". Returns 0, or -errno of the first CPU that
+ * cannot be described; -ENOTSUP where the OS reports nothing. */
 int emit_machine(const struct machine *machine);
 
 /* Prints the record of docs/wire.md, "The forecast". */
@@ -55,7 +56,7 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 /* Writes the text to stdout at once, and empties it. */
 void emit_write(struct text *text);
 
-/* Says a sentence to the person at stderr, for formats that have no place for it. */
+/* Prints a sentence to stderr, for formats that have no place for it. */
 void emit_sentence(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns why stdout could not be written; null while it can be. */

@@ -1,4 +1,4 @@
-/* json.h: a record as JSON, put together key by key; one at a time. A null key: in a list. */
+/* json.h: a record as JSON, put together key by key; one at a time. Items of a list: a null key. */
 #ifndef FLEET_EMIT_JSON_H
 #define FLEET_EMIT_JSON_H
 
@@ -11,7 +11,7 @@ void json_begin(const char *record);
 /* Writes the record to stdout. */
 void json_end(void);
 
-/* An object or a list within it: '{' and '}', or '[' and ']'. */
+/* Begin and end an object, '{' and '}', or a list, '[' and ']', within the record. */
 void json_open(const char *key, char bracket);
 void json_close(char bracket);
 
@@ -20,10 +20,10 @@ void json_flag(const char *key, bool value);
 void json_count(const char *key, uint64_t value);
 void json_number(const char *key, int64_t value);
 
-/* null for a null pointer. */
+/* Adds a string; JSON's null for a null pointer. */
 void json_string(const char *key, const char *value);
 
-/* null for 0, and for what is negative. */
+/* Add a count, or null for 0; and a number, or null for a negative one. */
 void json_count_or_null(const char *key, uint64_t value);
 void json_number_or_null(const char *key, int64_t value);
 

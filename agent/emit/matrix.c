@@ -10,7 +10,7 @@
 
 enum { MARKED_SHARE = 10 /* from one burst in so many on */, LISTED_MOST = 4 };
 
-/* By visit: its number by the estimator, in ns one way, and the units in its samples; 0: none. */
+/* For each visit: its number by the estimator, in ns one way, and units in a sample; 0: none. */
 static double *numbers, *scratch;
 static uint64_t *units;
 static uint32_t *counts; /* bursts */
@@ -253,7 +253,7 @@ static void add_point_tables(const struct plan *plan, const struct choice *choic
 	}
 }
 
-/* Returns the bursts of a pair; most pairs have as many, others miss failed ones. */
+/* Returns the most bursts that a pair has; a pair has fewer if some failed. */
 static uint32_t count_bursts(const struct plan *plan, const struct choice *choice)
 {
 	uint32_t most = 0;
@@ -264,7 +264,7 @@ static uint32_t count_bursts(const struct plan *plan, const struct choice *choic
 	return most;
 }
 
-/* Adds the matrix of pairs as the program prints it that the format is named for. */
+/* Adds the matrix of pairs as the program that the format is named for prints it. */
 static void add_as_tool(const struct run *run, const struct choice *choice)
 {
 	const struct plan *plan = run->plan;

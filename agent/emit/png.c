@@ -54,7 +54,7 @@ static void end_chunk(struct png *png)
 	put_32(png, ~png->crc);
 }
 
-/* A byte of the picture. */
+/* Adds a byte of the picture to the file and to the checksum. */
 static void put_data(struct png *png, uint32_t byte)
 {
 	png->a = (png->a + byte) % ADLER;
@@ -62,7 +62,7 @@ static void put_data(struct png *png, uint32_t byte)
 	put_byte(png, byte);
 }
 
-/* Seven points of viridis, as fleet/analysis/views/heatmap.py has them; then white. */
+/* Adds the palette: seven points of viridis, as in fleet/analysis/views/heatmap.py; then white. */
 static void put_palette(struct png *png)
 {
 	static const int points[][3] = {{68, 1, 84},    {68, 57, 131},  {49, 104, 142},

@@ -14,7 +14,7 @@ struct run {
 	const struct format *format;
 	struct history *histories; /* of the plan's visits */
 	float *ns;                 /* a row of visits per round: a burst's median, or NO_VALUE */
-	uint32_t rounds;           /* of ns */
+	uint32_t rounds;           /* rows of ns */
 	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
 	uint64_t done_minimum;     /* of those bursts: in the minimum rounds, or given up */
 	uint32_t features;

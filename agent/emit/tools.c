@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a pair's ns; a pair measured one way has it on both sides. */
+/* Returns a pair's ns; a pair measured one way has the same number both ways. */
 static double pair_ns(const struct tool_matrix *matrix, size_t row, size_t column)
 {
 	double ns = matrix->ns[row * matrix->count + column];
@@ -43,7 +43,7 @@ static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
 	add_columns(page, matrix, 4, "CPU", "nan", "0", "");
 }
 
-/* Returns the title by the instructions; `arch` null: for any machine. */
+/* Returns the title that a matrix has for the instructions used; `arch` null: on any machine. */
 static const char *tool_title(const struct choice *choice)
 {
 	static const struct {
@@ -87,7 +87,7 @@ static void add_digits(struct text *page, double value)
 	text_add(page, "%s", digits);
 }
 
-/* Adds the output of its --csv, which has no CPU numbers. */
+/* Adds what core-to-core-latency --csv prints, which has no CPU numbers. */
 static void add_core_to_core_latency(struct text *page, const struct tool_matrix *matrix)
 {
 	for (size_t row = 0; row < matrix->count; row++)

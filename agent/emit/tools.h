@@ -20,7 +20,7 @@ struct tool_matrix {
 
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
-/* Returns the printer of the program of this name; null if there is none. */
+/* Returns what prints a matrix as the program of this name does; null: unknown program. */
 tool_printer *tool_find_printer(const char *name);
 
 /* Draws a matrix as a card; see emit/svg.c. */

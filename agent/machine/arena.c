@@ -184,7 +184,7 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 	return bytes > 0;
 }
 
-/* Says how many of the pages lie on which other nodes. */
+/* Writes to arena->astray how many pages lie on which other nodes. */
 static void describe_misplaced_pages(struct arena *arena, const size_t counts[NODE_NUMBERS],
 				     size_t pages)
 {

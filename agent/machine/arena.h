@@ -19,7 +19,7 @@ struct arena {
 	bool huge_pages;
 	size_t page_bytes;
 	size_t written_bytes; /* from its start, by a thread on its CPU */
-	bool checked;         /* it lies in such pages */
+	bool checked;         /* it was found to lie in such pages */
 	char astray[128];    /* which of its pages lie on other nodes; empty: none was seen there */
 	void *cycle;         /* where a cycle of lines begins that it holds; null: it holds none */
 	uint64_t cycle_kind; /* points with the same number may take it over */
@@ -28,7 +28,7 @@ struct arena {
 /* Drops all reservations. */
 void arena_clear_reservations(void);
 
-/* Reserves so much of a CPU's arena for a visit. -ENOMEM. */
+/* Reserves so much of a CPU's arena for a visit. Returns 0 or -ENOMEM. */
 int arena_reserve(int cpu, bool huge_pages, int node, size_t bytes);
 
 /* Returns the bytes of all arenas, or of those on a node, in whole pages of these sizes. */
@@ -42,19 +42,19 @@ void arena_enable_round_overlap(void);
  */
 void arena_end_round(void);
 
-/* Returns the reserved arena of a CPU, mapping it if needed. */
+/* Stores the reserved arena of a CPU in *arena, mapping it if needed. Returns 0 or -errno. */
 int arena_acquire(int cpu, bool huge_pages, int node, struct arena **arena);
 
-/* Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
- * the address of its line, since memory never written is one page of zeros, and zeros are treated
- * apart. False: the first `wanted_bytes` are written. */
+/* Writes the arena's next part, so that its pages exist, and near this thread. Each word gets the
+ * address of its line: memory never written is one page of zeros, and zeros are treated apart.
+ * Returns false once the first `wanted_bytes` are written. */
 bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
-/* Asks on which node each written page lies, if a node is wanted. */
+/* If a node is wanted, notes in arena->astray which written pages do not lie on it. */
 void arena_check_nodes(struct arena *arena);
 
-/* Reports whether the arena lies where it was wanted, at each look. If not, says where, and unmaps
- * it. */
+/* Reports whether the arena was in the pages and on the node wanted, at every check so far. If not,
+ * says so in `words`, and unmaps it. */
 bool arena_check_placement(struct arena *arena, char *words, size_t room);
 
 /* Leaves the arena to a thread that may still use it. */
@@ -63,7 +63,7 @@ void arena_abandon(struct arena *arena);
 /* Unmaps memory; if that fails, ends the run. */
 void arena_unmap(void *start, size_t bytes);
 
-/* Tries whether memory in huge pages can be had. */
+/* Reports whether memory in huge pages can be had, by trying it. */
 bool arena_has_huge_pages(void);
 
 #endif

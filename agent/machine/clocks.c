@@ -30,7 +30,7 @@ struct moment {
 	uint64_t reference;
 };
 
-/* Reads our counter between two readings of the reference clock; the tightest of several counts. */
+/* Reads our counter between two readings of the reference clock; keeps the tightest of several. */
 static struct moment read_both_clocks(const struct clock *clock, const struct clock *reference)
 {
 	struct moment best = {0};
@@ -76,8 +76,8 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 	return 0;
 }
 
-/* Takes the measured rate if none is stated; else keeps the stated one, and checks it against the
- * measured one if the clock is fine enough. */
+/* Takes the measured rate if none is stated, or returns -errno if it cannot be measured. Else keeps
+ * the stated one, and checks it against the measured one if the clock is fine enough. */
 static int choose_rate(struct clock_facts *facts)
 {
 	double measured = 0, stated = (double)facts->clock.ticks_per_second;

@@ -14,12 +14,12 @@ struct clock_facts {
 	int64_t rate_error_ppm; /* how much faster the clock runs than stated, in millionths */
 };
 
-/* More than this and one of the two clocks is wrong. */
+/* A rate error above this means that one of the two clocks is wrong. */
 enum { RATE_ERROR_PPM_MOST = 1000 };
 
-/* Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`. Takes about a
- * twentieth of a second. `why_not`: what is wrong with the counter, which is then left alone; null
- * if nothing is known. -ERANGE: the clock does not move. */
+/* Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`, in about a twentieth
+ * of a second. `why_not`: what is wrong with the counter, which is then not used; null: nothing
+ * known. Returns 0 or -errno; -ERANGE: the clock does not move. */
 int clock_choose(int cpu, const char *why_not, struct clock_facts *facts);
 
 /* Reports whether another CPU's counter differs from the first CPU's by more than a line takes

@@ -24,20 +24,20 @@ struct machine {
 	uint32_t features;      /* FEATURE_ bits */
 	size_t page_bytes;      /* of base pages */
 	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
-	bool is_huge_known;     /* somebody has */
+	bool is_huge_known;     /* it has been tried */
 	struct limits limits;
 	struct node nodes[NODES_MOST];
 	size_t node_count;
 };
 
-/* Reads what this machine reports of itself. 0 or -errno. */
+/* Reads what this machine reports of itself. Returns 0 or -errno. */
 int machine_read_this(struct machine *machine);
 
-/* Reads a file that describes another machine; docs/wire.md has the format. */
+/* Reads another machine from a file, as docs/wire.md describes; returns 0, or -1 and a refusal. */
 int machine_read_file(struct machine *machine, const char *path, struct refusal *refusal);
 
-/* Returns what is known of a CPU; unknown values are UNKNOWN. -ENOTSUP or another -errno: nothing
- * is known. */
+/* Fills in what is known of a CPU; unknown values are UNKNOWN. Returns 0, or -errno if nothing is
+ * known. */
 int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
 
 /* Reports whether a thread can be bound to this CPU; never on another machine. */
@@ -46,7 +46,7 @@ bool machine_can_use_cpu(const struct machine *machine, int cpu);
 /* Returns the size of a huge page; 0 where there are none. On this machine it tries once. */
 size_t machine_huge_page_size(struct machine *machine);
 
-/* Checks that memory may be placed on this NUMA node; -errno says why not. */
+/* Checks that memory may be placed on this NUMA node. Returns 0, or -errno for why not. */
 int machine_check_node(const struct machine *machine, int node);
 
 /* Reports whether the machine has our architecture; else its variants are not known. */
@@ -54,7 +54,7 @@ bool machine_has_our_arch(const struct machine *machine);
 
 void machine_free(struct machine *machine);
 
-/* Asks the OS about a CPU, in a thread on it; unknown values are UNKNOWN. */
+/* Asks the OS about a CPU, in a thread on it; unknown values are UNKNOWN. Returns 0 or -errno. */
 int machine_ask_cpu(int cpu, struct cpu_facts *facts);
 
 /* The bits of os_features() by their names; the last has none. */

@@ -38,7 +38,7 @@ struct line_place {
 
 /* Maps lines that no thread has touched yet, unless they are fixed, and chooses their places. Two
  * lines have different offsets unless their distance was asked for: equal low address bits make a
- * load wait for an unrelated store. */
+ * load wait for an unrelated store. Returns 0 or -errno. */
 int lines_map(struct lines *lines, size_t count, const struct placement *placement,
 	      struct random *random);
 
@@ -55,7 +55,7 @@ struct line_place line_locate(const void *line);
 bool lines_check_placement(const struct lines *lines, const struct placement *placement,
 			   char *words, size_t room);
 
-/* Tries to map a huge page; 0 or -errno. */
+/* Tries to map a huge page; returns 0 or -errno. */
 int lines_try_huge_page(void);
 
 #endif

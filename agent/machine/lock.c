@@ -25,8 +25,8 @@ static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-ag
 				     "/data/local/tmp/fleet-agent.lock", /* Android */
 				     "/dev/shmem/fleet-agent.lock"};
 
-/* Reports whether it is a file. One in QNX's /dev/shmem is a name and not regular, so all but the
- * other kinds count. */
+/* Reports whether it is a file. QNX's /dev/shmem calls its files names, not regular, so whatever is
+ * of no other kind counts. */
 static bool is_file(const struct stat *file)
 {
 	mode_t mode = file->st_mode;
@@ -35,8 +35,9 @@ static bool is_file(const struct stat *file)
 		 S_ISLNK(mode) || S_ISSOCK(mode));
 }
 
-/* Opens what is there before it makes anything: Linux forbids O_CREAT on another user's file in a
- * shared directory (fs.protected_regular). A link could lead us to somebody's file: refused. */
+/* Opens the file, or makes it only if it is missing: Linux forbids O_CREAT on another user's file
+ * in a shared directory (fs.protected_regular). Refuses a link, which could lead us to somebody's
+ * file. Returns the descriptor or -errno. */
 static int open_file(const char *path)
 {
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -58,7 +59,8 @@ static int open_file(const char *path)
 	return -EINVAL;
 }
 
-/* Opens a file that can be locked. On QNX files of /dev/shmem cannot be, and /tmp may be there. */
+/* Opens a file, and checks that it can be locked: those in QNX's /dev/shmem cannot, and /tmp may be
+ * there. Returns the descriptor or -errno. */
 static int open_lockable(const char *path)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -127,7 +129,7 @@ static void read_claim(int fd, struct claim *claim)
 			*letter = '?';
 }
 
-/* The lock holds without it too: a text that cannot be written is only missing from a message. */
+/* Writes the claim into the file. If that fails, the lock holds; only a message lacks the text. */
 static void write_claim(int fd, const char *claim)
 {
 	char data[CLAIM_ROOM];

@@ -118,7 +118,7 @@ static int change_setting(const struct saved_setting *setting, const char *value
 		      setting_name(setting->setting), value, strerror(-err));
 }
 
-/* Adds every value from before, once: "powersave, schedutil". */
+/* Adds the values that the setting had on all CPUs before, each once: "powersave, schedutil". */
 static void add_values(struct text *text, enum setting setting)
 {
 	const char *separator = "";

@@ -17,8 +17,8 @@ struct tuning {
 	size_t cpu_count;
 };
 
-/* Changes the settings wanted, and notes it, or restores all and refuses. Called before any thread
- * starts. */
+/* Changes the settings wanted and notes it; returns 0. If one fails, restores all, refuses and
+ * returns -1. Called before any thread starts. */
 int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal *refusal);
 
 /* Restores all settings and waits until that is done; -EIO if one could not be restored. */

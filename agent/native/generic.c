@@ -131,7 +131,7 @@ TIMED uint32_t generic_put_store_c11(uint32_t *word, uint32_t value, uint32_t n)
 	return 0;
 }
 
-/* Volatile, since otherwise nothing need be read. */
+/* The loads are volatile, since the compiler would otherwise drop them. */
 TIMED char *generic_read_c11(char *cursor, const char *from, size_t bytes)
 {
 	const volatile uint64_t *word = (const volatile uint64_t *)cursor;
@@ -193,7 +193,7 @@ TIMED char *generic_zero_libc(char *cursor, const char *from, size_t bytes)
 
 enum { ROWS = 4, COLUMNS = 8 };
 
-/* b_step: bytes of B from step to step. */
+/* Multiplies one tile, as a gemm_fn does. b_step: bytes of B from step to step. */
 TIMED void multiply(const struct gemm_tile *tile, size_t b_step)
 {
 	float sum[ROWS][COLUMNS] = {{0}};
@@ -222,7 +222,7 @@ static void generic_gemm_c11(const struct gemm_tile *tile)
 	multiply(tile, COLUMNS * sizeof(float));
 }
 
-/* Runs one loop over the same few values: they stay in the nearest cache. */
+/* Multiplies the same few values `turns` times: they stay in the nearest cache. */
 static void generic_peak_c11(const void *values, uint64_t turns)
 {
 	char c[ROWS * COLUMNS * sizeof(float)];

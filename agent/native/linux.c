@@ -22,9 +22,9 @@ const char os_name[] = "linux";
 
 enum { CPU_ROOM_FIRST = 1024, CPU_ROOM_LAST = 1 << 20 };
 
-/* Reads a thread's affinity, 0 for the calling one, into a fresh mask. The kernel says EINVAL while
- * the mask is smaller than its own, so it grows until it fits: no ceiling of 1,024 CPUs. The caller
- * frees it with CPU_FREE. */
+/* Reads the affinity of a thread, 0 for the calling one, into a fresh mask, which the caller frees
+ * with CPU_FREE. Returns 0 or -errno. The kernel says EINVAL while the mask is smaller than its
+ * own, so it grows until it fits: no ceiling of 1,024 CPUs. */
 static int read_affinity(pid_t thread, cpu_set_t **mask, int *room)
 {
 	for (*room = CPU_ROOM_FIRST; *room <= CPU_ROOM_LAST; *room *= 2) {
@@ -76,7 +76,7 @@ static int set_affinity(int cpu)
 	return err;
 }
 
-/* -EXDEV unless the thread may run on this CPU and nowhere else. */
+/* Returns 0 if the thread may run on this CPU and nowhere else, -EXDEV or another -errno if not. */
 static int check_affinity(pid_t thread, int cpu)
 {
 	cpu_set_t *mask;
@@ -164,7 +164,7 @@ void os_get_clock(struct clock *clock)
 				.ticks = ticks_monotonic_raw};
 }
 
-/* First line of a small file, without its end. */
+/* See linux.h. */
 int linux_read_line(const char *path, char *line, size_t room)
 {
 	FILE *file = fopen(path, "re");
@@ -178,7 +178,7 @@ int linux_read_line(const char *path, char *line, size_t room)
 	return err;
 }
 
-/* A file in which a setting stands; boost may stand in it the wrong way round. */
+/* The file that holds a setting; inverted: it holds the opposite of boost. */
 struct place {
 	char path[96];
 	bool inverted;
@@ -249,9 +249,9 @@ int os_count_switches(int64_t *voluntary, int64_t *involuntary)
 	return 0;
 }
 
-/*
- * The eighth number of the first line (Linux Documentation/filesystems/proc.rst). It stands still
- * without CONFIG_PARAVIRT_TIME_ACCOUNTING, as does the scheduler's clock of CPU time. */
+/* Steal time is the eighth number of the first line of /proc/stat (Linux
+ * Documentation/filesystems/proc.rst). It stands still without CONFIG_PARAVIRT_TIME_ACCOUNTING, as
+ * does the scheduler's clock of CPU time. */
 bool os_has_steal_time(void)
 {
 	char line[256];
@@ -268,7 +268,7 @@ int os_wait_time_open(void)
 	return file < 0 ? -errno : file;
 }
 
-/* "RAN WAITED SLICES", the times in ns (Linux Documentation/scheduler/sched-stats.rst). */
+/* Reads "RAN WAITED SLICES", times in ns (Linux Documentation/scheduler/sched-stats.rst). */
 int os_wait_time_read(int account, int64_t *ns)
 {
 	char text[96];

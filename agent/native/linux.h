@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* First line of a small file, without its end. */
+/* Reads the first line of a small file, without its newline. Returns 0 or -errno. */
 int linux_read_line(const char *path, char *line, size_t room);
 
-/* A control group has a limit on pages of the pool of huge pages: os_limits_read(). */
+/* Whether a control group limits the pages of the pool of huge pages; set by os_limits_read(). */
 extern bool linux_pool_is_limited;
 
 #endif

@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux wants to be asked, by the process and before any thread starts; children inherit it
- * (Documentation/arch/x86/xstate.rst, since 5.16). Null: permitted. */
+/* Asks Linux to permit tiles, for the process, before any thread starts; children inherit it
+ * (Documentation/arch/x86/xstate.rst, since 5.16). Returns null if permitted, else why not. */
 static const char *linux_permit_amx(void)
 {
 	enum { GET_PERMISSION = 0x1022, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };

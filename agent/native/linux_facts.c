@@ -11,7 +11,7 @@
 
 enum { CPU_PATH_ROOM = 128 };
 
-/* A file of a CPU's folder; false if it is not there. */
+/* Reads the first line of a file in a CPU's folder of /sys; returns false if it cannot. */
 static bool read_cpu_file(int cpu, const char *name, char *line, size_t room)
 {
 	char path[CPU_PATH_ROOM];
@@ -20,7 +20,8 @@ static bool read_cpu_file(int cpu, const char *name, char *line, size_t room)
 	return !linux_read_line(path, line, room);
 }
 
-/* The number a file begins with: of a list of CPUs the lowest, which names their group. */
+/* Returns the number a CPU's file begins with, or UNKNOWN. In a list of CPUs this is the lowest,
+ * which names their group. */
 static int64_t read_cpu_number(int cpu, const char *name)
 {
 	char line[256], *end;
@@ -32,7 +33,8 @@ static int64_t read_cpu_number(int cpu, const char *name)
 	return end == line ? UNKNOWN : number;
 }
 
-/* "48K" or "2048K" (Linux Documentation/ABI/testing/sysfs-devices-system-cpu). */
+/* Returns the bytes of a size like "48K" or "2048K" (Linux
+ * Documentation/ABI/testing/sysfs-devices-system-cpu), or UNKNOWN. */
 static int64_t read_cpu_size(int cpu, const char *name)
 {
 	char line[32];
@@ -72,7 +74,7 @@ static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 	return cache->level > 0 && cache->kind;
 }
 
-/* Is it in a list like 0-3,8? (Linux Documentation/admin-guide/cputopology.rst) */
+/* Is the CPU in a list like 0-3,8? (Linux Documentation/admin-guide/cputopology.rst) */
 static bool has_cpu(const char *list, long cpu)
 {
 	char *end = NULL;
@@ -88,7 +90,7 @@ static bool has_cpu(const char *list, long cpu)
 	return false;
 }
 
-/* The NUMA node that lists the CPU; none if several do, as numa=fake makes them. */
+/* Returns the NUMA node that lists the CPU; UNKNOWN if several do, as numa=fake makes them. */
 static int64_t read_cpu_node(int cpu)
 {
 	char path[CPU_PATH_ROOM], list[8192];
@@ -105,8 +107,8 @@ static int64_t read_cpu_node(int cpu)
 	return found;
 }
 
-/* The model in a line of /proc/cpuinfo, by the key that its architecture has; null if it has none.
- * "ARMv7 Processor rev 4 (v7l)" names only the instruction set. */
+/* Returns the model in a line of /proc/cpuinfo, by the key that its architecture has; null if the
+ * line has none. "ARMv7 Processor rev 4 (v7l)" names only the instruction set. */
 static const char *find_model(const char *line)
 {
 	static const char *const keys[] = {"model name", "Model Name", "uarch", "cpu\t"};
@@ -118,7 +120,7 @@ static const char *find_model(const char *line)
 	return NULL;
 }
 
-/* The model that a CPU gives itself, else the name of the board it is on. */
+/* Writes the model that the CPU reports, else that of its board; nothing if neither is known. */
 static void read_cpu_name(char name[CPU_NAME_ROOM])
 {
 	char line[256];

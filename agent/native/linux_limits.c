@@ -15,7 +15,7 @@ enum { FILE_PATH_ROOM = 1024 };
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
-/* Reads up to two numbers at the start of a file; returns how many: 0 for "max", -1 or no file. */
+/* Reads up to two numbers at the start of a file; returns how many: 0 for "max", -1, or no file. */
 static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
 	char path[FILE_PATH_ROOM + 64], line[64];
@@ -58,7 +58,7 @@ static void lower_memory_limit(struct limits *limits, uint64_t whole, uint64_t u
 		 (double)whole / (1 << 20));
 }
 
-/* Reads how much memory the files of a group leave: cgroup-v2.rst, cgroup-v1/memory.rst. */
+/* Lowers the memory limit to what a group's files leave: cgroup-v2.rst, cgroup-v1/memory.rst. */
 static void read_memory_limit(const char *folder, const char *name, struct limits *limits)
 {
 	static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
@@ -80,7 +80,7 @@ static void read_memory_limit(const char *folder, const char *name, struct limit
 	lower_memory_limit(limits, whole, used[0], name);
 }
 
-/* Reads how much CPU time the files of a group leave: cgroup-v2.rst, scheduler/sched-bwc.rst. */
+/* Lowers the CPU limit to what a group's files allow: cgroup-v2.rst, scheduler/sched-bwc.rst. */
 static void read_cpu_time_limit(const char *folder, const char *name, struct limits *limits)
 {
 	uint64_t quota[2], period[2];
@@ -98,7 +98,8 @@ static void read_cpu_time_limit(const char *folder, const char *name, struct lim
 	snprintf(limits->cpu_time, sizeof limits->cpu_time, "%s, %g CPUs", name, cpus);
 }
 
-/* A limit on the pool's pages, beyond which a touch kills? cgroup-v2.rst, cgroup-v1/hugetlb.rst. */
+/* Reports whether a group limits the pool's pages, so that a touch beyond kills: cgroup-v2.rst,
+ * cgroup-v1/hugetlb.rst. end: how the names of the limits' files end. */
 static bool has_huge_page_limit(const char *folder, const char *end)
 {
 	uint64_t limit[2];
@@ -115,7 +116,8 @@ static bool has_huge_page_limit(const char *folder, const char *end)
 
 bool linux_pool_is_limited;
 
-/* Our group below a mount, and all above it. pool: how limits on the pool's pages end, or NULL. */
+/* Reads the limits of our group below a mount, and of all groups above it. pool: how the names of
+ * limits on the pool's pages end; NULL: not looked at. */
 static void read_limits_upwards(const char *root, const char *point, const char *path,
 				const char *pool, struct limits *limits)
 {
@@ -197,7 +199,7 @@ static void read_group_limits(struct limits *limits)
 		fclose(file);
 }
 
-/* The kernel's own reckoning first. */
+/* The kernel's own estimate of what is available, lowered to each limit below it. */
 int os_limits_read(struct limits *limits)
 {
 	int64_t kib = read_keyed_number("/proc", "meminfo", "MemAvailable:");

@@ -37,7 +37,8 @@ int os_pages_unmap(void *start, size_t bytes)
 
 enum { POOL_SHIFT = 26 }; /* MAP_HUGE_SHIFT of mmap(2), which a C library need not have */
 
-/* A stretch that begins where a huge page can, for the kernel to put transparent ones there. */
+/* Maps a stretch that begins where a huge page can, for the kernel to put transparent ones there.
+ * Returns 0 or -errno. */
 static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 {
 	char *from = mmap(NULL, bytes + page_bytes, PROT_READ | PROT_WRITE,
@@ -67,8 +68,9 @@ static bool has_free_huge_pages(size_t bytes)
 	       strtoul(line, NULL, 10);
 }
 
-/* The size of transparent huge pages; where these are too large, as the 512 MiB of an arm64 kernel
- * with pages of 64 KiB, of the largest that the pool has. */
+/* Returns the size of huge pages, and in *transparent whether the kernel gives them without a pool.
+ * Where transparent ones are too large, as the 512 MiB of an arm64 kernel with pages of 64 KiB,
+ * returns the largest size of which the pool has free ones; 0: none. */
 static size_t huge_page_bytes(bool *transparent)
 {
 	char line[32];
@@ -92,7 +94,7 @@ size_t os_huge_page_bytes(void)
 	return huge_page_bytes(&transparent);
 }
 
-/* From the pool of huge pages if it has enough, and no limit; otherwise transparent ones. */
+/* Takes pages from the pool if it has enough and no limit, else transparent ones. */
 int os_huge_pages_map(void **start, size_t *bytes)
 {
 	bool transparent;
@@ -141,7 +143,7 @@ int os_huge_pages_check(const void *start)
 }
 
 /* /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
- * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst). */
+ * number, 0 for processes that may not know it (Linux Documentation/admin-guide/mm/pagemap.rst). */
 int os_find_physical_page(const void *page, uint64_t *number)
 {
 	off_t cursor = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));

@@ -25,7 +25,8 @@ struct mask {
 	unsigned long bits[NODE_NUMBERS / BITS_PER_LONG];
 };
 
-/* mbind() of no bytes changes nothing: it is only tried. */
+/* Reads the nodes that pages may be placed on; -errno, and no nodes, if a call is refused. mbind()
+ * of no bytes changes nothing: it only shows whether it is refused. */
 static int read_allowed_nodes(struct mask *allowed)
 {
 	if (syscall(SYS_get_mempolicy, NULL, allowed->bits, NODE_NUMBERS, NULL, POLICY_ALLOWED) ||

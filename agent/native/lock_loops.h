@@ -1,7 +1,6 @@
-/*
- * lock_loops.h: a ticket lock and the queue lock of Mellor-Crummey and Scott, for native/<arch>.c
- * and generic.c. LOCKS(arch, name, prefix, pause): from prefix_add(), prefix_swap() and
- * prefix_change(), of which the last is a compare-and-swap; each turn of a wait has a `pause`. */
+/* lock_loops.h: a ticket lock and the queue lock of Mellor-Crummey and Scott, for native/<arch>.c
+ * and generic.c. LOCKS(arch, name, prefix, pause) defines both by prefix_add(), prefix_swap() and
+ * prefix_change(), a compare-and-swap; a thread that waits does `pause` in each turn. */
 #ifndef FLEET_LOCK_LOOPS_H
 #define FLEET_LOCK_LOOPS_H
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A timed loop: with a name of its own in the binary, whatever the compiler would make of it. */
+/* Marks a timed loop: it is not inlined, so that it keeps a name of its own in the binary. */
 #define TIMED static __attribute__((noinline))
 
 /* Spacing of the lines we place: the largest coherence line of any target (s390x: 256 bytes). */
@@ -63,29 +63,29 @@ typedef void cas_fn(uint32_t *line, uint32_t from, uint32_t to, uint32_t n);
 typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
 			  uint32_t n);
 
-/* Loads the address of the next line from a line, n times LOADS in a row; returns the next one. */
+/* Loads from a line the address of the next, n x LOADS times; returns the line where it ended. */
 enum { LOADS = 16 };
 typedef void *chase_fn(void *line, uint32_t n);
 
-/* Waits until the word does not hold `old`, and returns what it holds then. What follows may be
- * done before that load unless a barrier forbids it. */
+/* Waits until the word no longer holds `old`; returns what it holds then. Orders nothing: what
+ * follows may be done before that load unless a barrier forbids it. */
 typedef uintptr_t receive_fn(const uintptr_t *word, uintptr_t old);
 
-/* Goes once through the bytes from `cursor` on, a multiple of 2 KiB, and returns where it ended. A
- * copy brings as many from `from`, which does not overlap. Stores no zeros but for OPERATION_ZERO,
- * and not the same everywhere. */
+/* Goes once through `bytes` bytes from `cursor` on, a multiple of 2 KiB; returns where it ended. A
+ * copy reads as many from `from`, which does not overlap. What is stored is not zero, except by
+ * OPERATION_ZERO, and not the same everywhere. */
 typedef char *stream_fn(char *cursor, const char *from, size_t bytes);
 
 enum { TILE_ROWS = 16, TILE_ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * TILE_ROW_BYTES };
 
-/* Loads so many tiles of a matrix in rows of `stride` bytes: those of 16 rows from left to right,
- * then of the next 16. Begins at `cursor`, a tile that has `left` tiles from it to the end of its
- * rows, and returns where the tile behind the last lies. */
+/* Loads `count` tiles of a matrix whose rows are `stride` bytes apart: those of 16 rows from left
+ * to right, then those of the next 16. Begins with the tile at `cursor`, from which on `left` tiles
+ * remain in its rows. Returns where the tile after the last one lies. */
 typedef const char *tiles_fn(const char *cursor, size_t stride, size_t left, size_t count);
 
 struct tiles {
-	uint32_t stride; /* bytes from row to row, if nobody asks for others */
-	bool is_fixed;   /* or always */
+	uint32_t stride; /* bytes from row to row, unless the user asks for others */
+	bool is_fixed;   /* the user cannot choose others */
 	tiles_fn *read;
 	void (*begin)(void), (*end)(void); /* around all use by a thread */
 };
@@ -98,25 +98,26 @@ enum gemm_value {
 	GEMM_UINT8, /* A is unsigned, B signed */
 };
 
-/* Rows of A by a panel of B, a part of C: strips of gemm.rows rows, one below the other. A step
- * takes gemm.depth values of k: of A each row's lie together; of B those of each block of columns,
- * there gemm.pack values of the first column, of the second, ...; then the next of the first. */
+/* The operands of a call: strips of A, of gemm.rows rows each, times a panel of B give a part of C.
+ * A step takes gemm.depth values of k. In A those of a row lie together. In B those of a block of
+ * columns do: gemm.pack values of the first column, of the second, ...; then the next gemm.pack
+ * values of the first. */
 struct gemm_tile {
 	const char *a;        /* the first row; aligned as its values are */
 	size_t a_row, a_step; /* bytes from row to row, and from step to step */
 	size_t a_strip;       /* and from strip to strip */
-	const char *b;        /* 64-byte aligned, one step's values behind the other's */
+	const char *b;        /* 64-byte aligned; the values of the steps follow one another */
 	char *c;              /* 64-byte aligned, as each row is */
 	size_t c_row;
-	uint64_t strips, steps; /* not 0; of strips 1 at most where gemm.strips is false */
-	uint64_t add;           /* 0: what C holds is lost; 1: added to */
+	uint64_t strips, steps; /* not 0; strips is 1 where gemm.strips is false */
+	uint64_t add;           /* 0: replaces what C holds; 1: adds to it */
 	const char *ahead;
-	size_t ahead_step; /* so much from `ahead` on a loop that prefetches takes in a step */
+	size_t ahead_step; /* bytes from `ahead` on that a prefetching loop takes in a step */
 };
 
 typedef void gemm_fn(const struct gemm_tile *tile);
 
-/* Multiplies registers, loaded from 2 KiB of values, so many times over. */
+/* Loads registers from 2 KiB of values, and multiplies them with each other `turns` times. */
 typedef void gemm_peak_fn(const void *values, uint64_t turns);
 
 struct gemm {
@@ -126,14 +127,14 @@ struct gemm {
 		pack;  /* values of k in a step, and side by side in B: see struct gemm_tile */
 	uint8_t block; /* columns of B in a block; B has any number of blocks */
 	bool strips;   /* a call can do more than one */
-	uint32_t peak_operations;           /* in a turn of `peak`; a product and its sum are two */
+	uint32_t peak_operations;           /* in a turn of `peak`; a multiply-add is two */
 	gemm_fn *multiply, *multiply_ahead; /* the second prefetches */
 	gemm_peak_fn *peak;
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
 
-/* A row for loops with related names: m rows by n columns in a block, and steps of k, `side` values
- * of them together. */
+/* Initializes a struct gemm whose loops have related names: strips of m rows, blocks of n columns,
+ * steps of k values, of which `side` lie side by side in B. */
 #define GEMM_OF(arch, name, type, m, n, k, side, many, operations)                                 \
 	{                                                                                          \
 		.value = type, .rows = m, .columns = n, .depth = k, .pack = side, .block = n,      \
@@ -141,22 +142,23 @@ struct gemm {
 		.multiply_ahead = arch##_gemm_ahead_##name, .peak = arch##_peak_##name             \
 	}
 
-/* As chase_fn, n times, but an atomic operation takes each line for writing and changes nothing. */
+/* Follows a chain of n lines as chase_fn does, but by an atomic operation that takes each line for
+ * writing and changes nothing. Returns the line at which it ended. */
 typedef void *swap_fn(void *line, uint32_t n);
 
 enum { LINE_PAGE = 4096 };
 
-/* Loads from, or stores to, one word of every `stride` bytes in rising order from `cursor` up to
- * `end`, whole pages of LINE_PAGE bytes, but leaves out the first of each page. Returns where it
- * ended, when all of it is done. A store is not to the first word. */
+/* Loads from, or stores to, one word of a line every `stride` bytes, in rising order from `cursor`
+ * up to `end`: whole pages of LINE_PAGE bytes, without the first line of each. Stores never to a
+ * line's first word. Returns where it ended, once all accesses are done. */
 typedef char *lines_fn(char *cursor, size_t stride, const char *end);
 
-/* Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `cursor`
- * on as long as one begins below `end`; returns where the next would begin. What is written is
- * different in each line, and not zero. */
+/* Writes blocks of `block` bytes, a multiple of 64, each `step` bytes after the one before, from
+ * `cursor` on, as long as one begins below `end`. Returns where the next would begin. What is
+ * written is different in each line, and not zero. */
 typedef char *blocks_fn(char *cursor, size_t block, size_t step, const char *end);
 
-/* Writes back and drops from all caches what every `step` bytes hold; returns when that is done. */
+/* Writes back and drops from all caches a line every `step` bytes; returns when all are done. */
 typedef void flush_fn(char *cursor, size_t bytes, size_t step);
 
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
@@ -184,8 +186,8 @@ struct variant {
 #define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
 #define NO_VARIANTS(table)   const struct variant table[] = {{.name = NULL}}
 
-/* A counter to time with. Differences are only taken between readings on one CPU; of message also
- * between two CPUs, both ways, so that what their counters differ by falls out. */
+/* A counter to time with. Only readings on one CPU are subtracted; benchmark message also subtracts
+ * those of two CPUs, in both directions, so that the offset between their counters cancels. */
 struct clock {
 	const char *name;
 	const char *note; /* why this clock and not the usual one; null if nothing to say */
@@ -194,7 +196,7 @@ struct clock {
 	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock contradicts the rate */
 	uint64_t quantum_ticks; /* set by clock_choose(): greatest common divisor of the steps seen
 				 */
-	uint64_t (*sent)(void); /* a reading that later accesses may pass; null: ticks */
+	uint64_t (*sent)(void); /* reads it too, but later accesses may pass; null: use ticks */
 };
 
 /* ---- the operating system -------------------------------------------------------------------- */
@@ -238,7 +240,7 @@ extern const int os_priority_usual;
 /* Fills in the clock that is always there. */
 void os_get_clock(struct clock *clock);
 
-/* Returns the rate of the architecture's counter; -ENOTSUP where the OS does not state it. */
+/* Reads the rate of the architecture's counter; -ENOTSUP where the OS does not state it. */
 int os_get_counter_rate(uint64_t *ticks_per_second);
 
 size_t os_page_bytes(void);
@@ -251,21 +253,21 @@ enum { HUGE_MOST = 32 << 20 }; /* larger pages are not used */
 /* Returns the size of a huge page; 0 where there are none. */
 size_t os_huge_page_bytes(void);
 
-/* Maps huge pages, untouched, for *bytes, rounded up; os_huge_pages_check() tells if they are. */
+/* Maps *bytes, rounded up, untouched, for huge pages; os_huge_pages_check() tells if they are. */
 int os_huge_pages_map(void **start, size_t *bytes);
 int os_pages_unmap(void *start, size_t bytes);
 
 /* Checks that the touched part of a mapping is in huge pages; -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);
 
-/* The memory and CPU time that this process may take. The words name the limit; they are empty
- * where the machine has no more. */
+/* The memory and CPU time that this process may take. The texts name what sets the limit; they are
+ * empty where it is the machine. */
 enum { LIMIT_ROOM = 128 };
 
 struct limits {
 	uint64_t memory_bytes; /* UINT64_MAX: not known */
 	char memory[LIMIT_ROOM];
-	int64_t kills; /* so often the OS killed for lack of memory where we count; or UNKNOWN */
+	int64_t kills; /* processes killed for lack of memory in our group or machine; or UNKNOWN */
 	double cpus;   /* CPUs' worth of time; 0: no limit */
 	char cpu_time[LIMIT_ROOM];
 };
@@ -276,8 +278,8 @@ int os_limits_read(struct limits *limits);
 /* Places pages that are not touched yet on this node. */
 int os_pages_bind(void *start, size_t bytes, int node);
 
-/* Finds the nodes of at most PAGES_ASKED touched pages, `step` bytes apart. A negative node is the
- * errno of its page. */
+/* Finds the nodes of `count` touched pages, `step` bytes apart; count <= PAGES_ASKED. Stores a node
+ * for each page, or -errno where it cannot be told. */
 enum { PAGES_ASKED = 512 };
 int os_pages_find_nodes(char *start, size_t count, size_t step, int *nodes);
 
@@ -319,7 +321,8 @@ int os_count_switches(int64_t *voluntary, int64_t *involuntary);
  * time; false also where none has been taken since boot. */
 bool os_has_steal_time(void);
 
-/* Opens the calling thread's account of waiting; returns its number, from 0, or -errno. */
+/* Opens the OS's account of how long the calling thread waits for its CPU; returns its number, from
+ * 0, or -errno. */
 int os_wait_time_open(void);
 
 /* Reads how long the thread was ready to run while others had its CPU; the account stays open. */
@@ -367,7 +370,7 @@ struct cpu_cache {
 struct cpu_facts {
 	char name[CPU_NAME_ROOM]; /* empty if unknown */
 	int64_t mhz, hardware_id; /* UNKNOWN, as all below, where it cannot be found */
-	int64_t capacity;         /* how fast a CPU of this kind is beside others of the machine */
+	int64_t capacity;         /* relative speed of this kind of CPU in the machine */
 	int64_t core, cluster, die, package;
 	int64_t node;
 	struct cpu_cache caches[CPU_CACHES];
@@ -380,7 +383,8 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts);
 /* Returns the FEATURE_ bits of this CPU: the single crossing between OS and architecture. */
 uint32_t os_features(void);
 
-/* Explains why features cannot be used; null: the CPU lacks them. *withheld: the CPU has them. */
+/* Explains why features cannot be used; null: the CPU lacks them. Sets *withheld to whether the CPU
+ * has them all the same. */
 const char *os_explain_missing(uint32_t features, bool *withheld);
 
 /* ---- the architecture ------------------------------------------------------------------------ */
@@ -394,10 +398,10 @@ int arch_get_clock(struct clock *clock);
 extern const struct variant arch_cas[], arch_readwrite[], arch_message[], arch_chase[],
 	arch_stream[], arch_fetch[], arch_interleave[], arch_contend[], arch_gemm[];
 
-/* Null where user code cannot, and os_features() lacks FEATURE_FLUSH where this CPU cannot. */
+/* Null where no user code can; where this CPU cannot, os_features() lacks FEATURE_FLUSH. */
 extern flush_fn *const arch_flush;
 
-/* Null where an addition may take longer than one cycle, or takes none. */
+/* Does additions; null where one may take longer than a cycle, or takes none. */
 extern adds_fn *const arch_adds;
 
 /* ---- any machine with a C compiler: native/generic.c ----------------------------------------- */

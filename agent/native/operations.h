@@ -31,12 +31,12 @@ enum operation {
 	OPERATIONS
 };
 
-/* Adds 1 to a word n times, n >= 1, while other threads may do the same. Returns how many tries
- * that took, where a try may fail; else anything. */
+/* Adds 1 to a word n times, n >= 1, while other threads may do the same. Where a try may fail,
+ * returns how many it took; else the result means nothing. */
 typedef uint32_t add_fn(uint32_t *word, uint32_t n);
 
-/* Puts `value`, `value` + 1, ... into a word, n of them, n >= 1. Returns the sum of what it held
- * before each, where it is exchanged. */
+/* Stores `value`, `value` + 1, ... in a word, n values, n >= 1. Where each is exchanged for what
+ * the word held, returns the sum of what it held; else the result means nothing. */
 typedef uint32_t put_fn(uint32_t *word, uint32_t value, uint32_t n);
 
 /* A lock and the word that it guards, in one line, all 0 at first; each thread has a node. */

@@ -25,8 +25,8 @@ const char os_name[] = "qnx";
 
 /* ---- CPUs ------------------------------------------------------------------------------------ */
 
-/* One word of 32 CPUs after the other: a runmask, then the mask that new threads inherit, of `size`
- * words each, exactly as many as the machine's CPUs need (ThreadCtl(),
+/* Two masks, of `size` words of 32 CPUs each: a runmask, then the mask that new threads inherit.
+ * They have exactly as many words as the machine's CPUs need (ThreadCtl(),
  * _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, and struct _thread_runmask of <sys/neutrino.h>). */
 enum { WORD_BITS = 32, WORDS_MOST = 32 };
 
@@ -40,7 +40,7 @@ static int count_cpus(void)
 	return (int)_syspage_ptr->num_cpu;
 }
 
-/* Sets both masks to one CPU, or with -1 reads them. */
+/* Sets both masks to one CPU, or with -1 reads them. Returns 0 or -errno. */
 static int exchange_masks(int cpu, struct masks *masks)
 {
 	int size = RMSK_SIZE(count_cpus());
@@ -86,7 +86,8 @@ int os_list_cpus(int **cpus, size_t *count)
 	return 0;
 }
 
-/* The mask itself travels as the pointer: enough for 32 CPUs, and legal in all versions. */
+/* Binds the calling thread to one CPU. The pointer itself is the mask: enough for 32 CPUs, and
+ * legal in all versions. */
 static int set_runmask(int cpu)
 {
 	void *mask = (void *)(uintptr_t)(1u << cpu);
@@ -94,7 +95,7 @@ static int set_runmask(int cpu)
 	return ThreadCtl(_NTO_TCTL_RUNMASK, mask) == -1 ? -errno : 0;
 }
 
-/* -EXDEV if there is another CPU that the thread may run on. */
+/* Returns -EXDEV if the thread may run anywhere but on this CPU; 0 also if that is not known. */
 static int check_runmask(int cpu)
 {
 	struct masks masks;
@@ -152,7 +153,8 @@ int64_t os_thread_id(void)
 	return (int64_t)pthread_self();
 }
 
-/* Another thread's mask takes ThreadCtlExt() and an ability we do not ask for. */
+/* Always 0, unknown: to read another thread's mask takes ThreadCtlExt() and an ability we do not
+ * ask for. */
 int os_check_binding(int64_t thread, int cpu)
 {
 	(void)thread;
@@ -247,7 +249,8 @@ size_t os_list_nodes(struct node nodes[NODES_MOST])
 
 /* ---- the system page ------------------------------------------------------------------------- */
 
-/* An element may be larger than the structure our headers know: never index the array. */
+/* Returns a CPU's entry; null if there is none. An element may be larger than the structure our
+ * headers know: never index the array. */
 static const struct cpuinfo_entry *cpu_entry(int cpu)
 {
 	size_t step = SYSPAGE_ELEMENT_SIZE(cpuinfo);
@@ -283,7 +286,8 @@ const char *os_explain_missing(uint32_t features, bool *withheld)
 	return qnx_explain_missing(features, withheld);
 }
 
-/* From a CPU's first cache the chain leads outward; that of instructions ends at data's. */
+/* Adds the caches from a CPU's first one outward. The chain of instruction caches ends where it
+ * meets one that holds data, too. */
 static void add_caches(unsigned index, bool data, struct cpu_facts *facts)
 {
 	const struct cacheattr_entry *entry = cache_entry(index);

@@ -93,7 +93,7 @@ static void read_caches(uint32_t leaf, struct cpu_facts *facts)
 	}
 }
 
-/* The calling thread must be on the CPU. */
+/* Fills in the facts of the CPU that the calling thread is on. */
 static void qnx_ask_cpu(struct cpu_facts *facts)
 {
 	const uint32_t amd_caches = 0x8000001d;

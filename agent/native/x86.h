@@ -117,7 +117,7 @@ static uint64_t ticks_before_send_rdtsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* One bit of EDX of a CPUID leaf; false where the leaf does not exist. */
+/* Returns one bit of EDX of a CPUID leaf; false where the leaf does not exist. */
 static bool cpuid_edx(uint32_t leaf, unsigned bit)
 {
 	uint32_t a, b, c, d;

@@ -17,7 +17,7 @@ struct amx_cpu {
 
 static const char amx_absent[] = "the CPU has no tiles (CPUID 7.0 EDX bit 24)";
 
-/* Why tiles cannot be used, as far as CPU and OS tell; null: they can. */
+/* Returns why tiles cannot be used, as far as CPU and OS tell; null: they can. */
 static const char *amx_explain_missing(const struct amx_cpu *cpu)
 {
 	enum { TILE_STATE = 3 << 17 };
@@ -65,8 +65,8 @@ static struct amx_cpu amx_read_cpuid(uint32_t saved)
 /* Asks the OS for permission to use tiles; returns null, or why there is none. */
 typedef const char *amx_permit_fn(void);
 
-/* Asks once, so that the first call must come before any thread starts; null: tiles can be used.
- * permit: null where the OS need not be asked. */
+/* Returns why tiles cannot be used; null: they can. Asks the OS only once, so that the first call
+ * must come before any thread starts. permit: null where the OS need not be asked. */
 static const char *amx_explain_unusable(uint32_t saved, amx_permit_fn *permit)
 {
 	static bool asked;

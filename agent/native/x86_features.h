@@ -8,7 +8,7 @@
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: unknown. */
+/* Returns the register state saved at a switch of threads (Intel SDM 1, 13.3); 0: unknown. */
 static uint32_t x86_saved_state(void)
 {
 	uint32_t a, b, c, d;
@@ -19,7 +19,7 @@ static uint32_t x86_saved_state(void)
 	return a;
 }
 
-/* An extension of the vectors can be used if the CPU has it and the OS saves its registers. */
+/* Returns FEATURE_ bits: of a vector extension if the CPU has it and the OS saves its registers. */
 static uint32_t x86_features(amx_permit_fn *permit)
 {
 	enum { AVX_STATE = 0x6, AVX512_STATE = 0xe6 };

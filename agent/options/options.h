@@ -14,7 +14,7 @@ enum { SAMPLES_MAX = 40000 };
 
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };
 enum { SAMPLES_USUAL = 5 };
-enum { PRIORITY_USUAL = 1000 }; /* as high as no priority: what the OS's file names */
+enum { PRIORITY_USUAL = 1000 }; /* higher than any: stands for os_priority_usual */
 
 struct options {
 	const char *benchmarks;    /* comma-separated names, or "all" */
@@ -57,7 +57,7 @@ struct options {
 	bool budget_ends; /* the time budget may end the first round too */
 	int64_t spread_ns;
 	int64_t node;        /* NOT_GIVEN: none asked for */
-	const char *nodes;   /* "all", or a list of numbers; null: memory lies where it lies */
+	const char *nodes;   /* "all", or a list of numbers; null: memory is not placed */
 	uint64_t separation; /* bytes; 0: none asked for */
 	int64_t deadline_ns; /* 0: none */
 	int64_t stuck_ns;    /* a burst without progress for this long is given up */
@@ -67,8 +67,9 @@ struct options {
 	bool help, version, build_id, list, machine, describe;
 };
 
-/* Reads the command line over the defaults, from left to right: what stands after --preset wins
- * over it. A seed not given is drawn from the clock. Nothing is held against the machine. */
+/* Reads the command line over the defaults, from left to right: options after --preset override it.
+ * A seed not given is drawn from the clock. Checks nothing against the machine. Returns 0, or -1
+ * and a refusal. */
 int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal);
 
 /* Adds what the words of an option's list mean, for each benchmark that takes some. */

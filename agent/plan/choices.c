@@ -164,9 +164,9 @@ static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark
 	return false;
 }
 
-/* Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
- * "auto" the first is taken, and where variants cannot do all points each, so that the best of them
- * does each point. Of another architecture the variants are not known by their names. */
+/* Adds the variants of one benchmark that `name` means: that one; for "all" each that this CPU has;
+ * for "auto" the best, or, where a variant may lack points, each, and the best that has a point
+ * does it. For another architecture, whose variants are not known, a name means "auto". */
 static int choose_variants(struct plan *plan, const struct benchmark *benchmark, const char *name,
 			   struct notes *notes, struct refusal *refusal)
 {

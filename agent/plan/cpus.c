@@ -70,7 +70,7 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted, si
 	}
 }
 
-/* A list that is not one is left to the reader of pairs, which refuses it. */
+/* Leaves a malformed list to visits.c, which reads it later and refuses it. */
 int plan_add_paired_cpus(struct plan *plan, const char *list, struct refusal *refusal)
 {
 	uint64_t cpu;

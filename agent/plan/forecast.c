@@ -8,8 +8,8 @@
 
 /* ---- of bursts ------------------------------------------------------------------------------- */
 
-/* Seconds of a burst beside its samples, and more for each byte that one of its threads works on;
- * of a unit where somebody says how many make a sample, and in trials. */
+/* Seconds of a burst beside its samples; more for each byte that one of its threads works on; and
+ * for each unit of a sample whose length the user chose, or of a trial. */
 static const struct usual {
 	const char *name; /* of a benchmark, which this agent may lack */
 	double burst_s, byte_s, unit_s;

@@ -11,16 +11,16 @@ struct forecast {
 	double once_s;          /* trials before the first bursts */
 	double round_s;         /* the bursts of a round, and writing the memory they work on */
 	uint32_t rounds;        /* at least, as the time budget allows */
-	double least_s, most_s; /* with these, and with all that may follow for the precision */
+	double least_s, most_s; /* of these rounds, and of all that may follow for the precision */
 };
 
-/* Estimates by what bursts usually cost. */
+/* Forecasts a plan by what bursts usually cost. */
 struct forecast forecast_estimate(const struct plan *plan);
 
 /* Works out the rounds and the time of all from `once_s` and `round_s`. */
 void forecast_complete(struct forecast *forecast, const struct plan *plan);
 
-/* Refuses a plan of which a round takes longer than the time budget. */
+/* Refuses, with -1, a plan of which a round takes longer than the time budget; else returns 0. */
 int forecast_check(const struct forecast *forecast, const struct plan *plan,
 		   struct refusal *refusal);
 

@@ -41,7 +41,8 @@ size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *compa
 	return count;
 }
 
-/* Puts the other visits to a pair after each of the first `heads` of the order, from the end. */
+/* Replaces each of the first `heads` visits of the order that is in the first block by all visits
+ * to its pair, in random order. Goes from the end, so that no head is overwritten. */
 static void insert_companions(const struct plan *plan, uint32_t *order, size_t heads,
 			      struct random *random)
 {

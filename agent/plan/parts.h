@@ -14,7 +14,7 @@ int plan_add_paired_cpus(struct plan *plan, const char *list, struct refusal *re
 /* Compares CPU numbers, for qsort() and bsearch(). */
 int plan_compare_numbers(const void *a, const void *b);
 
-/* Refuses a CPU that is not among those of the plan. */
+/* Refuses a CPU that is not among those of the plan; returns -1. */
 int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
 
 /* Refuses an option about NUMA nodes where the system refuses memory policies, else returns 0. */
@@ -35,7 +35,7 @@ const struct variant *plan_best_variant(const struct machine *machine,
 enum { WORD_ROOM = 32 };
 bool plan_read_word(const char **next, char word[WORD_ROOM]);
 
-/* Returns the bit of a benchmark in the uses of groups. */
+/* Returns the bit that stands for a benchmark in `uses` of struct group. */
 uint32_t plan_benchmark_bit(const struct benchmark *benchmark);
 
 /* Fills in plan->nodes. */

@@ -21,14 +21,14 @@ struct choice {
 struct group {
 	int *cpus; /* ascending */
 	size_t count;
-	uint32_t uses; /* by which benchmarks, of plan_benchmark_bit() */
+	uint32_t uses; /* bits of the benchmarks that use it: plan_benchmark_bit() */
 };
 
 /* CPUs that every round visits once at a point of a choice; there may be a million of these. */
 struct visit {
 	const struct choice *choice;
-	uint16_t a, b;  /* where its CPUs stand in plan->cpus; both: which of plan->groups */
-	uint16_t point; /* of the choice's */
+	uint16_t a, b;  /* indexes in plan->cpus; of a group both are its index in plan->groups */
+	uint16_t point; /* index in choice->points */
 };
 
 enum pairs { PAIRS_HALF, PAIRS_ORDERED, PAIRS_LISTED };
@@ -37,7 +37,7 @@ struct plan {
 	struct machine *machine; /* that it is for */
 	int *cpus;               /* ascending */
 	size_t cpu_count;
-	int64_t *cores; /* of each CPU; NOT_TOLD, or null, if unknown */
+	int64_t *cores; /* of each CPU, or UNKNOWN; null if none is known */
 	struct choice *choices;
 	size_t choice_count;
 	struct group *groups;
@@ -47,7 +47,8 @@ struct plan {
 	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
 	struct visit *visits;
 	size_t visit_count;
-	size_t *blocks; /* where the visits to all pairs at one point begin, of each such point */
+	size_t *blocks; /* index of the first visit at each point whose pairs are visited in blocks
+			 */
 	size_t block_count, block_visits; /* the latter in each */
 	enum pairs pairs;
 	size_t pair_count; /* visited in one round of a two-CPU benchmark */
@@ -74,7 +75,8 @@ struct plan {
 	enum spared left_out; /* which points the time budget has no room for */
 };
 
-/* Refuses what the machine cannot do, and notes what it does otherwise than one might expect. */
+/* Makes the plan, and notes what it does otherwise than one might expect. Returns 0; or -1, and a
+ * refusal, for what the machine cannot do. */
 int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
 	      struct notes *notes, struct refusal *refusal);
 

@@ -81,7 +81,7 @@ static int add_point_on_nodes(const struct plan *plan, const struct benchmark *b
 	return err;
 }
 
-/* Keeps the points that the choice is for. */
+/* Gives the choice, of all points, those that it is to measure. */
 static int keep_chosen_points(const struct plan *plan, struct choice *choice,
 			      const struct points *all, struct refusal *refusal)
 {
@@ -238,7 +238,7 @@ static uint32_t common_multiple(uint32_t a, uint32_t b)
 	return multiple;
 }
 
-/* Finds what shapes must be multiples of, and whether the plan is left without gemm. */
+/* Finds what shapes must be multiples of, and whether gemm is measured beside other benchmarks. */
 static void find_shape_multiples(const struct plan *plan, struct notes *notes,
 				 struct point_context *context)
 {

@@ -96,7 +96,8 @@ static void rank_points(struct plan *plan)
 		}
 }
 
-/* Drops the points that can be spared so; only too large ones leave a choice without points. */
+/* Drops the points that can be spared so, and returns how many. A choice keeps its points if no
+ * others are left, unless they are too large. */
 static size_t drop_points(struct plan *plan, enum spared spared)
 {
 	size_t dropped = 0, choices = 0;

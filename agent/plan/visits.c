@@ -28,7 +28,7 @@ static int compare_pairs(const void *left, const void *right)
 	return (p->b > q->b) - (p->b < q->b);
 }
 
-/* Reads 0-1 or 0:1 and moves past it. */
+/* Reads 0-1 or 0:1 and moves past it. Returns 0, or -1 and a refusal. */
 static int read_pair(const struct plan *plan, const char **next, struct pair *pair,
 		     struct refusal *refusal)
 {

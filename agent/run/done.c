@@ -18,7 +18,7 @@ static bool read_count(const char *word, uint64_t most, uint64_t *count)
 	return end && !*end;
 }
 
-/* Visits lie choice by choice, point by point, and in each by their CPUs. */
+/* For bsearch(): visits lie choice by choice, point by point, and in each by their CPUs. */
 static int compare_visits(const void *left, const void *right)
 {
 	const struct visit *p = left, *q = right;
@@ -78,8 +78,8 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 	return a >= 0 && b >= 0;
 }
 
-/* Gives up what killed its agent, and what is like it. scope: `memory`, all visits that use as
- * much; `variant`, or `point`, of that visit. Returns false for another word. */
+/* Gives up the visit that killed its agent, and those like it. scope: `memory`, all that use as
+ * much or more; `variant`, or `point`, all of that visit's. Returns false for another word. */
 static bool give_up_visits(struct run *run, const struct visit *lost, const char *scope)
 {
 	uint64_t bytes = plan_visit_point(lost)->arena_bytes + plan_visit_point(lost)->walk_bytes;

@@ -5,7 +5,7 @@
 
 #include "emit/report.h"
 
-/* Why a run ended whose first round the time budget cut. */
+/* Why a run ended, if the time budget cut its first round short. */
 #define BUDGET_REASON "time budget"
 
 /* What the agent knows of one visit; a plan may have a million. */
@@ -14,7 +14,7 @@ struct history {
 	uint32_t iterations; /* grains in a sample; 0: not chosen yet */
 	uint32_t done;       /* rounds that an earlier agent made, from the first on */
 	float took_s;  /* duration of its last burst, with trials; 0: not made by this agent */
-	bool slow;     /* a single grain takes long: few samples do */
+	bool slow;     /* a single grain takes long: few samples are enough */
 	bool given_up; /* an agent was killed during it, or during one like it */
 };
 

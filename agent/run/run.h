@@ -6,7 +6,7 @@
 #include "emit/report.h"
 
 /* Allocates the histories of the plan's visits, and reads from a file what an earlier agent
- * measured of them; done null: nothing. */
+ * measured of them; done null: nothing. Returns 0, or -1 and a refusal. */
 int run_prepare(struct run *run, const char *done, struct refusal *refusal);
 
 /* Reads what an earlier agent measured from the file of --done, whose format docs/wire.md has.
