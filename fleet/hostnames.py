@@ -70,8 +70,7 @@ def group_messages(
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Group messages that differ only in the host's name, address and port; the most frequent first.
 
-    Return each message, in the words of the first host, and the names of its hosts. numbers_alike: group
-    those that differ in numbers, too.
+    Return each group's first message and the names of its hosts. numbers_alike: numbers may differ, too.
     """
     hosts_by_message: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:

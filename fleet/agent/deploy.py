@@ -30,7 +30,7 @@ def deploy(
     """Put the agent for `facts.target` on a host, unless it is there. Raises BuildError, DeployError.
 
     notify: receives a sentence about each agent that was damaged, did not build or did not run.
-    benchmarks: those that the agent has at least; None: all.
+    benchmarks: the agent must have at least these; None: all.
     """
     facts, damaged = tc.hide_mismatched_agents(facts)
     for name in damaged:
@@ -53,7 +53,7 @@ def deploy(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host that needs an agent. sources: to compile there; `all_sources`: of finished agents."""
+    """A host that needs an agent. sources: those to compile on it; all_sources: those of finished agents."""
 
     host: Host
     facts: Facts
@@ -63,7 +63,7 @@ class _Job:
 
     @property
     def compiler(self) -> Compiler | None:
-        """The host's compiler, of an empty version if unknown; None if it has none. Raises BuildError."""
+        """The host's compiler, version "" if unknown. Without one None, or BuildError if `build: host`."""
         cc = self.host.toolchain.cc
         named = (compiler for compiler in self.facts.compilers if cc in (None, compiler.command))
         compiler = next(named, Compiler(cc, "") if cc is not None else None)
@@ -86,16 +86,16 @@ class _Job:
 
     @property
     def controller_options(self) -> tuple[str | None, Sequence[str]]:
-        """The only compiler of the controller to try, if the inventory names one, and more cflags."""
+        """The controller's compiler to use (None: any) and additional cflags, both from the inventory."""
         toolchain = self.host.toolchain
         return toolchain.cc if self.host.build is BuildPlace.CONTROLLER else None, toolchain.cflags
 
     def agent_on_host(self) -> str | None:
-        """Return the name of the agent on the host that this compiler built; None if there is none."""
+        """Return the file name of an agent of this build in the host's workdir; None if there is none."""
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def shared_cache_name(self) -> str | None:
-        """Return the cached agent's name for hosts like this one; None if unknown, or for this one alone."""
+        """Return the cache's name of the agent that like hosts share; None if this host shares none."""
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags  # may contain `native`
         version = self.compiler.version if self.compiler else ""
         is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
@@ -106,7 +106,7 @@ class _Job:
         return f"alike-{self.build_id}-{digest}"
 
     def find_static_agent(self) -> Built | None:
-        """Return a finished static agent; None without one, or if the inventory names a compiler."""
+        """Return a finished static agent; None without one, or if the inventory sets `build` or `cc`."""
         if self.host.build is BuildPlace.AUTO and self.host.toolchain.cc is None:
             flags = self.host.toolchain.cflags
             built = self.builder.find_finished(self.facts.target, self.all_sources, None, flags)
@@ -122,7 +122,7 @@ class _Job:
 
 
 def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
-    """Return the job of a host. Raises ProbeError without an agent for it, BuildError for a build host."""
+    """Return a host's job. Raises ProbeError if no agent supports it, BuildError if no build host can."""
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
         targets = ", ".join(tc.list_targets(source.read_sources()))
@@ -134,7 +134,7 @@ def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection
 
 
 def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify) -> Agent | None:
-    """Send a finished agent or compile on the host; None if neither works."""
+    """Send a finished agent, else compile on the host. Return None, or raise BuildError, if both fail."""
     host, facts = job.host, job.facts
     if job.agent_on_host() is None:
         finished = job.find_static_agent()

@@ -61,19 +61,19 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
 
     @property
     def duration(self) -> Duration:
-        """How long it takes."""
+        """How long the plan takes."""
         return Duration(self.ms / 1000, self.ms_max / 1000, self.ms_first / 1000)
 
     @property
     def load_duration(self) -> Duration:
-        """For how long load threads take bandwidth from others."""
+        """How long load threads take memory bandwidth from other programs."""
         load_ms = sum(cost.ms for cost in self.benchmarks if SHIPPED[cost.benchmark].other_unit == "byte")
         share = load_ms / max(sum(cost.ms for cost in self.benchmarks), 1)
         return Duration(load_ms / 1000, max(load_ms, share * self.ms_max) / 1000)
 
     @property
     def time_text(self) -> str:
-        """How long it takes, when a first round can be looked at, and what the time budget leaves out."""
+        """Text of how long the plan and a long first round take, and what the time budget leaves out."""
         text = str(self.duration)
         if self.rounds > 1 and self.duration.first_s >= LONG_S:
             text += f", the first round {format_seconds(self.duration.first_s)}"
@@ -81,7 +81,7 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
 
     @property
     def memory_text(self) -> str:
-        """The memory of the points, and how much bandwidth they take from others; "" if they take none."""
+        """Text of the plan's memory, and the bandwidth it takes from others; "" if it needs no memory."""
         by_node = ", ".join(f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes)
         place = f" ({by_node})" if by_node else ""
         bandwidth = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
@@ -90,7 +90,7 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
 
 
 class Forecaster:
-    """Asks for forecasts, from any thread. The controller's own agent is made once, in memory only."""
+    """Asks agents for forecasts; thread-safe. The controller's own agent is made once, in memory only."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -99,13 +99,13 @@ class Forecaster:
         self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
     def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
-        """Ask the agent on the host. Raises UsageError or RefusedError with the agent's words."""
+        """Ask the agent at `path` there. Raises UsageError, RefusedError or AgentError with its message."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask an agent on the controller. build: build one if needed, or raise BuildError; else None."""
+        """Ask an agent here. If missing, build it or, without `build`, return None. Raises BuildError."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)
@@ -168,7 +168,7 @@ _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the p
 
 
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
-    """Read the forecast of a plan of these benchmarks from the agent's output. Raises WireError."""
+    """Parse the forecast in an agent's output. Raises WireError, also if it has other benchmarks."""
     parts = (record for _, record in map(records.split_noise, output.splitlines()))
     lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
@@ -184,7 +184,7 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
 
 
 def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
-    """Return the text of --facts: what planning needs to know of a host. plan_cpus: those that it names."""
+    """Render the facts that planning needs, for --facts. plan_cpus: CPUs to list even if not allowed."""
     page = facts.page_bytes or 4096
     by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
     values = {

@@ -39,10 +39,10 @@ class PostRunCommand:
 def agent_command(
     agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
 ) -> str:
-    """Return the sh command that runs `plan`. An empty line ends what a login shell may have printed.
+    """Return the sh command that runs `plan`. It first ends a line that a login shell may have begun.
 
     lock: the run and user that lock the machine. done: a file of done visits, removed afterwards. post_run:
-    sh text for an agent that ends well. If a signal kills the agent, its shell prints that and `--machine`.
+    sh text to run after success. After a signal the shell prints its name and the agent's `--machine`.
     """
     options = [f"--{name}={value}" for name, value in (("lock", lock), ("done", done)) if value is not None]
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan), *options]
@@ -66,7 +66,7 @@ def measure(
     lock: str | None = None,
     post_run: PostRunCommand | None = None,
 ) -> RunSoFar:
-    """Measure what `earlier` lacks of `run.plan`; return the whole run. The journal gets every line first.
+    """Measure the visits of `run.plan` that `earlier` lacks; return the whole run. Journal every line first.
 
     If a signal killed the agent, its visit is recorded as failed and the run returned is unfinished. on_start
     receives the stream, so that another thread can stop it. Raises AgentError if the agent ended badly,
@@ -105,7 +105,7 @@ def measure(
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits to a file beside the agent; return its path, or None if there are none."""
+    """Write the done visits, if any, to a file beside the agent; return its path. Raises DeployError."""
     if not done.visits:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
@@ -170,7 +170,7 @@ class _Machine(Struct):
 
 
 def make_failed_record_after_kill(reader: Reader, output: Sequence[bytes]) -> bytes | None:
-    """Return a `failed` record of the visit that a signal ended, or None. output: signal, `--machine`."""
+    """Return a `failed` record for the visit that a signal ended, else None. output: signal, `--machine`."""
     name = output[0].decode("ascii", "replace") if output else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
         return None

@@ -1,1 +1,1 @@
-"""Ask a host what it is, with pure functions that parse the answers."""
+"""Gathers the facts of a host: its hardware, OS and settings. The functions that parse are pure."""

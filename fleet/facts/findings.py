@@ -9,7 +9,7 @@ _FINDINGS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="u
 
 
 def make_finding(name: str, facts: Facts, severity: Severity | None = None, **values: object) -> Finding:
-    """Return a finding of `findings.json`, filled in; its kind is the part of `name` before a dot."""
+    """Return the finding `name` ("KIND" or "KIND.CASE" in `findings.json`), its texts filled in."""
     texts, kind = _FINDINGS[name], name.partition(".")[0]
     message, remedy = (texts[part].format(facts=facts, **values) for part in ("found", "remedy"))
     condition = Condition(texts["condition"]) if "condition" in texts else None

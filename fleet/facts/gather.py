@@ -47,7 +47,7 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Gather the facts of a host, and make our directory there. Raises ProbeError, DeployError, LinkError."""
+    """Gather a host's facts, and create its workdir. Raises ProbeError, DeployError, LinkError."""
     try:
         facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
@@ -64,7 +64,7 @@ def gather(connection: Connection, host: Host) -> Facts:
 
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
-    """Parse the answer of a read-only probe; also return the error of a host without a usable directory."""
+    """Return the facts in a read-only probe's answer, and the error if no workdir can be used, else None."""
     facts = _parse(text, host)
     try:
         return _add_workdir(facts, host), None
@@ -78,7 +78,7 @@ def parse_answer(text: str, host: Host) -> Facts:
 
 
 def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """Return the probe's answer; the inventory's OS is tried first. read_only: write nothing."""
+    """Run each OS's probe, the inventory's OS first, until one fits; return its answer. Raises ProbeError."""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         names, cc = SYSTEMS[name].probe, host.toolchain.cc
         script = probe.render_probe(names, workdir=host.workdir, cc=cc, read_only=read_only)
@@ -96,7 +96,7 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
 
 
 def _raise_if_compiler_hangs(connection: Connection, host: Host, why: LinkError) -> None:
-    """Raise ProbeError where the host answers, and only a compiler of the probe does not."""
+    """Raise ProbeError if the host answers, but one of the compilers that the probe asks does not."""
     answered = ""
     try:
         for command in (":", host.toolchain.cc or ":", *_COMPILERS):
@@ -111,7 +111,7 @@ def _raise_if_compiler_hangs(connection: Connection, host: Host, why: LinkError)
 
 
 def _parse(text: str, host: Host) -> Facts:
-    """Parse all facts but the directory, and compare them with the inventory. Raises ProbeError."""
+    """Parse all facts but the workdir. Raises ProbeError, also if they contradict the inventory."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     if system is None and not (uname := probe.find_value(sections, "uname_s")):
@@ -170,13 +170,13 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
 
 
 def render_scheduler_step() -> str:
-    """Render a scheduler's step on Linux: it prints the time, the probe's answer, its arguments' output."""
+    """Render a script for a Linux scheduler: it prints time and probe's answer, then runs its arguments."""
     probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
 def parse_scheduler_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
-    """Return when a step began, its facts, and its output's offset in the file, which begins with `head`."""
+    """Return a step's start time, its facts, and the offset of the agent's lines. head: the file's start."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
@@ -195,14 +195,14 @@ def parse_scheduler_step(path: Path, head: bytes, host: Host) -> tuple[str, Fact
 
 
 def describe_answer(text: str) -> tuple[str, ...]:
-    """Render an answer in lines for people; none where the facts of its OS are enough."""
+    """Render a probe's answer as lines for people; empty for an OS whose facts suffice."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     return system.describe_answer(sections) if system else ()
 
 
 def ask_load(connection: Connection, facts: Facts) -> Load:
-    """Ask how busy and warm the host is; empty for an OS that does not publish it."""
+    """Ask how busy and hot the host is; return an empty Load if the OS does not publish that."""
     script = load_script(facts)
     return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"", facts)
 
@@ -224,7 +224,7 @@ def load_script(facts: Facts) -> str:
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:
-    """Parse the load in what the host printed; empty if it is not there."""
+    """Parse the load in a host's output; return an empty Load if it is missing."""
     return SYSTEMS[facts.target.os].parse_load(probe.split_sections(probe.extract_answer(output) or ""))
 
 

@@ -83,7 +83,7 @@ def is_answer(sections: Sections) -> bool:
 
 
 def parse(sections: Sections, _: str | None = None) -> Facts:
-    """Return the facts of a Linux host, without the directory. Unknown ones are None. Raises DataError."""
+    """Return the facts of a Linux host, without the workdir. Unknown ones are None. Raises DataError."""
     if path := find_value(sections, "too_long"):
         raise DataError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
     system = parse_system(sections)
@@ -189,7 +189,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """Return the section `system` by key, without empty values. `uname -snrvm` is one line."""
+    """Return the values in section `system` by key, except empty ones. Its `uname` line makes five keys."""
     system: dict[str, str] = {}
     for line in sections.get("system", []):
         key, _, value = line.partition(" ")
@@ -206,7 +206,7 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """Return grep's `path:first line` and, as "path:Key", its `path:Key:value`. Other lines are skipped."""
+    """Parse grep's output: key a `path:line` by path, a `path:Key:value` by "path:Key"; skip other lines."""
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")
@@ -222,7 +222,7 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
-    """Return the first CPU of /proc/cpuinfo by key. Format: arch/*/kernel of Linux."""
+    """Return the first CPU's values in /proc/cpuinfo by lower-case key (Linux, arch/*/kernel)."""
     cpuinfo: dict[str, str] = {}
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
@@ -235,7 +235,7 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_load(sections: Sections) -> Load:
-    """Return load, runnable threads, hottest sensor (of 1 to 150 degrees) and stolen ticks."""
+    """Parse load average, runnable threads, hottest sensor (of 1 to 150 degrees) and stolen ticks."""
     parts = (line.partition(":") for line in sections.get("load", []))
     files = {path: value.split() for path, _, value in parts}
     load_1m, *more = files.get("proc/loadavg") or [""]  # Linux Documentation/filesystems/proc.rst
@@ -251,7 +251,7 @@ def parse_load(sections: Sections) -> Load:
 
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
-    """Return how busy its `online` CPUs were between the sections `before` and `after`; None if unknown."""
+    """Compute how busy the CPUs were between sections `before` and `after`; None if unknown or too short."""
     (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
     total = [now - then for then, now in zip(early, late, strict=False)]
     if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _MIN_TICKS:
@@ -268,7 +268,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
 
 
 def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, int, int]]]:
-    """Return clock ticks since boot: of all CPUs by use; by process name, ticks of all threads, last CPU."""
+    """Return ticks since boot of all CPUs, by kind of use; and by process ID (name, its ticks, last CPU)."""
     total, programs = list[int](), {}
     for line in lines:
         if match := _PROCESS.match(line):
@@ -295,7 +295,7 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
 
 
 def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
-    """Return the CPUs that the tightest control group allows, and its name and limit; None without one."""
+    """Return how many CPUs the tightest control group allows, and its name and limit; None if unlimited."""
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
     cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
@@ -303,7 +303,7 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
 
 
 def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
-    """Return the bytes that the tightest control group leaves, and its name and limit; None without one."""
+    """Return the bytes that the tightest control group has left, its name and limit; None if unlimited."""
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
         for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
@@ -315,7 +315,7 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
 
 
 def parse_resctrl(files: Files, vendor: str | None) -> str | None:
-    """Return our group's limit of memory bandwidth, such as "MB:0=50", else "no limit" or "not mounted"."""
+    """Return our limit of memory bandwidth: "MB:0=50", "no limit" or "not mounted"; None if unknown."""
     group = files.get("proc/self/cpu_resctrl_groups")  # Linux Documentation/filesystems/resctrl.rst
     if group is None or group == "res:":
         return group and "not mounted"
@@ -343,7 +343,7 @@ def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | No
 
 
 def _match_lines(pattern: re.Pattern[str], lines: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the groups of each line that is of the pattern."""
+    """Return the groups of each line that matches the whole pattern."""
     return [match.groups() for line in lines if (match := pattern.fullmatch(line))]
 
 
@@ -358,7 +358,7 @@ def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
 
 
 def parse_hypervisor(files: Files, cpuinfo: Mapping[str, str], system: Mapping[str, str]) -> str | None:
-    """Return the hypervisor, "unnamed" if only its CPUID bit shows it, which decides on x86; else None."""
+    """Return the hypervisor, "unnamed" if not recognized; None without one. On x86 its CPUID bit decides."""
     if named := files.get("sys/hypervisor/type"):
         return named
     dmi = [files.get(_DMI + name) for name in ("sys_vendor", "product_name", "bios_vendor", "bios_version")]
@@ -395,7 +395,7 @@ def _find_model(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
 
 
 def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
-    """Return the machine type, "8561"; older kernels have it only in `processor 0: ..., machine = 2827`."""
+    """Return an IBM Z's type, "8561"; older kernels have it only in `processor 0: ..., machine = 2827`."""
     if cpuinfo.get("vendor_id") != "IBM/S390":
         return None
     words = next((text for key, text in cpuinfo.items() if key.startswith("processor ")), "")
@@ -404,7 +404,7 @@ def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
 
 
 def _parse_revision(cpuinfo: Mapping[str, str]) -> str | None:
-    """Return a CPU's revision: on Arm r<variant>p<revision>."""
+    """Return a CPU's revision, on Arm as r<variant>p<revision>; None if unknown."""
     variant, revision = cpuinfo.get("cpu variant"), cpuinfo.get("cpu revision")
     if variant is not None and revision is not None:
         try:
@@ -422,7 +422,7 @@ def _join_dmi(files: Files, *names: str) -> str | None:
 def _describe_missing_facts(
     cpus: Sequence[Cpu], hypervisor: str | None, uname_m: str, agent_arch: str
 ) -> Iterable[str]:
-    """Return sentences for people about what the facts cannot show."""
+    """Yield sentences for the user about CPUs and hardware that are hidden, offline or left out."""
     if hypervisor:
         yield f"A hypervisor ({hypervisor}) is between us and the hardware; the topology is what it shows."
     if cpus and all(cpu.core is None for cpu in cpus):
@@ -438,7 +438,7 @@ def _describe_missing_facts(
 
 
 def _parse_limit(files: Files, name: str) -> int | None:
-    """Return a soft limit as proc_pid_limits(5) prints it; None if there is none."""
+    """Return the soft limit `name` of /proc/self/limits, proc_pid_limits(5); None if unlimited or unknown."""
     return _parse_int(files.get(f"proc/self/limits:Max {name}", "").partition(" ")[0])
 
 

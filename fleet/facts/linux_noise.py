@@ -23,7 +23,7 @@ _Check = tuple[object, str, Mapping[str, Any]]
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
-    """Return everything that disturbs measurements there. usage: of a second after the facts."""
+    """Yield findings on all that disturbs measurements on the host. usage: of its CPUs, if measured."""
     for disturbs, name, values in (  # an unknown fact does not, unless that itself is a problem
         *_check_machine(facts),
         *_check_limits_and_memory(facts),
@@ -85,7 +85,7 @@ def _check_limits_and_memory(facts: Facts) -> list[_Check]:
 
 
 def _check_kernel(facts: Facts) -> list[_Check]:
-    """Check the clock, for which the agent reads the CPU's own counter (docs/variants.md), and the kernel."""
+    """Check kernel settings, and that its clock is the CPU counter the agent reads (docs/variants.md)."""
     source, page = facts.clock_source, facts.page_bytes or 0
     stops = facts.arch in _X86 and facts.cpu_flags and "nonstop_tsc" not in facts.cpu_flags
     is_other_timer = facts.arch == "armv7" and source not in (None, "arch_sys_counter")

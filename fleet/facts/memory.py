@@ -64,7 +64,7 @@ class _Structure:
 def parse_memory(
     sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[Memory, tuple[Node, ...]]:
-    """Return the machine's memory, and its nodes with their share of channels and peak."""
+    """Return the machine's memory, and its NUMA nodes with their shares of channels and peak rate."""
     table = parse_smbios_table(sections.get("smbios", []))
     dimms, ecc = _read_dimms(table)
     edac, edac_channels, edac_ecc = _read_edac(files)  # ABI/testing/sysfs-devices-edac
@@ -81,7 +81,7 @@ def parse_memory(
 
 
 def parse_smbios_table(lines: Collection[str]) -> bytes:
-    """Return an SMBIOS table from lines of hexadecimal bytes, or as `dmidecode -u` prints its structures."""
+    """Decode an SMBIOS table from lines of hexadecimal bytes, or from what `dmidecode -u` prints."""
     if not any("DMI type" in line for line in lines):
         return _read_hex(lines)[:_TABLE_BYTES]
     table = b""
@@ -97,7 +97,7 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
 
 
 def keep_memory_only(lines: Collection[str]) -> list[str]:
-    """Return an SMBIOS table as one line that has nothing but memory, and no serial numbers."""
+    """Strip an SMBIOS table of all but memory, and of serial numbers; return it as one hexadecimal line."""
     table = b""
     for structure in _iter_structures(parse_smbios_table(lines)):
         strings = list(structure.strings)
@@ -145,7 +145,7 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
 
 
 def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
-    """Return the slots of a whole table, and the error correction; none of a table without its end."""
+    """Return the memory slots in an SMBIOS table, and its error correction; none if the table has no end."""
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
         return (), None
@@ -237,14 +237,14 @@ def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | N
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
-    """Return the module of these ranks, or the only one, which is a whole module."""
+    """Join a module's ranks into one Dimm, adding their sizes. A module not split stays as it is."""
     sizes = [rank.size_bytes for rank in ranks if rank.size_bytes is not None]
     size = sum(sizes) if len(sizes) == len(ranks) else None
     return replace(ranks[0], size_bytes=size, ranks=len(ranks) if ranks[0].ranks else None)
 
 
 def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
-    """Return the LPDDR channels of lines `lpddr RANKS COMPATIBLE`, each as one module."""
+    """Return one Dimm for each LPDDR channel, from lines `lpddr RANKS COMPATIBLE` of section `system`."""
     rows = [line.split(None, 2) for line in sections.get("system", []) if line.startswith("lpddr ")]
     channels = [(row[1], kind[1].upper()) for row in rows if len(row) > 2 and (kind := _LPDDR.search(row[2]))]
     return tuple(
@@ -254,14 +254,14 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
 
 
 def _count_channels(dimms: Collection[Dimm]) -> tuple[int, int] | None:
-    """Return the channels with a module and those in all; None if unknown."""
+    """Return the number of populated channels and of all channels; None if a module's channel is unknown."""
     if not dimms or any(dimm.channel is None for dimm in dimms):
         return None
     return len({dimm.channel for dimm in dimms if dimm.is_populated}), len({dimm.channel for dimm in dimms})
 
 
 def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
-    """Return the MB/s of all populated channels: their width at the configured speed; None if unknown."""
+    """Return the peak of all populated channels in MB/s, width times configured speed; None if unknown."""
     channels: dict[str | None, list[int]] = {}
     for dimm in dimms:
         if dimm.is_populated:
@@ -277,7 +277,7 @@ def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
 def _add_node_memory(
     node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> Node:
-    """Add a node's share of channels and peak: equal parts of its package's where it has several nodes."""
+    """Add a node's channels and peak rate, an equal share of its package's if that has several nodes."""
     folder = f"sys/devices/system/node/node{node.node}/access0/initiators"  # ACPI's HMAT: numaperf.rst
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
@@ -291,7 +291,7 @@ def _add_node_memory(
 def _compute_node_share(
     node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[int, int, int | None] | None:
-    """Return a node's channels, those populated and their peak; None if unknown."""
+    """Return a node's number of channels, of populated ones, and their peak in MB/s; None if unknown."""
     packages = defaultdict[int | None, set[int]](set)
     for cpu in cpus:
         if cpu.package is not None:

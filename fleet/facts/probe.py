@@ -42,7 +42,7 @@ def render_probe(
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return the probe of load and heat, or (`usage_only`) of a second's CPU time; empty without scripts."""
+    """Return sh text that asks for load and heat, or (`usage_only`) CPU use; empty without names."""
     if not names:
         return b""
     text = _minify_scripts(names)
@@ -51,7 +51,7 @@ def render_load_probe(names: Sequence[str], function: str = "load_only") -> byte
 
 @cache
 def _minify_scripts(names: Sequence[str]) -> str:
-    """Strip comments and indentation, since a host's shell reads byte by byte."""
+    """Join the scripts without comments and indentation, since a host's shell reads byte by byte."""
     texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
     lines = (_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines())
     return "\n".join(filter(None, lines))
@@ -72,7 +72,7 @@ def find_value(answer_sections: Sections, key: str) -> str:
 
 @lru_cache(maxsize=64)  # read several times for each host
 def split_sections(text: str) -> Sections:
-    """Split an answer at its marker lines: the lines of each section by name. Cached; do not change it."""
+    """Return an answer's lines by section, split at marker lines. The result is cached; do not change it."""
     result: Sections = {}
     lines: list[str] = []
     for line in text.split("\n"):
@@ -84,7 +84,7 @@ def split_sections(text: str) -> Sections:
 
 
 def _hide_private(text: str) -> str:
-    """Hide the machine ID behind its SHA-256, secrets of the kernel's command line, and serial numbers."""
+    """Hash the machine ID; remove secrets from the kernel's command line and serial numbers from SMBIOS."""
 
     def hide_secret(parameter: re.Match[str]) -> str:
         secret = _SECRET.search(parameter[0])

@@ -25,14 +25,14 @@ def is_answer(sections: Sections) -> bool:
 
 
 def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
-    """Return all findings; none of the usual settings is known of a QNX host."""
+    """Yield a finding that QNX does not show the usual settings, after one for a test's stand-in."""
     if facts.os == STANDIN:
         yield make_finding("stand-in", facts)
     yield make_finding("untold", facts)
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Return the facts of a QNX host, without the directory. Raises DataError for an impossible answer."""
+    """Return the facts of a QNX host, without the workdir. Raises DataError for an unusable answer."""
     system, pidin = parse_values(sections), sections.get("pidin", [])
     text = "\n".join(pidin)
     lines = uname_line, _ = system.get("uname", ""), next(iter(pidin), "")
@@ -80,7 +80,7 @@ def _read_midr(register: str) -> tuple[str, str, str]:
 
 
 def parse_values(sections: Sections) -> dict[str, str]:
-    """Return the section `qnx` by name, without the `tool` lines."""
+    """Return the values in section `qnx` by name, without the `tool` lines."""
     lines = (line.partition(" ") for line in sections.get("qnx", []))
     return {name: value for name, _, value in lines if name != "tool"}
 

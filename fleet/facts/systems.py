@@ -46,7 +46,7 @@ def os_from_answer(sections: Sections) -> Os | None:
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> tuple[Finding, ...]:
-    """Return what disturbs measurements there, the worst first. usage: of a second after the facts."""
+    """Return findings on all that disturbs measurements on the host, worst first. usage: of its CPUs."""
     unsorted = SYSTEMS[facts.target.os].find_noise(facts, usage)
     return tuple(sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)))
 

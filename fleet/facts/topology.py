@@ -38,7 +38,7 @@ def parse_kib(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Groups:
-    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies."""
+    """The section `topology`: groups' lowest CPUs by kind and CPU, caches, capacities, frequency policies."""
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
     caches: dict[int, list[Cache]] = field(default_factory=dict)
@@ -51,13 +51,13 @@ class Groups:
     contradictions: dict[str, str] = field(default_factory=dict)  # as in Facts
 
     def lowest_member(self, cpu: int, *kinds: str) -> int | None:
-        """Return the lowest CPU of this CPU's group, by the first kind that the kernel publishes."""
+        """Return the lowest CPU of this CPU's group of the first kind that is published; None if unknown."""
         leaders = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
         return leaders.get(cpu)
 
 
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
-    """Return every CPU present, offline and forbidden ones too, by number, and what tells their groups."""
+    """Return all CPUs present, sorted, also those offline or not allowed; and the groups read for them."""
     groups, models = _read_groups(sections), _parse_cpu_models(sections)  # admin-guide/cputopology.rst
     groups.nodes = _read_nodes(files, groups.contradictions)
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))  # sysfs-devices-system-cpu
@@ -111,7 +111,7 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
 
 
 def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
-    """Return the name of each core in /proc/cpuinfo; None off Arm (arch/arm64/kernel/cpuinfo.c)."""
+    """Return each CPU's core name in /proc/cpuinfo; None if not Arm (arch/arm64/kernel/cpuinfo.c)."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
     without_part: list[int] = []
@@ -131,7 +131,7 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
 
 
 def _read_groups(sections: Sections) -> Groups:
-    """Return the section `topology`; lines of another form are skipped."""
+    """Parse the section `topology`; skip lines of unknown form."""
     groups = Groups()
     for line in sections.get("topology", []):
         match line.split():
@@ -159,7 +159,7 @@ def _read_groups(sections: Sections) -> Groups:
 
 
 def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, ...]:
-    """Return the NUMA nodes with memory, else those with CPUs (ABI/stable/sysfs-devices-node)."""
+    """Return the NUMA nodes with memory, or `with_cpus` if unknown (ABI/stable/sysfs-devices-node)."""
     texts, status = _read_node_files(files, "distance"), "proc/self/status:Mems_allowed_list"
     allowed, nodes = _read_cpu_list(files, status), []
     for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted({*with_cpus}):
@@ -171,7 +171,7 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
 
 
 def _read_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
-    """Return the node of each CPU that is in one only; add a sentence about others (numa=fake)."""
+    """Return the node of each CPU that is in just one; report others in `contradictions` (numa=fake)."""
     nodes = {node: parse_cpu_list(text) for node, text in _read_node_files(files, "cpulist").items()}
     times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
     if shared := {cpu for cpu, count in times.items() if count > 1}:
@@ -183,7 +183,7 @@ def _read_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
 
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
-    """Return the file of that name of each NUMA node."""
+    """Return the content of the file `name` of each NUMA node, by node number."""
     numbers = re.findall(rf"^{_NODE}([0-9]{{1,6}})/{name}$", "\n".join(files), re.MULTILINE)
     return {int(number): files[f"{_NODE}{number}/{name}"] for number in numbers}
 
@@ -197,7 +197,7 @@ def _is_number(text: str) -> bool:
 
 
 def arm_core_name(implementer: str, part: str) -> str | None:
-    """Name the core: ("0x41", "0xd0b") -> "Cortex-A76"; an unknown one by number; None for no numbers."""
+    """Name a core: ("0x41", "0xd0b") -> "Cortex-A76"; by its numbers if unknown; None if invalid."""
     try:
         numbers = (int(implementer, 16), int(part, 16))
     except ValueError:

@@ -12,7 +12,7 @@ class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
 
 
 class Cancellation:
-    """The cancellation of a session, shared by all its hosts. Thread-safe: a step on a list is atomic."""
+    """The cancellation of a session, shared by all its hosts. Thread-safe: list operations are atomic."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()
@@ -53,13 +53,13 @@ class Cancellation:
             self._open.remove(close)
 
     def request(self) -> None:
-        """Let no host start another stage, and stop every agent."""
+        """Cancel the session: no host starts another stage, and every agent is stopped."""
         self._requested.set()
         for stream in list(self._streams):
             stream.stop()
 
     def close_all(self) -> None:
-        """Close everything still open, and at once whatever is opened later."""
+        """Call every `close` of `close_on_cancel` now, and later ones as soon as they are registered."""
         self._closing = True
         for close in list(self._open):
             close()

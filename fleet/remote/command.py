@@ -1,4 +1,4 @@
-"""Connects to a host through a client program's pipes. The mark that the loader prints ends each command."""
+"""Connects to a host through a client program's pipes. A random mark in the output ends each command."""
 
 import contextlib
 import fcntl
@@ -60,7 +60,7 @@ class Client:
 
 
 class Process:
-    """A child in a session of its own, with pipes that end when it does. env: added to our own."""
+    """A child process in its own session; reading its output ends with it. env: added to our environment."""
 
     def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         try:
@@ -89,7 +89,7 @@ class Process:
     def exchange(
         self, stdin: bytes, deadline: float, *, no_eof: bool = False, idle_timeout_s: float = math.inf
     ) -> Iterator[tuple[bool, bytes]]:
-        """Write `stdin`, close it unless no_eof, and yield (is it stderr, data). Raises TimeoutError."""
+        """Write `stdin`, close it unless no_eof, and yield (is_stderr, data). Raises TimeoutError."""
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
@@ -132,7 +132,7 @@ class Process:
                 left = self._write(left)
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for the child and return its exit code as sh reports it: 128+n for signal n."""
+        """Wait for the child; return its exit code, 128+n for signal n as in sh. Raises TimeoutError."""
         try:
             code = self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -148,7 +148,7 @@ class Process:
                 stdin.close()
 
     def end(self, grace_s: float = _GRACE_S) -> None:
-        """End the child by end-of-file, then by signals to its group: what a killed client began lives on."""
+        """End the child by end-of-file, then by signals to its group, since its own children may live on."""
         self.close_stdin()
         for number in (signal.SIGTERM, signal.SIGKILL, None):
             deadline = time.monotonic() + (math.inf if number is None else grace_s)
@@ -206,7 +206,7 @@ class Process:
 
 
 class CommandConnection(Connection):
-    """Sessions of a client program with one host."""
+    """A connection to one host by sessions of a client program."""
 
     # `banner` stays empty: ssh tells it only among its debugging messages.
 
@@ -273,7 +273,7 @@ class CommandConnection(Connection):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_session(self, *, last: bool) -> "_Session":
-        """Return a session. last: the command ends it, so a first session that others share is not used."""
+        """Return the waiting session or a new one. last: the command ends it, so never take a shared one."""
         if not (last and self.client.shares_first_session):
             waiting, self._shell = self._shell, None
             if waiting is not None:
@@ -281,7 +281,7 @@ class CommandConnection(Connection):
         return self._start_session()
 
     def _start_session(self, *, first: bool = False) -> "_Session":
-        """Start a client and wait until its shell answers; discard its earlier output. first: to connect."""
+        """Start a client and wait until its shell answers. first: report failure as unreachable host."""
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
         client, session = self.client, _Session(self.host_name, self.client, self._folder)
@@ -342,7 +342,7 @@ class CommandConnection(Connection):
 
 
 class _Session(Process):
-    """One client process and the loader at its other end."""
+    """One client process, and the shell on the host that runs loader.sh for it."""
 
     def __init__(self, host_name: str, client: Client, folder: Path) -> None:
         self.mark = shell.new_mark()
@@ -356,7 +356,7 @@ class _Session(Process):
     def run_command(
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
-        """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
+        """Run a command, with stdin the session's last. None if the client ended. Raises TimeoutError."""
         text = shell.render_command(command, env, self.mark, last=bool(stdin))
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.exchange(text + stdin, deadline, no_eof=not stdin)
@@ -370,7 +370,7 @@ class _Session(Process):
         return None
 
     def printed_text(self) -> str:
-        """Return what came instead of an answer, on one line."""
+        """Return, on one line, what the client printed instead of an answer."""
         heard = next((text.strip() for text in self.heard if text.strip()), b"").decode("utf-8", "replace")
         return _join_lines(heard.replace(f"{self.mark} :", "").replace(self.mark, ""))
 
@@ -382,7 +382,7 @@ class _Session(Process):
             return self.printed_text()
 
     def _reject_terminal_output(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
-        """Pass the first answer on. Raises ProbeError if a terminal echoes, adds CR or joins the outputs."""
+        """Yield the first answer as received. Raises ProbeError if a terminal echoes, adds CR or joins it."""
         seen, mark = b"", self.mark.encode()
         for is_stderr, data in received:
             if not is_stderr:
@@ -474,7 +474,7 @@ _NO_SESSION = 255  # ssh's own exit code
 
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
-    """Return the user's own ssh, for what paramiko lacks. Raises UnreachableError if there is no ssh."""
+    """Return the client for `via: openssh`: the user's own ssh, which can do what paramiko cannot."""
     return Client(
         program="ssh",
         command_line=partial(_ssh_command, host, timeout_s),
@@ -489,7 +489,7 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
 
 
 def _ssh_command(host: Host, timeout_s: float, mark: str, folder: Path) -> tuple[str, ...]:
-    """Return the ssh command, with what the inventory overrides."""
+    """Return the ssh command with the inventory's overrides. Raises UnreachableError if there is no ssh."""
     ssh = shutil.which("ssh")
     if ssh is None:
         raise UnreachableError(f"{host.name}: `via: openssh` needs ssh, which is not in PATH; install it.")
@@ -526,7 +526,7 @@ def _ssh_command(host: Host, timeout_s: float, mark: str, folder: Path) -> tuple
 
 
 def choose_client(host: Host, timeout_s: float) -> Client:
-    """Return the client program that the host's entry names; for this machine its shell."""
+    """Return the client program that the host's entry names; for `via: local` this machine's shell."""
     if host.via is Via.OPENSSH:
         return _openssh_client(host, timeout_s)
     local = host.via is Via.LOCAL

@@ -1,4 +1,4 @@
-"""What every connection to a host can do, as POSIX sh text; `connect` chooses one, tests replace it."""
+"""The interface of connections, which run POSIX sh text on hosts; `connect` chooses one, tests replace it."""
 
 import abc
 import contextlib
@@ -31,13 +31,13 @@ class Connection(abc.ABC):
 
     @abc.abstractmethod
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """Run `command` by sh with `stdin` and wait. A broken link looks like the end of stdin to it."""
+        """Run `command` by sh with `stdin` and wait. If the link breaks, the command sees end-of-file."""
 
     @abc.abstractmethod
     def stream(
         self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
     ) -> Stream:
-        """Start `command`, feed it `stdin`, which stays open until `stop`, and yield its lines."""
+        """Start `command`; write `stdin`, which stays open until `stop`. Iterate the stream for its lines."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Connection(abc.ABC):
         return self.run(put_command(path, mode, data), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:
-        """Use only tools on `path` from now on, the PATH of every command; `put` then uses `minimal_put`."""
+        """Set PATH to `path` for all later commands, and let `put` use few tools (`minimal_put.sh`)."""
         self._env["PATH"] = path
         self._minimal_tools = True
 
@@ -68,7 +68,7 @@ class Connection(abc.ABC):
 
 
 class SftpChannel:
-    """An open file transfer by paramiko's `client`. Raises RefusedError. limit: wraps every operation."""
+    """An open SFTP session of paramiko's `client`. Raises RefusedError. limit: limits each operation."""
 
     def __init__(self, client: Any, limit: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
         self._client = client
@@ -107,7 +107,7 @@ _COPIED = 96
 
 
 class MinimalPut:
-    """One file to put on a host."""
+    """One file to write to a host that may lack common tools, over SFTP if it has that."""
 
     def __init__(
         self, run: Callable[..., Completed], sftp: SftpChannel | None, data: bytes, path: str, mode: int
@@ -165,7 +165,7 @@ class MinimalPut:
             return False
 
     def _move_into_place(self, sent: Completed) -> Completed:
-        """Rename what was sent, or copy it, if it has arrived; else remove it."""
+        """Rename the sent file, or else copy it, if it arrived whole. Remove it on failure."""
         path, why = self._new, b"it did not arrive whole (its bytes were read back and compared)"
         failed = Completed(1, b"", why)
         if self._has_arrived(sent, path):

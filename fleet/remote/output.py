@@ -1,4 +1,4 @@
-"""Keeps the output of a command within bounds: all of it, its lines, or its tail. Reads its marks."""
+"""Reads the output of a command between its marks, within limits: all of it, its lines, or its tail."""
 
 import abc
 import re
@@ -45,7 +45,7 @@ def timeout_message(host_name: str, timeout_s: float) -> str:
 
 
 class Answer:
-    """The output of one command on one stream, between its marks, at most RUN_LIMIT_BYTES."""
+    """A command's stdout or stderr, between the marks before and after it, at most RUN_LIMIT_BYTES."""
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
@@ -63,7 +63,7 @@ class Answer:
             )
 
     def split_at_mark(self) -> tuple[bytes, bytes] | None:
-        """Return the output between the marks and the rest of the last mark's line; None until then."""
+        """Return the output before the last mark and the rest of that mark's line; None until it has come."""
         while True:
             mark_offset = self.data.find(self._mark, self._searched)
             newline = -1 if mark_offset < 0 else self.data.find(b"\n", mark_offset + len(self._mark))
@@ -78,7 +78,7 @@ class Answer:
 
 
 def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is it stderr, data) up to both marks; None if one is missing. Raises LinkError."""
+    """Collect (is_stderr, data) up to both outputs' last marks; None if one is missing. Raises LinkError."""
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)
@@ -98,7 +98,7 @@ def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Ans
 
 
 def parse_exit_code(word: bytes) -> int:
-    """Return the exit code beside a mark; 126, a command that cannot be run, for anything else."""
+    """Parse the exit code beside a mark; return 126, "cannot be run", for any other text."""
     return int(word) if _EXIT_CODE.fullmatch(word.strip()) else 126
 
 
@@ -131,15 +131,15 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Close the command's stdin, the agent's order to end. Thread-safe; may be called twice."""
+        """Close the command's stdin, which makes an agent end. Thread-safe; may be called twice."""
 
     @abc.abstractmethod
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is it stderr, data) to the end of both; set the exit code if no mark has it."""
+        """Yield (is_stderr, data) until both outputs end; then set the exit code or raise LinkError."""
 
     @abc.abstractmethod
     def _end_command(self, *, given_up: bool) -> None:
-        """End the command, at once if it was given up."""
+        """End the command; do not wait for it to end by itself if it was given up."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -192,7 +192,7 @@ class Stream(abc.ABC):
             )
 
     def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks; the last mark has the exit code and an empty line before it."""
+        """Yield the lines between the marks, except the empty one before the last; keep its exit code."""
         for line in lines:
             if self._marked is not None:
                 return

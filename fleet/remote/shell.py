@@ -15,12 +15,12 @@ _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is go
 
 
 def limit_stdin(command: str, size: int) -> str:
-    """Return the command with the next `size` bytes as its stdin. It reads all, or srun may lose output."""
+    """Wrap a command: its stdin is the next `size` bytes, all of which are read, or srun may lose output."""
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 
 def stoppable_command(command: str, size: int) -> str:
-    """Return sh text that runs the command with `size` bytes of stdin until STOP or silence."""
+    """Wrap a command: its stdin is `size` bytes, and ends at STOP or after _SILENCE_S without a line."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
@@ -32,14 +32,14 @@ def stoppable_command(command: str, size: int) -> str:
 
 
 def new_mark() -> str:
-    """Return a word that no command and no output contains."""
+    """Return a random word that no command and no output contains."""
     return f"fleet-{os.urandom(8).hex()}"
 
 
 def render_command(command: str, env: Mapping[str, str], mark: str, *, last: bool = False) -> bytes:
-    """Return the loader's input for a command without stdin, after which it waits for another.
+    """Return the loader's input for a command without stdin; the loader then waits for the next command.
 
-    last: it waits for none, and stdin follows. A link that is cut before the mark runs nothing.
+    last: stdin follows instead, and no other command. If the link breaks before the mark, nothing runs.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(errors="surrogateescape")

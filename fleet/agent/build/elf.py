@@ -28,7 +28,7 @@ _WIDE, _NARROW = ("Q", 32, (54, 56), (8, 32), 56), ("I", 28, (42, 44), (4, 16), 
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """An ELF file: its machine, interpreter (None: static), the newest glibc and the libc.so it needs."""
+    """What an ELF file needs: a machine, interpreter (None if static), glibc version, number of libc.so."""
 
     machine: str
     interpreter: str | None
@@ -73,7 +73,7 @@ def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
 
 
 def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
-    """Return why a program cannot run on this major release of the OS; None if it can or nothing is known."""
+    """Return why a program cannot run on the OS's major version `release`; None if it can, or if unknown."""
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
         return None
@@ -92,7 +92,7 @@ def _explain_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: s
 
 
 def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file. Raises DataError if one is cut off."""
+    """Return the path in PT_INTERP; None without one. wide: a 64-bit file. Raises DataError if cut off."""
     word, place, counts, fields, header_bytes = _WIDE if wide else _NARROW
     start = _read_number(binary, order + word, place)
     size, count = (_read_number(binary, order + "H", offset) for offset in counts)

@@ -102,7 +102,7 @@ class Builder:
     def read_cached(
         self, name: str, build: str, toolchain: tc.Toolchain, folder: Path | None = None
     ) -> Built | None:
-        """Return the cached agent of this name, read once; None if there is none or it cannot be read."""
+        """Return the agent cached under this name, reading its file only once; None if there is no file."""
         path = (folder or self._cache) / name
         if name not in self._built and os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
             if folder is SHIPPED:
@@ -112,7 +112,7 @@ class Builder:
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
-        """Wait up to PATIENCE_S while another thread builds under this name. Raises Cancelled."""
+        """Wait while another thread builds under this name; after PATIENCE_S go on. Raises Cancelled."""
         lock, deadline = self._lock_for(name), time.monotonic() + PATIENCE_S
         while not (acquired := lock.acquire(timeout=POLL_S)) and time.monotonic() < deadline:
             self.cancellation.raise_if_requested()
@@ -123,7 +123,7 @@ class Builder:
                 lock.release()
 
     def build_once(self, toolchain: tc.Toolchain, sources: tc.Sources, make: Callable[[str], bytes]) -> Built:
-        """Return the cached agent, or make it with `make(build ID)`. A failure raises again."""
+        """Return the cached agent, else build it by `make(build ID)`. Raise a failed build's error again."""
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
         with self._lock_for(build):
@@ -219,7 +219,7 @@ def compile_here(toolchain: tc.Toolchain, sources: tc.Sources, build: str, watch
 def run_tool(
     toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watch, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command with the toolchain's environment; files take its output, as children may hold pipes."""
+    """Run a command in the toolchain's environment. Files take its output: children may keep pipes open."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             arguments,

@@ -38,7 +38,7 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Compile on the host, unless the agent is there; leave nothing else. Raises BuildError, DeployError."""
+    """Compile the agent on the host unless it is there; leave only that. Raises BuildError, DeployError."""
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build, place = tc.build_id(sources, toolchain), "already on the host"
     name = tc.find_agent_of_build(build, facts.workdir_entries)
@@ -64,7 +64,7 @@ def build_on_host(
 def _run_build_script(
     connection: Connection, host: Host, command: str, script: bytes, cancellation: Cancellation
 ) -> Completed:
-    """Run the build script on the host. Raises BuildError after BUILD_TIMEOUT_S seconds, Cancelled."""
+    """Run the build script on the host. Raises Cancelled, and BuildError after BUILD_TIMEOUT_S seconds."""
     limit_s, began_s = BUILD_TIMEOUT_S, time.monotonic()
     try:
         with connection.stream(
@@ -85,7 +85,7 @@ def _run_build_script(
 
 
 def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
-    """Return the compilers that answer --version, with the first line of each answer; one round trip."""
+    """Ask all compilers for --version at once; return those that answer, with its first line as version."""
     ask = "({} --version </dev/null 2>/dev/null | head -n 1); echo " + _NEXT
     lines = (ask.format(shlex.join(compiler.command.split())) for compiler in compilers)
     done = connection.run("\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S)
@@ -109,7 +109,7 @@ def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workd
 
 
 def render_script(script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = "") -> bytes:
-    """Return a script from this folder, after `head`, with its variables set and the sources to unpack."""
+    """Return a script of this folder that first sets `settings` and runs `head`, and unpacks the sources."""
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
     for name, content in sources.items():
@@ -128,7 +128,7 @@ def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -
 
 
 def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
-    """Return the inventory's binary: its path as written, and its bytes. Raises BuildError if it is unfit."""
+    """Return the prebuilt agent's path in the inventory and its bytes. Raises BuildError if unusable."""
     binary_path = host.toolchain.binary
     if binary_path is None:
         raise BuildError(
@@ -166,7 +166,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 
 
 def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, build: str) -> str:
-    """Put the agent there unless it is, complete: only an atomic rename guarantees that. Return its path."""
+    """Write the agent to the host; return its path. Keep an existing file if the OS renames atomically."""
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"
     if not SYSTEMS[facts.target.os].atomic_rename or name not in facts.workdir_entries:

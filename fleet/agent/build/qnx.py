@@ -29,11 +29,11 @@ BUILD_TIMEOUT_S = 300.0
 
 
 class _AbsentError(BuildError):
-    """A place that is not set up, so that there is nothing to try."""
+    """A place to build the agent is not set up; `deploy` then tries the next one without a notice."""
 
 
 def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
-    """Return an SDP's qcc with the environment that its script sets. host, platform: QNX_HOST, QNX_TARGET."""
+    """Return the toolchain of an SDP's qcc, with its environment. host, platform: QNX_HOST and QNX_TARGET."""
     qcc, release = host / "usr/bin/qcc", RELEASES[platform.name]
     environment = {  # beside ours, such as HOME and those that name a licence
         "QNX_HOST": str(host),
@@ -47,7 +47,7 @@ def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, 
 
 
 def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
-    """Return QNX_HOST and QNX_TARGET of the first SDP for a major version (None: any). Raises BuildError."""
+    """Return QNX_HOST and QNX_TARGET of the SDP at `path`, or the first for `release`. Raises BuildError."""
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
     from_environment = (Path(host), Path(target)) if host and target else None
     places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
@@ -93,7 +93,7 @@ def _check_variant_and_compile(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A host that needs an agent. Raises BuildError if it reports another release than the inventory."""
+    """A QNX host that needs an agent. Raises BuildError if its release contradicts the inventory."""
 
     host: Host
     facts: Facts
@@ -119,12 +119,12 @@ class Job:
         return tc.find_agent_of_build(tc.build_id(self.sources, toolchain), self.facts.workdir_entries)
 
     def find_agent_of_compiler(self, command: str) -> str | None:
-        """Return the name of the agent on the host that this compiler there built; None if there is none."""
+        """Return the file name of the agent that the host's compiler `command` built; None without one."""
         return self.find_agent(tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags))
 
 
 def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
-    """Put the agent onto a QNX host; notify of places that failed. Raises DeployError, BuildError."""
+    """Put the agent onto a QNX host; `notify` of failed places to build. Raises DeployError, BuildError."""
     name, failed = job.host.name, list[BuildError]()
 
     def report_failures() -> None:
@@ -150,7 +150,7 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
 
 
 def preview(job: Job) -> str:
-    """Return the agent's file name on the host, or what `deploy` would do. Raises BuildError."""
+    """Return the agent's file name if it is on the host, else what `deploy` would do. Raises BuildError."""
     return next(_plan_places(job, []))[1]
 
 
@@ -158,7 +158,7 @@ _PutAgent = Callable[[Connection], Agent]
 
 
 def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
-    """Yield each place's plan; append to `failed` why one is not set up. Raises BuildError after the last."""
+    """Yield each build place with its plan; append their errors to `failed`. Raises BuildError at the end."""
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)
@@ -175,7 +175,7 @@ def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlac
 
 
 def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
-    """Return the agent's file name there, or what this place would do, and how. Raises BuildError."""
+    """Return the agent's file name or a preview, and the function that puts it there. Raises BuildError."""
     host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc
@@ -212,7 +212,7 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
 
 
 def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:
-    """Build with the first compiler whose program runs: others may lack headers."""
+    """Build on the host with the first compiler whose test program runs. Raises BuildError if none does."""
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
         settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"
@@ -229,7 +229,7 @@ def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: 
 def build_host_toolchain(
     build_host: Host, target: Target, release: int | None, extra: tuple[str, ...]
 ) -> tc.Toolchain:
-    """Return a build host's qcc. Only the build host itself knows which SDP that belongs to."""
+    """Return the toolchain of a build host's qcc. The build host itself finds the SDP when it compiles."""
     name = f"qcc on the build host {build_host.name}" + (f" (QNX {release})" if release else "")
     command = ("qcc", f"-V{VARIANTS[target.arch]}")
     place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"

@@ -25,7 +25,7 @@ Sources = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler command and flags for one target. name: for people. release: the only one built for."""
+    """A compiler's command and flags for a target. name: for messages. release: the OS's, if it matters."""
 
     name: str
     command: tuple[str, ...]
@@ -35,7 +35,7 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the sources, a file per room, and a header with build ID and flags (qcc may split -D)."""
+        """Return the sources, a C file per folder, and a header with build ID and flags (no -D for qcc)."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
             f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
@@ -48,7 +48,7 @@ class Toolchain:
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
     def list_translation_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
-        """Return the C files with timed loops, and one file per other room, which is faster to compile."""
+        """Return the C files with timed loops; and per folder one that includes its others, to build fast."""
         loops, rooms = list[str](), dict[str, bytes]()
         architecture = (f"native/{self.target.arch}.", f"native/{self.target.arch}_", "native/generic.")
         for name in sorted(sources):
@@ -93,7 +93,7 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
 
 
 def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
-    """Return the small agent's sources, built sooner, if it has these benchmarks; else, or for None, all."""
+    """Return the sources of the small agent, built faster, if it has all `benchmarks`; else all sources."""
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
     names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
@@ -104,7 +104,7 @@ def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> d
 
 
 def list_targets(files: Sources) -> list[str]:
-    """Return the names of what the agent can be built for, for error messages."""
+    """Return the names of the OSs and architectures that the agent supports, for error messages."""
     names = (name.removeprefix("native/") for name in files if name.startswith("native/"))
     stems = {name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c"}
     return sorted(stem for stem in stems if not any(stem.startswith(f"{other}_") for other in stems))
@@ -140,7 +140,7 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
 
 
 def hide_mismatched_agents(facts: Facts) -> tuple[Facts, list[str]]:
-    """Leave agents out of the facts whose content does not match the hash in their name; list them."""
+    """Return the facts without agents whose content contradicts the hash in their name, and those names."""
     mismatched = [
         name
         for name, digest in facts.workdir_hashes.items()

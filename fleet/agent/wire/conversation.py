@@ -33,7 +33,7 @@ _WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
 
 
 class Done:
-    """The outcomes of each pair of a run, about 0.4 KB a pair. ordered: each direction is a pair."""
+    """The outcomes of a run's visits, by pair of CPUs. ordered: A,B and B,A are different pairs."""
 
     def __init__(self, ordered: bool = False) -> None:
         self.visits = 0
@@ -43,7 +43,7 @@ class Done:
         self._iterations: dict[PairKey, int] = {}
 
     def has_visit(self, record: Burst | Failed) -> bool:
-        """Report whether this visit is done."""
+        """Report whether the record's visit, its pair in its round, has been added."""
         return record.round < len(self._outcomes.get(self._pair_key(record), ()))
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
@@ -87,7 +87,7 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads one conversation in bounded memory: `read_line` takes every line, then `explain_unfinished`."""
+    """Reads the output of one agent in bounded memory: `read_line` each line, then `explain_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()  # visits of earlier agents, which this one leaves out
@@ -107,7 +107,7 @@ class Reader:
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
-        """Return the next line's record, a burst with its flags; None for noise. Raises WireError."""
+        """Decode the next line, a burst with its flags; None for another program's text. Raises WireError."""
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
@@ -151,7 +151,7 @@ class Reader:
                 pass
 
     def explain_unfinished(self) -> str | None:
-        """Return why the conversation is not a finished run; None if it is one."""
+        """Return why the agent's output is not a finished run; None if it is one."""
         if self.hello is None:
             return NO_HELLO
         visits = self.bursts + len(self.failed)
@@ -247,7 +247,7 @@ def _format_count(minimum: int, maximum: int) -> str:
 
 
 def decode_hello(line: bytes) -> Hello | None:
-    """Return the hello record; None for noise, such as part of one. Raises WireError."""
+    """Decode a hello record; return None for any other line, also for part of one. Raises WireError."""
     begins = b'{"record":"hello"'
     if not line.lstrip().startswith(begins):
         if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):
@@ -262,7 +262,7 @@ def decode_hello(line: bytes) -> Hello | None:
 
 
 def add_flags_and_start(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
-    """Add the burst's flags, and make its start relative to the run's first hello, in ns."""
+    """Return the burst with its flags, and its start in ns since the run's first hello (default: `hello`)."""
     began, zero = hello.raw.get("monotonic_ns") or 0, (first or hello).raw.get("monotonic_ns") or 0
     later_ns = began - zero if began and zero else 0
     flags = derive_burst_flags(burst, hello)
@@ -273,7 +273,7 @@ def add_flags_and_start(burst: Burst, hello: Hello, first: Hello | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """The parts of a run together, without the bursts."""
+    """A run put together from its parts, the outputs of one agent each, without the bursts."""
 
     hello: Hello | None = None  # the first
     end: End | None = None  # of the last part, with the counts of all; None if cut
@@ -288,7 +288,7 @@ class RunSoFar:
     damage: str | None = None  # why that one is bad
 
     def add_part(self, reader: Reader) -> "RunSoFar":
-        """Return the run with the part that `reader` followed; unchanged if that had no hello."""
+        """Return the run with the part that `reader` read; unchanged if that part has no hello."""
         if reader.hello is None:
             return self
         bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
@@ -304,7 +304,7 @@ class RunSoFar:
 
 
 def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Read each part up to a line that is invalid or of another run. on_burst: receives each burst."""
+    """Read each part up to its first line that is invalid or of another run. on_burst: takes each burst."""
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
@@ -349,7 +349,7 @@ def check_plan(plan: Plan, hello: Hello) -> None:
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:
-    """Raise WireError if two agents cannot have measured one run."""
+    """Raise WireError if the agents of two hello records cannot have measured the same run."""
     if first is None:
         return
     for name in _SAME:
@@ -361,7 +361,7 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Decode the bursts of parts that were read before, as `read_run` gives them to its `on_burst`."""
+    """Yield the bursts of parts that `read_run` has checked, as that passes them to `on_burst`."""
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None

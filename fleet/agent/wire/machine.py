@@ -33,7 +33,7 @@ _Text = Annotated[str, Meta(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The answer to `--machine`. os: of the agent, which an imitation changes. text: the records."""
+    """The answer to `--machine`. os: the agent's; a test's imitation changes it. text: the answer's lines."""
 
     os: str
     cpus: tuple[Cpu, ...]
@@ -69,7 +69,7 @@ class _Cpu(Struct, tag_field="record", tag="cpu"):
 
 
 def ask_topology(connection: Connection, agent: Agent, facts: Facts) -> Facts:
-    """Add the agent's CPUs to the facts where the probe does not suffice, or a note if that failed."""
+    """Add the CPUs that the agent reports to the facts, if the OS needs that; on failure add a note."""
     if not SYSTEMS[facts.target.os].agent_topology:
         return facts
     done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)
@@ -105,7 +105,7 @@ def read_machine(output: bytes) -> Machine:
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
-    """Add the agent's CPUs to the facts. A CPU that only the facts name exists, but may not be used."""
+    """Merge the agent's CPUs into the facts. A CPU that only the facts have becomes one not allowed."""
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
     cpus = []
@@ -126,7 +126,7 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
-    """Return the CPUs by number. A group is its lowest CPU; it is None where unknown."""
+    """Return the CPUs sorted by number. A core, cluster, die, package is its lowest CPU; None if unknown."""
     records = sorted(records, key=lambda record: record.cpu)
     names = ("core", "cluster", "die", "package")
     groups: list[dict[str, Any]] = [{name: getattr(record, name) for name in names} for record in records]
@@ -152,8 +152,8 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
 def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
     """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM, D19.2); None if not unique.
 
-    With MT set the lowest field counts the threads of a core. A startup program may keep the fields
-    without the bit: then zero in every lowest field means the same.
+    With the MT bit set, the lowest field numbers a core's threads. A startup program may have cleared the
+    bit and kept the fields: if every lowest field is zero, they are read as with the bit.
     """
     registers = [id_ for id_ in ids if id_ is not None]
     places = [(id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for id_ in registers]

@@ -37,11 +37,11 @@ _S = TypeVar("_S")
 
 
 class WireError(ValueError):
-    """A line the wire does not allow; the message says what is wrong with it, not which host sent it."""
+    """A line that docs/wire.md does not allow. The message says what is wrong, not which host sent it."""
 
 
 def split_noise(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into another process's text without a newline, and the record; either may be empty."""
+    """Split a line into text of another process before the record, and the record; either may be empty."""
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')
@@ -66,7 +66,7 @@ def quote_start(output: bytes | str) -> str:
 
 
 def int_range(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
-    """Return the range of whole numbers that a column can hold and that can be computed with."""
+    """Return the range `least` to `most` of a field, cut at the largest integer that its column holds."""
     return Meta(ge=least, le=min(largest_int(table, column), most))
 
 
@@ -84,7 +84,7 @@ CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
 class Alive(Struct, tag_field="record", tag="alive"):
-    """The agent is working. benchmark: set on a visit that has no burst of its own yet."""
+    """The agent is working. benchmark: set if the record names the visit that has begun."""
 
     benchmark: str | None = None
 
@@ -163,7 +163,7 @@ class _End(Struct, tag_field="record", tag="end"):
 
 
 class _Version(Struct, tag_field="record", tag="hello"):
-    """What a hello of any protocol has."""
+    """The only field that the hello of every protocol version has."""
 
     protocol: Int32 = 0
 
@@ -208,7 +208,7 @@ class _Hello(Struct):
 
 
 class Exit(Struct, tag_field="record", tag="exit"):
-    """The controller's own line behind an `end` that the agent's exit code contradicts."""
+    """The agent's exit code: a line that the controller adds if it contradicts the `end` before it."""
 
     code: int
 
@@ -221,7 +221,7 @@ _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]
 
 
 def decode_record(line: bytes) -> Record:
-    """Decode one line: keys, types and ranges. Raises WireError; `Reader` checks what spans lines."""
+    """Decode a line; check its keys, types and ranges (`Reader` compares lines). Raises WireError."""
     match decode_line(_RECORD, line):
         case _Burst() as burst:
             return _make_burst(burst)
@@ -305,7 +305,7 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
 
 
 def list_planned(hello: Hello) -> list[tuple[str, str, str | None]]:
-    """Return the (benchmark, variant, point) of a hello's plan; the point is None where there are none."""
+    """List (benchmark, variant, point) of a hello's plan; point is None if the benchmark has no points."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
     kinds = plan.benchmarks
     return [(kind.benchmark, kind.variant, point) for kind in kinds for point in kind.points or (None,)]

@@ -1,6 +1,6 @@
-"""Resolves the route to a host from the inventory, which overrides, and ssh_config.
+"""Resolves the route to a host from the inventory, which wins, and from ssh_config.
 
-FLEET_SSH_CONFIG replaces the user's and the system's, as `ssh -F` does. `ssh -G` reads them, else paramiko.
+FLEET_SSH_CONFIG replaces the user's and the system's file, as `ssh -F` does. Without ssh, paramiko reads it.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Endpoint:
 
 
 def resolve_route(host: Host) -> tuple[Endpoint, ...]:
-    """Return the sshds to pass, the host's own last. Raises UnreachableError for an unusable ssh_config."""
+    """Return the SSH servers to pass, the host's own last. Raises UnreachableError if ssh_config is bad."""
     target = _make_endpoint(host, host.address, host.user, host.port)
     if host.identity_files:
         target = replace(target, identity_files=(), only_these=True)
@@ -68,7 +68,7 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
 
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
-    """Resolve the hops in order; only the first one's own ProxyJump counts, as in OpenSSH."""
+    """Resolve the jump hosts in order. As in OpenSSH, only the first one's own ProxyJump is followed."""
     hops: list[Endpoint] = []
     pending = tuple(jump)
     while pending:
@@ -127,7 +127,7 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Parse a value of ssh_config, which may reach the shell of a ProxyCommand. Raises UnreachableError."""
+    """Check a value of ssh_config, as a ProxyCommand may pass it to a shell. Raises UnreachableError."""
     try:
         return parse(text)
     except InputError as error:
@@ -179,7 +179,7 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
 
 
 def find_user_file() -> Path:
-    """Return the account's ssh_config as ssh finds it, whatever $HOME is; without an ssh, that of $HOME."""
+    """Return the user's ssh_config: the one in the account's home, as ssh does; without ssh, in $HOME."""
     if shutil.which("ssh"):
         with contextlib.suppress(KeyError):  # an account without an entry
             return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
@@ -189,7 +189,7 @@ def find_user_file() -> Path:
 def _ask_once_for_like_names(
     ssh: str, name: str, user: str | None, file: str | None, stamps: tuple[object, ...]
 ) -> Settings | None:
-    """Ask `ssh -G` once for names that match the same `Host` lines; None where more depends on the name."""
+    """Ask `ssh -G` once for all names that match the same `Host` lines; None if their settings may differ."""
     names, patterns = _read_host_lines(file, stamps) or ({name}, ())
     if name in names or name != name.lower():
         return None
@@ -218,7 +218,7 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
 def _read_host_lines(
     file: str | None, _stamps: tuple[object, ...]
 ) -> tuple[Collection[str], Collection[str]] | None:
-    """Return names and patterns of all `Host` lines; None if there is a `Match`, or a word that is quoted."""
+    """Return all words of `Host` lines, and the patterns among them; None if a `Match` or quoting exists."""
     folder = find_user_file().parent
     pending = (
         [(Path(file), folder)] if file else [(find_user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
@@ -252,7 +252,7 @@ def _read_host_lines(
 def _ask_ssh(
     ssh: str, name: str, user: str | None, port: int | None, file: str | None, _stamps: tuple[object, ...]
 ) -> Settings:
-    """Ask `ssh -G`; ask again with the tokens it left, in settings where it does replace them."""
+    """Ask `ssh -G`. If it left tokens, ask again with these in other settings, in which it replaces them."""
     settings = _run_ssh(ssh, name, user, port, file, *_ANY_COMMAND)
     paths = settings.get("identityfile", ())
     hops = [settings.get(key, ("none",))[-1] for key in _HOP_TOKENS]
@@ -304,7 +304,7 @@ def _run_ssh(
 
 
 def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> Settings:
-    """Read `file` without an ssh program. Raises UnreachableError where paramiko would not do as ssh does."""
+    """Read `file` by paramiko. Raises UnreachableError for lines that paramiko does not read as ssh does."""
     from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 

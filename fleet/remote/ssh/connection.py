@@ -96,7 +96,7 @@ class SshConnection(Connection):
         hang_up(self._link)
 
     def _take_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
-        """Return the waiting shell, or a new one, with its mark: some hosts allow one session only."""
+        """Return the waiting shell, else a new one, and its mark. Some hosts allow one session only."""
         waiting, self._shell = self._shell, None
         if waiting is not None:
             return waiting
@@ -117,7 +117,7 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Yield the deadline; turn what breaks into a LinkError. A timer ends a session that hangs."""
+        """Yield the deadline; turn a failure of the link into LinkError. Hang up if the block hangs."""
         hung_up = threading.Event()
 
         def give_up() -> None:
@@ -193,7 +193,7 @@ class SshStream(Stream):
             raise LinkError(self._connection._broken_link_message(error)) from error
 
     def _end_command(self, *, given_up: bool) -> None:
-        """Discard further output for a while, so that the command can end by itself."""
+        """Let the command end by itself for a while, discarding its output, unless given up; then close."""
         deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
             with contextlib.suppress(*LOST):
@@ -231,7 +231,7 @@ def _exchange(
     no_eof: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Send `stdin`, then end-of-file unless no_eof; yield (is it stderr, data). Raises TimeoutError."""
+    """Send `stdin`, then end-of-file unless no_eof; yield (is_stderr, data). Raises TimeoutError."""
     left = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
@@ -257,7 +257,7 @@ def _exchange(
 
 
 def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
-    """Send one slice; return what is left, nothing if the command has ended without wanting it."""
+    """Send one slice and return the rest, which is empty if the command has ended without reading it."""
     try:
         return left[channel.send(bytes(left[:_SLICE_BYTES])) :]
     except OSError:

@@ -61,7 +61,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._bare = known_hosts.find_entries(self._files, bare) if has_port else []
 
     def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
-        """Order `ours` so that the server shows a key of a known type, if it has one."""
+        """Order our host key algorithms so that the server shows a key of a known type, if it has one."""
         entries = _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
         first = [name for e in entries for name in _ALGORITHMS.get(e.key_type, (e.key_type,))]
         return _sort_preferred_first(first, ours)
@@ -72,7 +72,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         hostname: str,  # noqa: ARG002
         key: paramiko.PKey,
     ) -> None:
-        """Check the key that the server has just proved to own; paramiko calls this for every key."""
+        """Accept the key that the server has proved to own, or raise HostKeyError. paramiko calls this."""
         blob, key_type = key.asbytes(), key.get_name()
         revoked = [e for e in (*self._entries, *self._bare) if e.marker == "@revoked" and e.blob == blob]
         if revoked:
@@ -217,7 +217,7 @@ class _Transport(paramiko.Transport):
     _cannot_send = False
 
     def is_active(self) -> bool:
-        """Report whether the link is up; paramiko says so until its thread has closed the channels."""
+        """Report whether the link is up. paramiko's own answer is late, after it has closed the channels."""
         return super().is_active() and self in _active_threads and not self._cannot_send
 
     def _send_message(self, data: paramiko.Message) -> None:
@@ -333,7 +333,7 @@ _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
 
 
 def _no_common_algorithm_message(transport: _Transport, error: str) -> str:
-    """Name both sides' algorithms, and what to do other than installing another sshd."""
+    """Return a message that names both sides' algorithms, and a remedy other than another sshd."""
     if not transport.offered:
         return f"the server ({transport.remote_version}) does not speak version 2 of SSH."
     _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)

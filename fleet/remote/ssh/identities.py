@@ -75,7 +75,7 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer keys, then ask without one: asking first costs round trips. Raises AuthError, SilentError."""
+        """Offer keys, then ask without one: to ask first costs time. Raises AuthError or SilentError."""
         tried: list[str] = []
         other_methods: Sequence[str] = ()
         with contextlib.closing(self.get_sources()) as sources:
@@ -105,7 +105,7 @@ class Identities(AuthStrategy):
         _log.info("%s: %s", self._host_name, text)
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Return the server's methods; none if it grants access. first: silence is no answer to keys."""
+        """Return the server's methods; none if it grants access. first: raise SilentError if it is silent."""
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
@@ -169,7 +169,7 @@ class Identities(AuthStrategy):
         yield from self._file_identities(end.identity_files, report_missing=end.only_these)
 
     def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
-        """Yield the keys of files, or the agent's if a file gives none; record those that are unusable."""
+        """Yield each file's key, or the agent's if the file cannot be loaded; record unusable files."""
         for path in paths:
             key, why_not = _load_key(path)
             if key is not None:
@@ -217,7 +217,7 @@ class Identities(AuthStrategy):
 
 
 def _load_key(path: str) -> tuple[paramiko.PKey | None, str]:
-    """Read a key file: (key, ""), or None and the reason."""
+    """Read a private key file; return (key, ""), or None and why it cannot be used."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:

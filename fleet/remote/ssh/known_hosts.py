@@ -29,7 +29,7 @@ class Entry:
     place: str
 
     def matches(self, name: str) -> bool:
-        """Report whether this line, not a hashed one, is about `name`, with wildcards and negations."""
+        """Report whether `name` matches the line's names, wildcards and negations; not for a hashed line."""
         patterns = self.names.split(",")
         if any(matches_pattern(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
             return False
@@ -37,7 +37,7 @@ class Entry:
 
 
 class KnownHosts:
-    """One file: plain names are looked up; patterns and hashes searched."""
+    """The entries of one file. Plain names are looked up; patterns and hashes are tried one by one."""
 
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)
@@ -119,7 +119,7 @@ def _read_or_empty(file: str) -> str:
 
 
 def _parse_entry(line: str, place: str) -> Entry | None:
-    """Return a line's entry, or None. As in OpenSSH, only blanks and tabs separate fields."""
+    """Parse a line; return None if it has no entry. As in OpenSSH, only blanks and tabs separate fields."""
     fields = re.findall(r"[^ \t]+", line.rstrip("\r"))
     if not fields or fields[0].startswith("#"):
         return None
@@ -134,5 +134,5 @@ def _parse_entry(line: str, place: str) -> Entry | None:
 
 
 def matches_pattern(name: str, pattern: str) -> bool:
-    """Report whether a pattern of known_hosts or ssh_config, in which * and ? are special, matches."""
+    """Report whether `name` matches a pattern of known_hosts or ssh_config, with wildcards * and ?."""
     return fnmatch.fnmatchcase(name, pattern.lower().replace("[", "[[]"))
