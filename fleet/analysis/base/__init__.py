@@ -1,4 +1,4 @@
-"""Selecting runs, tables of pandas, and formatting: what every part of `analysis` stands on."""
+"""Select runs, convert Arrow tables to pandas, and format text: used by all other parts of `analysis`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Selects stored runs by what people type: the same words for show, report, compare, runs and export.
+"""Select stored runs by what users type; show, report, compare, runs and export share this syntax.
 
-A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values: globs too),
-age>7d, a run id, its beginning or a glob; several joined by commas; or `all`. `!…` excludes.
+A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values may be
+globs), age>7d, a run ID, the beginning of one, a list of these with commas, or `all`. `!…` excludes.
 """
 
 import re
@@ -40,7 +40,7 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
 
 
 def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool) -> str:
-    """Say whether a core runs several threads, by facts of a run; the answer is before the first comma."""
+    """Describe whether SMT is on, from facts of a run; the text before the first comma is a short answer."""
     if smt or has_siblings:
         return "on"
     if control in ("off", "forceoff"):
@@ -53,7 +53,7 @@ def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, 
 
 
 def read_smt(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """Return the answer of `describe_smt` for the host of each run, by host ID."""
+    """Return the text of `describe_smt` by host ID; leave out hosts whose records cannot be read."""
     answers = {}
     for run in runs:
         if record := root.read_records([run], ("smt", "smt_control", "hypervisor")).get(run.run_id):
@@ -64,7 +64,7 @@ def read_smt(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
 
 
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
-    """Return the ids of the runs that one text means. Raises UsageError where there are none."""
+    """Return the IDs of the runs that one text selects; UsageError if none, except for `all` and ages."""
     if text == ALL:
         return {run.run_id for run in listed}
     if any(run.run_id == text for run in listed):
@@ -94,9 +94,9 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
 def _match_any(
     listed: Sequence[RunSummary], texts: Iterable[str], place: Place, other_ids: Collection[str] = ()
 ) -> set[str]:
-    """Return the ids of the runs that any of the texts means, without those that cannot be read.
+    """Return the IDs of the runs that any of the texts selects; skip a text whose run cannot be read.
 
-    Raises DamagedFileError if no run is left and `other_ids` is empty. A StoreWarning has named each.
+    Raises the first DamagedFileError if no run is left and `other_ids` is empty; warnings name all.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -110,7 +110,7 @@ def _match_any(
 
 
 def find_last_session(listed: Sequence[RunSummary], place: Place) -> list[str]:
-    """Return the run ids of the session that began last, in order. Raises UsageError for an empty root."""
+    """Return the run IDs of the latest session, in order. Raises UsageError if no runs are stored."""
     if not listed:
         raise UsageError(_describe_empty_root(place))
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
@@ -119,7 +119,7 @@ def find_last_session(listed: Sequence[RunSummary], place: Place) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host that an unfinished session could not measure. why: its message; "" if it was interrupted."""
+    """A host that a session did not measure. why: the error; "" if interrupted. has_runs: of any session."""
 
     name: str
     session_id: str
@@ -128,7 +128,7 @@ class MissingHost:
     time_utc: str = ""
 
     def is_selected_by(self, texts: Sequence[str]) -> bool:
-        """Report whether one of these words is `all`, or a glob or range that has this host."""
+        """Report whether one of these texts is `all`, or a name, glob or range that matches this host."""
         globs = ("*" if text == ALL else glob for text in texts for glob in expand_range(text))
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
@@ -139,7 +139,7 @@ class MissingHost:
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """Return the hosts that sessions from `since` on did not measure, by name, as they last were."""
+    """Return the hosts, by name, that their last unfinished session since `since` did not measure."""
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
@@ -154,7 +154,7 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
 
 
 def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
-    """Return the run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
+    """Find the run ID meant by `text`: an ID, its unique beginning, or a host (last run); else UsageError."""
     runs = [run for run in listed if run.run_id == text]
     if runs := runs or [run for run in listed if text in (run.host_name, run.host_id)]:
         return runs[-1].run_id
@@ -191,7 +191,7 @@ def _describe_empty_root(place: Place) -> str:
 
 
 def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
-    """Keep a host's published runs that have its last one's benchmarks, target, CPU model and CPU count."""
+    """Keep a host's published runs whose benchmarks, target, CPU model and CPU count equal its last one's."""
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in listed if run.state is not RunState.UNFINISHED]
     return [run for run in published if identify(run) == identify(published[-1])]
@@ -209,10 +209,7 @@ def select_comparable(
 
 
 def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
-    """Keep the runs that measured these benchmarks (see `parse_benchmark_names`); None: all runs.
-
-    Raises UsageError if none did.
-    """
+    """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all). UsageError if none."""
     if benchmark is None:
         return list(runs)
     if not (chosen := [run for run in runs if select_kinds(benchmark, run.benchmarks)]):
@@ -230,7 +227,7 @@ def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
 
 
 def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
-    """Select the runs of the hosts that match the pattern: a name or id, a glob, or a range of them."""
+    """Select the runs of hosts whose name or ID matches a glob or range. UsageError for a bad range."""
     try:
         globs = expand_range(pattern)
     except InputError as err:

@@ -1,4 +1,4 @@
-"""Arrow tables as pandas has them, numbers of their groups, and short names for the types of arrays."""
+"""Convert Arrow tables to pandas, number the groups of their rows, and name the types of arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def to_pandas(table: Any) -> pd.DataFrame:
 
 
 def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make categories Python's own text again, which groups and masks take fastest; None where missing."""
+    """Replace categorical columns by plain strings, which group and compare fastest; None where missing."""
     texts = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -29,11 +29,11 @@ def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:
-    """Number each row's combination of `keys`, in the order in which they first occur; nulls are alike."""
+    """Number each row's combination of `keys`, from 0 in order of first occurrence; nulls are equal."""
     groups = rows.groupby(list(keys), sort=False, dropna=False, observed=True)
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
 def group_medians(values: Floats, groups: Ints) -> Floats:
-    """Compute the median of each group without NaN. groups: of each value, from 0 without gaps."""
+    """Compute the median of each group, ignoring NaN. groups: each value's group, from 0 without gaps."""
     return np.asarray(pd.Series(values).groupby(groups).median(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Formatting shared by the views: percentages, relations in words, plain values for JSON."""
+"""Format what the views share: percentages, explanations of relations, plain values for JSON."""
 
 import json
 import re
@@ -33,7 +33,7 @@ SHARED = {
 
 
 def wrap_to_width(text: str, width: int | None) -> str:
-    """Wrap sentences, and the last columns of tables, that are wider than the terminal; not coloured text."""
+    """Wrap lines wider than `width`, tables in their last column; not coloured lines, and none if None."""
     return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
@@ -65,14 +65,14 @@ def format_span(first: datetime, last: datetime) -> str:
 
 
 def format_half_width(share: float | None) -> str:
-    """Format half the width of an interval, as ±1.2%; - without one, and no number beyond 100 %."""
+    """Format half the width of an interval: "±1.2%"; "-" if it is missing, "unsettled" beyond 100 %."""
     if share is None or is_none(share):
         return "-"
     return f"±{share:.1%}" if share <= 1 else "unsettled"
 
 
 def describe_half_widths(subject: str, middle: float, largest: float) -> str:
-    """Say how wide intervals are, as "half of them within ±1.2%, all within ±3.4%"; subject: half of what."""
+    """Format half-widths: "half of them within ±1.2%, all within ±3.4%". subject: such as "half of them"."""
     if middle > 1:
         return f"{subject} unsettled"
     others = f"all within {format_half_width(largest)}" if largest <= 1 else "others unsettled"
@@ -80,12 +80,12 @@ def describe_half_widths(subject: str, middle: float, largest: float) -> str:
 
 
 def format_change(share: float, digits: int = 1) -> str:
-    """Format a change, as +1.2%; - without one."""
+    """Format a relative change: "+1.2%", or "-" if it is missing."""
     return "-" if is_none(share) else f"{share:+.{digits}%}"
 
 
 def format_interval(low: float, high: float, digits: int = 1) -> str:
-    """Format the interval from one change to another; - without one."""
+    """Format the interval from one change to another: "+1.0% to +2.0%", or "-" if an end is missing."""
     if is_none(low) or is_none(high):
         return "-"
     return f"{format_change(low, digits)} to {format_change(high, digits)}"
@@ -112,12 +112,12 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
-    """Add the labels that all runs have below a table of them."""
+    """Append a line with the labels that all runs share to a table of the runs; nothing if there are none."""
     return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
 
 
 def format_pair(row: Mapping[str, Any]) -> str:
-    """Format the CPUs of a row of `pairs` after its point: 3-40, or 3 for a single CPU."""
+    """Format a row of `pairs` as its point, if any, and its CPUs: "3-40", or "3" for a single CPU."""
     ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
     cpus = f"{ping}-{pong}" if ping != pong else str(ping)
     return f"{point} {cpus}" if point else cpus
@@ -133,7 +133,7 @@ def explain_relations(relations: Iterable[str]) -> str:
 
 
 def is_rate(benchmark: Benchmark) -> bool:
-    """Report whether a benchmark's numbers are shown as rates: GB/s for ns a byte, or Gop/s."""
+    """Report whether a benchmark's numbers are shown as rates, GB/s or Gop/s, instead of times."""
     return benchmark.rate is not None
 
 
@@ -148,19 +148,19 @@ def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPP
 
 
 def explain_a_and_b(benchmarks: Iterable[str], per: str = "run", descriptions: Descriptions = SHIPPED) -> str:
-    """Describe the numbers A and B of a comparison: their unit, their values, and the mean taken of them."""
+    """Describe how a comparison's numbers A and B are computed, and their unit. per: run or host."""
     values = f"the median of their pairs, at the level of most bursts and {per}s"
     return f"{describe_units(benchmarks, descriptions)}; geometric mean over {per}s of {values}"
 
 
 def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
-    """Convert ns to what is shown, one value or an array: ns, or a rate, infinite for no time."""
+    """Convert ns, one value or an array, to the number that is shown: ns, or a rate (infinite for 0 ns)."""
     with np.errstate(divide="ignore"):
         return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
 def format_value(benchmark: Benchmark, ns: float) -> str:
-    """Format a benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
+    """Format ns as the number that is shown for a benchmark, in ns, GB/s or Gop/s, without the unit."""
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = convert_to_shown(benchmark, ns)
@@ -168,7 +168,7 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
 
 
 def format_columns(row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions) -> list[str]:
-    """Format columns of a row, in ns, as its benchmark's numbers; - where there is none."""
+    """Format these columns of a row, in ns, as `format_value` does; "-" where a value is missing."""
     benchmark = descriptions[row["benchmark"]]
     return ["-" if is_none(row[name]) else format_value(benchmark, row[name]) for name in names]
 
@@ -176,7 +176,7 @@ def format_columns(row: Mapping[str, Any], names: Iterable[str], descriptions: D
 def convert_change(
     row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> tuple[float, float, float]:
-    """Return the relative change of what is shown, times or rates, and its interval; NaN for none."""
+    """Return a row's relative change and interval, of times or rates as they are shown; NaN if missing."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
     if is_rate(descriptions[row["benchmark"]]):
@@ -241,12 +241,12 @@ def _format_cell(value: Any) -> str:
 
 
 def format_json(value: Any) -> str:
-    """Format JSON for programs; tables, times, numpy's numbers and arrays may stand for plain values."""
+    """Format a value as JSON; it may hold data frames, dates, times, and numpy's numbers and arrays."""
     return as_json(value, _to_json_value)
 
 
 def format_document(command: str, rows: Any) -> str:
-    """Format what a command prints with --json, values as `format_json` takes them."""
+    """Format the document that `command` prints with --json. rows: any values that `format_json` takes."""
     return as_document(command, rows, _to_json_value)
 
 
@@ -259,7 +259,7 @@ def _to_json_value(value: Any) -> Any:
 
 
 def name_benchmark(row: Mapping[Any, Any]) -> str:
-    """Name the benchmark and variant of a row, as `cas/cmpxchg`; - of a row of all benchmarks."""
+    """Name the benchmark and variant of a row: "cas/cmpxchg", or "-" if the row is of all benchmarks."""
     return f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
 
 

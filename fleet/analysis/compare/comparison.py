@@ -1,4 +1,4 @@
-"""Compares sides of runs, per relation and pair, with warnings; a run is the unit of replication."""
+"""Compare two sides, each a set of runs, per relation and pair; a run is the unit of replication."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,12 +42,12 @@ _SIDES = ("a", "b")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Side b against its baseline a.
+    """The comparison of side b with its baseline, side a.
 
-    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, fleet: tables
-    of `judge_comparisons`; fleet: the changes over all hosts, where three or more are compared one by one.
-    pairs: of it too, those with a verdict, none unless the topologies are the same. levels: of
-    `compare_burst_levels`. environment: what else differs. unlike: of `list_unlike_variants`.
+    unit: what counts as one observation: "run", or "host" if a side has several hosts. relations, pairs:
+    tables from `judge_comparisons`; pairs is empty unless both topologies are the same. fleet: its table of
+    changes over all hosts, if three or more are compared one by one; else empty. levels: from
+    `compare_burst_levels`. environment: facts that differ. unlike: from `list_unlike_variants`.
     """
 
     a: ComparisonSide
@@ -70,23 +70,23 @@ class Comparison:
 
     @property
     def has_pair_tests(self) -> bool:
-        """Report whether pairs are tested beside relations: a relation of one pair is that pair."""
+        """Report whether pairs were tested too; not if each relation has one pair, since it is that pair."""
         return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
 
     @property
     def sides(self) -> tuple[str, str]:
-        """Return the names of the sides, without the host of a comparison host by host."""
+        """Return the names of both sides, without a leading `HOST@`."""
         return self.a.name_without_host, self.b.name_without_host
 
     @property
     def has_changed(self) -> bool:
-        """Report whether a relation, of this host or of all, is known to have changed."""
+        """Report whether the verdict of a relation, on this host or over all hosts, is CHANGED."""
         columns = [rows["verdict"] for rows in (self.relations, self.fleet) if len(rows)]
         return any(verdicts.Verdict.CHANGED in set(column) for column in columns)
 
     @property
     def is_at_another_level(self) -> bool:
-        """Report whether the sides of a relation are at different levels, which may be chance."""
+        """Report whether the verdict of a relation is AT_ANOTHER_LEVEL: its sides may differ by chance."""
         return verdicts.Verdict.AT_ANOTHER_LEVEL in set(self.relations["verdict"])
 
 
@@ -100,11 +100,11 @@ def compare(
     blocks: str | None = None,
     tables: Tables | None = None,
 ) -> list[Comparison]:
-    """Compare each further side with the first; texts: sides as on the command line.
+    """Compare each further side with the first, host by host if they share several. texts: sides as typed.
 
-    threshold: the smallest change that matters, as a share; by default 3 %. point: only this one. blocks:
-    "time" or a label's name, compare within blocks (`assign_blocks`), no pairs. tables: of all runs of the
-    sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
+    threshold: the smallest change that matters, as a share; None: 3 %. point: compare only this point.
+    blocks: "time" or a label's name: compare runs within blocks (see `assign_blocks`), and no pairs. tables:
+    those of all runs of the sides, if already read. Raises UsageError if there is nothing to compare.
     """
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
@@ -153,7 +153,7 @@ def _list_measured_ladders(
 
 
 def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
-    """Return the two sides; or a pair for each host where both have runs of the same several hosts."""
+    """Return both sides as a pair; or a pair per shared host, if they share any and one has several hosts."""
     shared = sorted({*a.hosts} & {*b.hosts})
     if not shared or len(a.hosts) == len(b.hosts) == 1:
         return [(a, b)]
@@ -197,7 +197,7 @@ def _lay_out_comparison(
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return `ns` by `benchmark`, `relation`, `side` and `variant` of benchmarks without a common variant."""
+    """Return the mean `ns` by `benchmark`, `relation`, `side`, `variant` if no variant is on both sides."""
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
     both = kinds[0].index.intersection(kinds[1].index)
     unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]
@@ -209,7 +209,7 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
 
 
 def _reduce_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """Return the side's rows with their `unit`; a host's number of a pair is that of its main level."""
+    """Add `unit`, the run or host; for hosts, average the numbers of a pair's runs at the main level."""
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
@@ -224,7 +224,7 @@ def _average_main_level(runs: pd.Series) -> float:
 
 
 def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, int]:
-    """Keep the pairs that every run of both sides has, if there are any; count those left out."""
+    """Keep the pairs that every run of both sides has, and count the others; keep all if none is common."""
     both = pd.concat([a, b])
     units = both.groupby(verdicts.CELL, observed=True)["unit"].transform("nunique")
     is_common = (units == both["unit"].nunique()).to_numpy()
@@ -235,7 +235,7 @@ def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, 
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Add the `topology` of each run, and its `turn`: its session, and its place in it on its host."""
+    """Add each run's `topology`, and its `turn`: its session and its position among its host's runs in it."""
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     topologies = dict[str, set[object]]()  # of ten thousand runs, in a tenth of a groupby's time
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
@@ -248,12 +248,12 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per pair with bursts at another level in two runs or more, the largest shares first.
+    """List pairs with bursts at another level in two runs or more, at most 100, the largest shares first.
 
-    a, b: rows of `pairs` with their `unit`, the run. Of each side: `ns` (median of its numbers), `other_ns`
-    (median of the other levels, NaN where there is none) and `share` (of its bursts, mean over its runs).
-    `moved`: by how much the share is larger on side b, with its 95 % interval `moved_low`, `moved_high`, NaN
-    for fewer than three runs. At most 100 pairs. Verdicts do not see this.
+    a, b: rows of `pairs`, with the run as `unit`. Columns with the prefix of each side, `a_` or `b_`: `ns`
+    (the median of its runs' numbers), `other_ns` (that of their other levels, NaN if none) and `share` (of
+    bursts at another level, mean over runs). `moved`: the share of b less that of a, with its 95 % interval
+    `moved_low` to `moved_high`, NaN for fewer than three runs a side. Verdicts do not use this table.
     """
     names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])
@@ -273,7 +273,7 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
-    """Return the difference of two sides' means and its 95 % interval, which needs three runs of each."""
+    """Return the mean of b less that of a, and its 95 % interval: NaN if a side has fewer than three runs."""
     if min(len(a), len(b)) < MIN_RUNS:
         return float(b.mean() - a.mean()), float("nan"), float("nan")
     is_b = np.repeat([False, True], [len(a), len(b)])
@@ -305,7 +305,7 @@ def list_caveats(
 
 
 def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
-    """Spell the sides in order of time, as ABBA."""
+    """Write the letter of each run's side in order of time, such as ABBA."""
     times = ["started_utc", "run_id"]
     starts = pd.concat([a.runs[times].assign(side="A"), b.runs[times].assign(side="B")])
     return "".join(starts.sort_values(times, kind="stable")["side"])

@@ -1,4 +1,4 @@
-"""Finds changes over the nights of stored runs, and which facts changed with them."""
+"""Find the nights on which the numbers of stored runs changed, and the facts that changed with them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ _DATES = 2  # times as likely as for so many changes alone, since the date of a 
 
 
 class Calibration(NamedTuple):
-    """What chance does to the best split, by the number of nights (`python -m benchmarks.over_time --table`).
+    """Corrections of best splits for chance, by number of nights (`python -m benchmarks.over_time --table`).
 
-    nights: logarithms. splits: the effective number of splits of which the largest t is taken. left: the
-    share of the variance left after the best split; correlated: its correlation from night to night. seen,
-    less: of a correlation of 0.5, the share that is seen, and the share of the variance.
+    nights: logarithms. splits: how many independent splits have as large a largest t. left, correlated: of
+    unchanged nights after the best split, the share of variance left and the correlation of neighbours. seen:
+    the share of a true correlation that is left. less: by what to multiply `left` if that is 0.5.
     """
 
     nights: Floats
@@ -68,31 +68,31 @@ CALIBRATION = Calibration(
 
 
 class Cleaned(NamedTuple):
-    """Series at one level, without outliers; odd, elsewhere: row, night and distance, a logarithm."""
+    """Series moved to one level, outliers clipped. odd, elsewhere: row, night and distance (a logarithm)."""
 
     logs: Floats
     odd: list[tuple[int, int, float]]
     elsewhere: list[tuple[int, int, float]]
 
     def add_odd(self, row: int, nights: Ints, apart: Floats, are_odd: Bools) -> None:
-        """Add the nights of a row that are odd."""
+        """Append to `odd` the nights of a row at which `are_odd` is true."""
         places = np.flatnonzero(are_odd)
         self.odd.extend((row, int(nights[place]), float(apart[place])) for place in places)
 
 
 class Pooled(NamedTuple):
-    """Series, and below them the means of some; members: which of the series each row is the mean of."""
+    """Rows of series, then rows of means of several series; members: for each row, the series it averages."""
 
     logs: Floats
     members: Bools
 
 
 class Change(NamedTuple):
-    """A change of a row between two nights.
+    """A change in one row of series, found by comparing the nights from `begin` to `end`.
 
-    night: the first one after it, likely from `first` to `last`. moved: the logarithm, with its 95 % interval
-    `low`, `high`. dated: whether it is a step; else it is gradual between `begin` and `end`, the nights
-    compared. q: Benjamini and Hochberg's value.
+    night: the first night after the change; it may be any from `first` to `last`. moved: the change as a
+    logarithm, with its 95 % interval `low` to `high`. dated: true for a step, false for a gradual change. q:
+    Benjamini and Hochberg's value of the row.
     """
 
     row: int
@@ -109,10 +109,10 @@ class Change(NamedTuple):
 
 
 def clean_series(logs: Floats, switches: Bools) -> Cleaned:
-    """Move levels to the commonest, and clip outliers; switches: whether each row may switch levels.
+    """Shift each row's levels to its commonest one and clip outliers. switches: whether each row may switch.
 
-    A level that is left and met again is not a change, nor is what lies between. Nights at a rare level are
-    odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
+    A row that may not switch, and whose levels never recur, keeps its levels. Nights at a rare level go to
+    `odd`; a lasting switch to a new level goes to `elsewhere`. Rows of under eight nights are left alone.
     """
     cleaned = Cleaned(logs.copy(), [], [])
     levels = judge.label_levels(logs)
@@ -159,7 +159,7 @@ def _move_to_one_level(
 
 
 def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """Add means below the rows: of relations over hosts, of hosts over relations, of all; both from 0."""
+    """Append rows of means: per relation, per host, and of all. hosts, relations: of each row, from 0."""
     groups = [keys == key for keys in (relations, hosts, np.zeros_like(hosts)) for key in np.unique(keys)]
     unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
     members = np.array([*np.eye(len(logs), dtype=bool), *unlike.values()])
@@ -171,11 +171,11 @@ def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
 
 
 def find_changes(logs: Floats) -> list[Change]:
-    """Find the changes of all rows at one error rate, by row and night.
+    """Find the changes of all rows, sorted by row and night, with a false discovery rate of 5 %.
 
-    Of all splits with three nights on either side the largest t counts, its variance shrunk over rows and
-    widened by the correlation from night to night, itself shrunk. Long rows are judged by their stretches as
-    well. Rows with q < 0.05 are split further at the same p.
+    Each row is tested at its best split: the one with the largest t and three nights or more on either side.
+    Variances and correlations between nights are shrunk towards those of all rows. Long rows are also tested
+    in stretches of 30 nights. A row with q < 0.05 is split again and again, at the p of that q.
     """
     rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
     long_rows = [(row, nights) for row, nights in rows if len(nights) >= MIN_NIGHTS]
@@ -204,7 +204,7 @@ def find_changes(logs: Floats) -> list[Change]:
 
 
 def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Test parts as `measure_parts` does, and stretches of long parts, in which steps hide each other."""
+    """Test parts as `measure_parts` does, long ones by stretches too, since steps may hide each other."""
     p, best_cuts, wider = measure_parts(logs, parts)
     ends = [len(nights) - _STRETCH for _, nights in parts]
     begins = [[*range(0, end, _STRETCH // 2), end] * (2 * end >= _STRETCH) for end in ends]
@@ -228,7 +228,7 @@ def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[F
 def measure_parts(
     logs: Floats, parts: list[tuple[int, Ints]], calibration: Calibration = CALIBRATION
 ) -> tuple[Floats, Ints, Floats]:
-    """Return p, best split and what correlation multiplies variance by; parts: rows with their nights."""
+    """Return each part's p, best cut and variance factor by correlation. parts: rows with their nights."""
     counts = np.array([len(nights) for _, nights in parts])
     best_cuts, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
@@ -250,7 +250,7 @@ def measure_parts(
 
 
 def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-    """Return the cut where means differ most, the change, the variance left, and its correlation by night."""
+    """Return each row's cut with the largest t, the change, and the residuals' variance and correlation."""
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)
     cuts = np.arange(_SIDE, count - _SIDE + 1)
@@ -269,7 +269,7 @@ def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
 def _describe_row_changes(
     logs: Floats, row: int, nights: Ints, cuts: list[int], q: float, wider: float, rows: int
 ) -> list[Change]:
-    """Return the changes of one row, each between its neighbours; gradual ones the same way are joined."""
+    """Return a Change per cut, measured between the cuts beside it; join gradual ones of one direction."""
     changes = list[Change]()
     edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
     values, variance_share = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
@@ -310,7 +310,7 @@ def _estimate_change(
 
 
 def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
-    """Report whether a step is likelier than a smooth course around it. many: changes that may be one."""
+    """Report whether a step fits better than a smooth curve around the cut. many: the number of tests."""
     around = max(_AROUND, len(values) // 4)
     window, place = values[max(cut - around, 0) : cut + around], min(cut, around)
     turns = np.linspace(-1, 1, len(window))
@@ -330,16 +330,16 @@ _APART = 2  # nights between the dates of a change and of a wider one that it is
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Changes in the runs of some hosts.
+    """The changes found in the runs of some hosts.
 
-    nights: those with a run. changes: a row per change, the oldest first: `hosts` (a tuple), `benchmark`,
-    `variant`, `relation` (empty for all relations), `before`, `after` (the nights beside it), `first`, `last`
-    (the interval of `after`), `begin`, `end` (the nights compared), `ratio` with its 95 % interval `low`,
-    `high`, `q`, `dated` (a step; else gradual), `changed` (beyond the threshold) and `else`: facts that
-    changed in that run. odd: a row per host, relation and `night` far from the nights around it, by `ratio`.
-    elsewhere: a row per host and relation that is at another level since `night`. logs: the logarithms of ns
-    behind these, a row per host and relation, a column per night. facts: by host and night, the facts that
-    changed since the host's night before, with their values; empty where no change was found.
+    nights: those with a run. changes: a row per change, oldest first, with `hosts` (a tuple), `benchmark`,
+    `variant`, `relation` (empty for several relations), `before`, `after` (the nights on either side),
+    `first`, `last` (the 95 % interval of `after`), `begin`, `end` (the nights compared), `ratio` with its
+    95 % interval `low`, `high`, `q`, `dated` (true for a step), `changed` (beyond the threshold) and `else`
+    (facts that changed that night). odd: a row per night that is far from those around it, with host,
+    relation, `night` and `ratio`. elsewhere: a row per host and relation at another level since `night`.
+    logs: logarithms of ns, a row per host and relation, a column per night. facts: by host and night, those
+    that differ from the host's night before; empty if no change was found.
     """
 
     hosts: tuple[str, ...]
@@ -365,7 +365,7 @@ class History:
 def find_changes_over_time(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> History:
-    """Find the changes in a selection, by the UTC day on which a session began. Raises UsageError."""
+    """Find changes between nights, the UTC days on which sessions began. Raises UsageError without runs."""
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
     tables, _, medians = reduce_to_relations(listing, runs, cpus, only)
@@ -392,11 +392,11 @@ def find_changes_over_time(
 
 
 def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
-    """Mark the cells of runs that are usual: those since the last proved change.
+    """Mark the rows that were measured since the last proved step of their host.
 
-    rows: with columns `host_id`, `run_id` and `benchmark`. Adds `since`, the first night after the last step
-    that `history` finds in these runs of the host, in this benchmark or in all relations, or None, and
-    `is_usual`, whether the run is from then on. Without scipy all runs are usual, with a StoreWarning.
+    rows: with columns `host_id`, `run_id` and `benchmark`. Adds `since`, the night of the last step of this
+    benchmark or of all, None without one, and `is_usual`, whether the run is from that night or later. Steps
+    are those of the host's runs in `rows`. Without scipy it warns, and all are usual.
     """
     nights, since = dict[str, date](), dict[tuple[str, str], date]()
     for host, runs in group_by_host(list_published(root, run_id=rows["run_id"].unique().tolist())).items():
@@ -424,7 +424,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
-    """Drop changes of means that few of their members moved with, and those that are part of a wider one."""
+    """Drop changes of means that under 75 % of the members share, and changes that belong to a wider one."""
     remaining: list[Change] = []
     for change in sorted(found, key=lambda change: -int(pool.members[change.row].sum())):
         own = pool.members[change.row]
@@ -469,7 +469,7 @@ def _tabulate_changes(
 
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
-    """Return the facts that changed, by host and night, since the night before on which it was measured."""
+    """Return, by host and night, the facts that differ from the host's previous night with a run."""
     steps = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
@@ -483,7 +483,7 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
 
 
 def _explain_night(hosts: Sequence[str], night: date, steps: Facts) -> Iterator[str]:
-    """Yield each fact that changed that night; count these hosts, and others where it did in any night."""
+    """Yield each fact that changed that night, and on how many of these hosts, and ever on others."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():
         others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})

@@ -1,6 +1,6 @@
-"""Finds odd ones among machines that are equal by facts: each is held against the others, on logarithms.
+"""Find the odd ones among machines with equal facts; each is compared with the others, by logarithms.
 
-From `Distances` on pure: a row per number (a relation, a CPU), a column per machine.
+The arrays of `Distances` and below have a row per number (a relation, a CPU) and a column per machine.
 """
 
 import math
@@ -43,14 +43,14 @@ _FREEDOMS = np.geomspace(1, _MAX_FREEDOM, 60)
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """Equal machines, and how far each is from the others.
+    """A group of equal machines, and how far each is from the others.
 
-    about: what they have in common, in words. runs: how many were read. rows: a row per host and number:
-    `host`, `benchmark`, `variant`, `relation` (or "CPU 3", "node 1", or MEAN), `ns` and `others_ns` (the mean
-    of `others` machines), `ratio` with its 95 % interval `low`, `high`, `scatter` (standard deviation between
-    machines, relative), `p`, `q`, `odd`; NaN where there is no verdict. smallest: how far apart one relation
-    must be, relative, for 8 of 10 such comparisons to find it; None without verdicts. environment: of odd
-    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others.
+    about: a text that names what they share. runs: how many were read. rows: a row per host and number, with
+    `host`, `benchmark`, `variant`, `relation` (or "CPU 3", "node 1", MEAN), `ns`, `others_ns` (the mean of
+    `others` machines), `ratio` with its 95 % interval `low`, `high`, `scatter` (relative standard deviation
+    between machines), `p`, `q` (NaN without a verdict) and `odd`. smallest: the relative difference of one
+    relation that 8 of 10 such comparisons find; None without verdicts. environment: facts in which odd hosts
+    differ: `host`, `what`, `value`, `others` (the commonest value of the others, and how many have it).
     """
 
     hosts: tuple[str, ...]
@@ -75,10 +75,10 @@ class Siblings:
 
 
 class Distances(NamedTuple):
-    """Distances of each number from the mean of the others.
+    """The distance of each machine's number from the mean of the others; arrays of numbers x machines.
 
-    moved: the distance. mean: of the others, `others` of them. scatter: their standard deviation as tested,
-    with `freedom` degrees of freedom. p: that it is as they are; q: of all p; NaN below three others.
+    moved: the distance, a logarithm. mean: that of `others` machines. scatter: their standard deviation, with
+    `freedom` degrees of freedom. p: of such a distance by chance; q: p corrected. NaN below three others.
     """
 
     moved: Floats
@@ -95,17 +95,18 @@ class Distances(NamedTuple):
         return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
 
     def are_odd(self, threshold: float, level: float = judge.ALPHA) -> Bools:
-        """Report which are odd: q below the level, and beyond the threshold, a share."""
+        """Report which numbers are odd: with q below `level`, and off by more than `threshold`, a share."""
         return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
 
 def compare_siblings(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> list[Siblings]:
-    """Return the groups of equal machines, the largest first; a machine without siblings is its own group.
+    """Compare machines with equal ones; return the groups, the largest first, single machines too.
 
-    Only a host's runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT and
-    target. An unknown CPU model equals no other. threshold: see `compare`. Raises UsageError.
+    Equal are CPU model (if known), stepping, sockets, CPUs measured, SMT and target. A host's runs that
+    differ in these from its last one are left out. threshold: see `compare`. Raises UsageError if none has
+    numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = join_equal_facts(runs, cpus)
@@ -118,7 +119,7 @@ def compare_siblings(
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Return the facts that siblings share, as text; with the host if its CPU model is unknown."""
+    """Join the facts of each run that siblings share into a text; add the host of an unknown CPU model."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)  # memory too may be what is odd
     alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
@@ -128,7 +129,7 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 def _compare_group(
     tables: Tables, runs: pd.DataFrame, table: pd.DataFrame, number: str, threshold: float
 ) -> Siblings:
-    """Compare equal machines. runs: theirs. table: ns, a row per relation, a column per run."""
+    """Compare equal machines. runs: their rows of `runs`. table: ns, a row per relation, a column per run."""
     hosts = tuple(sorted(runs["host_id"].unique()))
     table = table.loc[:, table.columns.isin(runs["run_id"])].dropna(how="all")
     machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
@@ -170,7 +171,7 @@ def _compare_group(
 def _compare_all_cpus(
     tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
 ) -> tuple[list[Name], list[Floats]]:
-    """Return names and numbers of CPUs and nodes, as `compare_cpus` has them, if all are laid out alike."""
+    """Return names and `compare_cpus` of CPUs and nodes; empty if the machines are laid out differently."""
     cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
     if len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()) > cpus["cpu"].nunique():
         return [], []
@@ -199,7 +200,7 @@ def _tabulate_numbers(
     threshold: float,
     ns: Floats | None = None,
 ) -> pd.DataFrame:
-    """Return a row per host and number that it has. ns: in the rows of the names; None: not in ns."""
+    """Return a row per host and number that it has. ns: of the same rows; None if numbers are not in ns."""
     own_ns = np.full(distances.moved.shape, np.nan) if ns is None else ns
     low, high = np.exp(judge.apply_student(distances.moved, distances.error, distances.freedom)[:2])
     columns = {
@@ -222,7 +223,7 @@ def _tabulate_numbers(
 
 
 def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
-    """Name hosts without a verdict, and those with runs at another level. away: by relation and host."""
+    """Yield warnings of hosts without a verdict, and of runs left out. away: by relation, then by host."""
     none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
     if 1 < len(hosts) < MIN_MACHINES:
         names = join_names(hosts)
@@ -253,13 +254,13 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
-    """Return each machine's number, whether it has runs at other levels, and its noise.
+    """Return each machine's numbers, whether it has runs at other levels, and its noise.
 
-    A number is the median of the machine's runs at the usual level. runs: a row per number, a column per run,
-    NaN where it lacks the number; machines: of each run, from 0. Several rows are followed by their mean.
-    switches: a machine may switch levels. If so, or if one does, a machine with fewer than three runs has no
-    number: all may be at another level by chance. noise: the part of the variance of a machine's numbers that
-    its runs cause; NaN where it has one run of each.
+    runs: a row per number, a column per run, NaN if it lacks the number. machines: each run's, from 0. A
+    machine's number is the median of its runs at the usual level. If there are several rows, their means
+    follow as a last row. switches: whether machines may switch levels. If so, or if one does, a machine with
+    fewer than three runs gets NaN, since all may be at another level. noise: the variance that differences
+    between a machine's runs add to its numbers; NaN if it has one run of each.
     """
     is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
     left_out = ~np.isnan(runs) & ~is_usual
@@ -276,7 +277,7 @@ def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> 
 
 
 def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
-    """Return the variance of a median of each machine's runs, from all rows, shrunk over machines."""
+    """Estimate the variance of each machine's medians from all rows, shrunk over machines; NaN of one run."""
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
     freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
@@ -294,7 +295,7 @@ def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
 
 
 def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
-    """Report which runs of a number are at the usual level, or at one that all of a single machine are at."""
+    """Report which runs are at the usual level, or at a level that is only, and always, one machine's."""
     is_compared = ~np.isnan(logs)
     values, of = logs[is_compared], machines[is_compared]
     labels = judge.label_levels(values[None, :])[0]
@@ -310,12 +311,12 @@ def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
 def measure_distances(
     logs: Floats, threshold: float, share: float = 1.0, noise: Floats | None = None
 ) -> Distances:
-    """Hold each machine against the others, without those that are odd.
+    """Compare each machine's numbers with those of the other machines that are not odd.
 
-    logs: NaN where a machine has no number. share: of the error rate. noise: as `reduce_machines` returns it;
-    the variance of a machine is larger by as much as its runs vary more than those of most. Externally
-    studentised, by a variance shrunk over rows. What may be odd, then what is, is left out, and all are
-    tested again. The degrees of freedom are at most those of Student's distribution that all distances fit.
+    logs: NaN where a machine has no number. share: the part of the 5 % error rate to use. noise: from
+    `reduce_machines`; a machine noisier than the mean gets a larger variance. Each distance is divided by the
+    standard deviation of the others, shrunk over rows. Numbers that may be odd, then those that are, are left
+    out of the others, and all are tested again. Heavy tails of the distances limit the degrees of freedom.
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
@@ -360,7 +361,7 @@ def _test_machines(logs: Floats, excluded: Bools, share: float, extra_variance: 
 
 
 def _estimate_freedom(sizes: Floats) -> float:
-    """Return the freedom of Student's t with the ratio of tail to bulk of these, less two standard errors."""
+    """Return the degrees of freedom of Student's t with tails as heavy as these, less two standard errors."""
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
         return _MAX_FREEDOM
@@ -371,11 +372,11 @@ def _estimate_freedom(sizes: Floats) -> float:
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
-    """Return how far each CPU, less its node, and each node is from the same one of the other machines.
+    """Return how far each CPU and each node is from the other machines': a row each, a column per machine.
 
-    pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes: of the CPUs, from 0.
-    A row per CPU, or node; a column per machine. CPU: the median over its partners of the pair less the
-    median of the same pair over machines; node: the mean of the middle half of its CPUs.
+    pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes: each CPU's node, from
+    0. A pair is off by its number less the median of that pair over machines; a CPU by the median of its
+    pairs; a node by the mean of the middle half of its CPUs. CPUs are returned less their node.
     """
     own = judge.compute_nanmedian(pairs - judge.compute_nanmedian(pairs, axis=0), axis=2).T
     of_nodes = []
