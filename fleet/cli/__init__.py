@@ -1,4 +1,4 @@
-"""The commands: parse, call one function, print. Heavy imports stand inside them: --help is quick."""
+"""The commands. Each parses options, calls one function and prints; late imports keep --help quick."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from fleet.cli import hosts, run, show, compare, exchange, upkeep
 
 
 def main() -> None:
-    """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
+    """Run the program. Turn every exception into one message on stderr and an exit code."""
     try:
         if sys.stdout is None:  # the program was started with stdout closed
             sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    """End the program with this code, also where stderr, like a full disk, takes no message."""
+    """Print a message on stderr and exit with this code, even if stderr cannot be written to."""
     try:
         if message:
             typer.echo(message, err=True)
@@ -68,7 +68,7 @@ def _end(message: str, code: int) -> NoReturn:
 def _warn(
     shown: set[str], message: Warning | str, category: type[Warning], *_where: object, **_how: object
 ) -> None:
-    """Print a warning of ours, once; those of libraries are not shown."""
+    """Print each StoreWarning once; hide all other warnings. shown: the texts printed so far."""
     text = str(message)
     if issubclass(category, errors.StoreWarning) and text not in shown:
         shown.add(text)

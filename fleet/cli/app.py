@@ -37,7 +37,7 @@ INVENTORY = Path("inventory.yaml")
 
 
 def option(text: str, usage: str = "", complete: Any = None, **settings: Any) -> Any:
-    """Return an option with this help. usage: its flags and metavar, "--cpus -c CPUS"; else typer's own."""
+    """Return a typer option. text: its help. usage: flags and metavar, "--cpus -c CPUS"; "": typer's own."""
     flags = [word for word in usage.split() if word.startswith("-")]
     metavar = " ".join(word for word in usage.split() if word not in flags) or None
     return typer.Option(*flags, metavar=metavar, help=text, autocompletion=complete, **settings)
@@ -53,12 +53,12 @@ Select = Annotated[
 
 
 def find_inventory() -> Path:
-    """Return the path of the inventory where no option names it."""
+    """Return the inventory's path when no option names it: $FLEET_INVENTORY, else inventory.yaml."""
     return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
 
 
 def _extract_inventory_text(path: Path, key: str) -> str:
-    """Return the text behind a key of the inventory, "" without it; reading YAML takes longer."""
+    """Return the file's text after a top-level key, without the cost of parsing YAML; "" if there is none."""
     try:
         return f"\n{path.read_text(encoding='utf-8')}".partition(f"\n{key}:")[2]
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def _extract_inventory_text(path: Path, key: str) -> str:
 
 
 def load_settings(path: Path) -> dict[str, Any]:
-    """Return defaults of options by parameter, from an inventory's table `fleet:`. Raises InventoryError."""
+    """Return option defaults by parameter name from an inventory's table `fleet:`. Raises InventoryError."""
     if not _extract_inventory_text(path, "fleet"):
         return {}
     from fleet.inventory.select import read_settings
@@ -75,7 +75,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def expand_groups(texts: list[str] | None) -> list[str] | None:
-    """Replace groups of the inventory, if there is one, by their hosts in words that select runs."""
+    """Replace the inventory's groups by their hosts in words that select runs. If none, change nothing."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
@@ -136,7 +136,7 @@ Limit = Annotated[
 
 
 def _log_to_stderr(verbosity: int) -> int:
-    """Print each step to a host on stderr; from a verbosity of two on, paramiko's log as well."""
+    """Log each step to a host on stderr; from verbosity 2 on, log paramiko, too. Return the verbosity."""
     if verbosity:
         import logging
 
@@ -160,7 +160,7 @@ Verbose = Annotated[
 
 
 def _read_settings(context: typer.Context, path: Path) -> Path:
-    """Take defaults of the command's options from the table `fleet:` of the inventory."""
+    """Set the defaults of the command's options from the inventory's table `fleet:`; return its path."""
     context.default_map = load_settings(path)
     return path
 
@@ -257,9 +257,9 @@ def join_lists(texts: Sequence[str] | None) -> str | None:
 
 
 def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
-    """Load the inventory; if there is none and none was named, this machine alone. Raises InventoryError.
+    """Load the inventory, or just this machine if the default file is missing. Raises InventoryError.
 
-    listed: as in `load`; an empty one: the command starts no program that the inventory names.
+    listed: hosts to use instead of starting the program of `hosts_from`; empty: add none, start none.
     """
     from fleet.inventory.select import load, make_local_inventory
 
@@ -275,7 +275,7 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Select hosts that `limit` selects, too; only a selection by age reads results. Raises UsageError."""
+    """Return the hosts that `select` and `limit` both select; `results` is for ages. Raises UsageError."""
 
     def read_last_runs() -> dict[str, Any]:
         runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
@@ -304,7 +304,7 @@ def common_options(
 
 
 def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
-    """Return the width and colour of a stream, by default stdout; no width for a pipe without $COLUMNS."""
+    """Return "width", None for a pipe without $COLUMNS, and "colour", a bool. Default stream: stdout."""
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
     width = shutil.get_terminal_size().columns if has_width else None
@@ -312,7 +312,7 @@ def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
 
 
 def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Raise UsageError for options and entries that cannot work, before connecting."""
+    """Raise UsageError, before any connection, for options that conflict or entries that cannot work."""
     from fleet.agent.deploy import check_entries
     from fleet.plan.conflicts import require_no_conflicts
 
@@ -321,7 +321,7 @@ def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
 
 
 def skip_damaged(command: _Function) -> _Function:
-    """Decorate a command that reads runs: it goes on without damaged ones."""
+    """Decorate a command that reads runs: if some are damaged, warn and repeat it without them."""
 
     @wraps(command)
     def run_without_damaged(**arguments: Any) -> None:
@@ -341,12 +341,12 @@ def skip_damaged(command: _Function) -> _Function:
 
 
 def open_listing(results: str) -> "store.Listing":
-    """List a results root; progress of what takes long goes to stderr."""
+    """Return the listing of a results root. It reports slow steps on stderr."""
     return store.Listing(results, partial(print_text, err=True))
 
 
 def wrap(text: str, stream: TextIO | None = None) -> str:
-    """Wrap a text to the terminal that a stream is, by default stdout."""
+    """Wrap a text to the width of a stream's terminal, by default that of stdout."""
     from fleet.analysis.base.text import wrap_to_width
 
     return wrap_to_width(text, get_width_and_colour(stream)["width"])
@@ -358,7 +358,7 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def print_paged(text: str) -> None:
-    """Print a text, wrapped; if it is longer than the terminal, through $PAGER."""
+    """Print a text, wrapped; if it is higher than the terminal, show it in $PAGER."""
     text = wrap(text)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen

@@ -80,7 +80,7 @@ _Show = Callable[..., None]  # `_print_answer`
 
 
 def _print_answer(answer: Any, *renderers: Callable[[Any], str], json: bool, csv: bool) -> None:
-    """Print an answer. renderers: to text, JSON and CSV."""
+    """Print an answer as text, JSON or CSV. renderers: the functions that format it, in this order."""
     as_text, as_json, as_csv = renderers
     if json or csv:
         typer.echo((as_json if json else as_csv)(answer).rstrip("\n"))
@@ -89,7 +89,7 @@ def _print_answer(answer: Any, *renderers: Callable[[Any], str], json: bool, csv
 
 
 def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
-    """Return the exit code of --fail-on-change, as the next two do; None without a verdict."""
+    """Print a comparison. Return the exit code of --fail-on-change, or None if there is no verdict."""
     results = compare.compare(root, sides, **options)
     text = partial(views.render_comparisons, width=cli.get_width_and_colour()["width"])
     show(results, text, views.comparisons_as_json, views.comparisons_as_csv)
@@ -207,7 +207,7 @@ def accept(
 def _measure(
     inventory: Path, results: str, select: list[str] | None, benchmarks: str | None
 ) -> tuple[list[str], int]:
-    """Measure hosts; return the ids of their runs, and the exit code of `fleet run`. Exits without runs."""
+    """Measure hosts. Return run IDs and the exit code of `fleet run`; without stored runs, exit with it."""
     from fleet.cli.run import make_hints, measure_session, show_progress
     from fleet.console.summary import render_outcomes
     from fleet.plan.options import parse_requested

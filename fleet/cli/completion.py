@@ -18,7 +18,7 @@ _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil
 def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
-    """Decorate a function that lists words: return those that continue the last item of the list typed."""
+    """Decorate a lister of words: keep those that complete the last item typed. On any error, return none."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -50,7 +50,7 @@ def _list_results(ctx: typer.Context) -> "store.Listing":
 
 
 def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """List stored hosts, labels and runs; behind "host@" that host's labels."""
+    """Yield stored hosts, labels and run IDs as completions; after "host@", only that host's labels."""
     runs = _list_results(ctx).runs
     host, has_label, _ = incomplete.partition("@")
     if has_label:
@@ -80,7 +80,7 @@ def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator
 
 @_complete
 def complete_benchmarks(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """Complete what can be measured, with and without variants."""
+    """Complete the benchmarks that can be measured, with and without variants."""
     from fleet.plan.benchmark_names import VARIANTS
 
     yield "all"

@@ -83,7 +83,7 @@ def write_report(
 def _select_runs(
     root: "store.Listing", words: list[str], sides: tuple[str, str] | None, benchmarks: str | None
 ) -> tuple[list["store.RunSummary"], str]:
-    """Return the runs of two sides or a selection with these benchmarks, and a heading. Raises UsageError."""
+    """Return the runs of `sides` or `words` with these benchmarks, and a heading. Raises UsageError."""
     if sides:
         by_id = {run.run_id: run for run in root.runs}
         chosen = [side.runs["run_id"] for side in compare.resolve_sides(root, sides)]
@@ -254,7 +254,7 @@ def export(
 
 
 def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_last: bool = False) -> list[str]:
-    """Return the ids of the selected runs, by default all. only_last: of the last, and say so."""
+    """Return the IDs of the selected runs, by default all. only_last: only of the last, with a message."""
     runs = base.select_runs(root.runs, select or ["all"], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
@@ -265,7 +265,7 @@ def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_las
 def _format_medians(
     root: "store.Listing", select: list[str] | None, benchmark: str | None, render: Callable[[Any], str]
 ) -> str:
-    """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
+    """Render the medians of hosts, by default of the last session's. Raises UsageError if there are none."""
     runs = views.select_runs_to_show(root, select or []).runs
     descriptions = reduce.merge_descriptions(runs)
     rows = reduce.load_overview_history(root, runs, reduce.Only(benchmark), descriptions)

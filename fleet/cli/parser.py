@@ -1,6 +1,6 @@
 """The one module that knows how typer parses and prints help; all others use typer's public names.
 
-Help is plain text in panels: rich loads slower than typer. Before 0.26 typer took click from elsewhere.
+Help is plain text in panels, since rich loads slowly. From 0.26 on, typer has its own copy of click.
 """
 
 import os
@@ -29,7 +29,7 @@ ParserError = click.exceptions.ClickException
 
 
 class Command(TyperCommand):
-    """A command that explains a value typed as an option, with its options in panels."""
+    """A command whose help has panels and whose errors explain a value that was typed as an option."""
 
     def __init__(self, *names: Any, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -48,7 +48,7 @@ class Command(TyperCommand):
                 parameter.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words of the command; name the options that take what was typed as an option."""
+        """Parse the arguments. If an unknown option is a value of other options, name these in the error."""
         try:
             return super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
@@ -65,7 +65,7 @@ class Command(TyperCommand):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command; an error that begins with an option names the variable that sets it."""
+        """Call the command. If a UsageError names an option that a variable set, add the variable."""
         try:
             return super().invoke(ctx)
         except UsageError as err:
@@ -80,7 +80,7 @@ class Command(TyperCommand):
         return f" (${next(name for name in named[0].envvar or () if os.environ.get(name))} sets it)"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments, then each panel of options, last those without one."""
+        """Write the arguments, then each panel of options, then the options without a panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter, (names, text) in _list_parameters(self, ctx):
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
@@ -102,7 +102,7 @@ class Group(TyperGroup):
     """All commands, in panels and in the order in which they were registered."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands, those of a panel under its heading."""
+        """Write the commands, each below the heading of its panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Commands": []}
         for name, command in self.commands.items():
             if not command.hidden:
@@ -114,7 +114,7 @@ class Group(TyperGroup):
 
 
 class Program(typer.Typer):
-    """A program of such commands."""
+    """A typer app that consists of a `Group` of `Command`s."""
 
     def __init__(self, **settings: Any) -> None:
         suggests = hasattr(click.exceptions, "NoSuchCommand")  # then click names similar commands itself
@@ -144,13 +144,13 @@ def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
 
 
 def is_given(parameter: str) -> bool:
-    """Report whether a parameter of the running command was given, in its words or by the environment."""
+    """Report whether an argument, a variable or a setting sets this parameter of the running command."""
     source = click.globals.get_current_context().get_parameter_source(parameter)
     return source is not click.core.ParameterSource.DEFAULT
 
 
 def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield the usage, the help and the parameters, with their help, of each command that is not hidden."""
+    """Yield each visible command's usage, its help, and its parameters as (name, help)."""
     group = root.command
     assert isinstance(group, TyperGroup)  # noqa: S101  the program has commands
     for name, command in group.commands.items():
@@ -162,12 +162,12 @@ def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tupl
 
 
 def completion_script(shell: str) -> str:
-    """Return what a shell has to read to complete the words of fleet. shell: bash, zsh or fish."""
+    """Return the script with which a shell completes fleet's arguments. shell: bash, zsh or fish."""
     return get_completion_script(prog_name="fleet", complete_var="_FLEET_COMPLETE", shell=shell)
 
 
 def _reveal_options(command: click.Command) -> None:
-    """List hidden options too in the help of a command that has --help-all."""
+    """Make all options of a command visible in its help, if it has --help-all."""
     if any(_HELP_ALL in parameter.opts for parameter in command.params):
         for parameter in command.params:
             parameter.hidden = False  # type: ignore[attr-defined]

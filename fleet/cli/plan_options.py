@@ -31,9 +31,9 @@ _COMPLETIONS = {
 
 
 def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -> Callable[..., None]:
-    """Replace a command's parameter `requested` by plan options; the command receives them parsed in it.
+    """Replace a command's parameter `requested` by an option for each plan option; parse these into it.
 
-    listed: the options that the command's --help lists. The command raises UsageError for wrong values.
+    listed: the options that --help lists; others are hidden. The command raises UsageError for wrong values.
     """
 
     @wraps(command)

@@ -125,7 +125,7 @@ def _print_pair(
     json: bool,
     csv: bool,
 ) -> None:
-    """Print the bursts of a pair of CPUs, as histograms or a row each."""
+    """Print the bursts of a pair of CPUs, as histograms or as JSON or CSV with a row per burst."""
     bursts = views.load_pair_bursts(root, chosen, pair, only)
     if json or csv:
         typer.echo(
@@ -136,7 +136,7 @@ def _print_pair(
 
 
 def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:
-    """Print the lists of CPUs of these runs' hosts; of several hosts each with its name."""
+    """Print these runs' lists of CPUs, a line each; if there are several hosts, after the host's name."""
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
@@ -150,7 +150,7 @@ def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, js
 
 
 def _print_summaries(names: list[str], results: str, *others: object, json: bool) -> None:
-    """Print these summaries, or a list of all. others: options that must not be given."""
+    """Print these summaries, or a list of all. others: values of options that must not be given."""
     from fleet.analysis.exchange.summaries import format_summaries_json, render_summaries
 
     if any(others):

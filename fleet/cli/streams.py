@@ -1,4 +1,4 @@
-"""stdout and stderr as the program has them: all that is printed leaves through them, escaped."""
+"""Wrappers of stdout and stderr that escape all that the program prints."""
 
 import codecs
 import errno
@@ -13,7 +13,7 @@ _KEPT = "\n\t"  # what tools print has tabs
 
 
 def escape_stream(stream: TextIO) -> TextIO:
-    """The stream with all that is written to it escaped; one without bytes below stays as it is."""
+    """Return a stream that escapes what is written to `stream`; `stream` itself if it has no byte buffer."""
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, _Escaping):
         return stream
     stream.flush()
@@ -21,7 +21,7 @@ def escape_stream(stream: TextIO) -> TextIO:
 
 
 class PrintError(OSError):
-    """stdout or stderr takes no more. It has no errno, or typer would end the program for EPIPE itself."""
+    """Writing to stdout or stderr failed. It has no errno, since typer would exit by itself on EPIPE."""
 
     def __init__(self, err: OSError) -> None:
         super().__init__(err.strerror)
@@ -29,9 +29,9 @@ class PrintError(OSError):
 
 
 class _Escaping(io.TextIOWrapper):
-    """Shows control characters as escapes, and what the encoding lacks; a terminal gets colours.
+    """A text stream that escapes control and unencodable characters; colour codes pass to a terminal.
 
-    The stream below stays open for others; the live table, which escapes by itself, writes there.
+    Closing it leaves the wrapped stream open: the live table, which escapes by itself, writes to that.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
@@ -48,12 +48,12 @@ class _Escaping(io.TextIOWrapper):
         self.below = stream
 
     def close(self) -> None:
-        """Write out what is held back, no more."""
+        """Flush this stream; leave the wrapped one open."""
         if not self.below.closed:
             self.flush()
 
     def write(self, text: str, /) -> int:
-        """Write the text, escaped."""
+        """Write the text, escaped. Raises PrintError."""
         try:
             super().write(escape_controls(text, colours=self.isatty()))
         except OSError as err:
@@ -61,7 +61,7 @@ class _Escaping(io.TextIOWrapper):
         return len(text)
 
     def flush(self) -> None:
-        """Write out what is held back."""
+        """Write out buffered text. Raises PrintError."""
         try:
             super().flush()
         except OSError as err:
@@ -69,6 +69,6 @@ class _Escaping(io.TextIOWrapper):
 
 
 def escape_controls(text: str, *, colours: bool) -> str:
-    """Text for a terminal or a pager: what may be more than text is escaped, but for codes of colours."""
+    """Escape control characters for a terminal or a pager. colours: leave colour codes as they are."""
     parts = _COLOURS.split(text) if colours else [text]  # at odd places the codes
     return "".join(part if place % 2 else printable(part, _KEPT) for place, part in enumerate(parts))

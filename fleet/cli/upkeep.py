@@ -1,4 +1,4 @@
-"""The commands that look after what is stored, label, withdraw, verify; and demo, completion, schema, man."""
+"""The commands that maintain stored runs (label, withdraw, verify), and demo, completion, schema, man."""
 
 import re
 from dataclasses import asdict, replace
@@ -168,6 +168,6 @@ def man(context: typer.Context) -> None:
 
 
 def _escape_roff(words: str) -> str:
-    """Text as roff reads it: no control lines, no escapes, hyphens that can be pasted."""
+    """Escape text for roff: on one line, without requests or escapes, and with hyphens that can be pasted."""
     line = re.sub(r"\s+", " ", words).strip().replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{line}" if line.startswith((".", "'")) else line

@@ -1,1 +1,1 @@
-"""What a person sees in a terminal: progress while a session goes, its outcomes, hosts, checks."""
+"""Output for people in a terminal: a session's progress and outcomes, hosts, checks."""

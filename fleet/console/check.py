@@ -16,7 +16,7 @@ _FOLD_FINDINGS_ABOVE = 3  # hosts
 
 
 def render_checks(checks: Sequence[CheckedHost]) -> str:
-    """Render a block per host, and findings that hosts share once; of many hosts also group the blocks."""
+    """Render a block per host. If there are several, group equal findings; if many, equal machines, too."""
     if len(checks) <= _FOLD_FINDINGS_ABOVE:
         parts = [_render_host(check, findings=True) for check in checks]
     elif len(checks) <= MANY:
@@ -65,7 +65,7 @@ def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
 
 
 def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render equal hosts as a block with their names, the most frequent kind first."""
+    """Render a block for each kind of equal hosts, with names, the most frequent first; count the rest."""
     names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for check in checks:
         if check.facts is not None and check.intended is not None:
@@ -88,7 +88,7 @@ def _render_finding(finding: Finding, hosts: str = "") -> str:
 
 
 def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render kinds of findings with their hosts, in the words of the first; worst, most frequent first."""
+    """Render each kind of finding once, worded as for its first host, with all its hosts; the worst first."""
     findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
     for check in checks:
         for finding in check.findings:

@@ -63,7 +63,7 @@ def _describe_pairs(choice: PairChoice) -> str:
 
 
 def _render_costs(plans: Sequence[PlannedHost]) -> str:
-    """Render time and memory needed: on each machine as last measured, then on typical ones."""
+    """Render the time and memory needed: on machines measured before, then on assumed typical ones."""
     names_by_cost: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
     for planned in plans:
         for cost in planned.costs:

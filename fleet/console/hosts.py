@@ -15,7 +15,7 @@ def render_hosts(
     smt: Mapping[str, str] | None = None,
     width: int | None = None,
 ) -> str:
-    """Render a row per host. last_runs: start of the last, by host ID. smt: from `read_smt`."""
+    """Render a row per host. last_runs: the last run's start by host ID. smt: what `read_smt` returns."""
     rows = []
     for host in hosts:
         start = (last_runs or {}).get(host.host_id)
@@ -30,7 +30,7 @@ def render_hosts(
 
 
 def format_address(host: Host) -> str:
-    """Write user, address, port and jump hosts, as far as the inventory has them."""
+    """Format user, address, port and jump hosts; leave out those that the inventory does not set."""
     if host.via == "local":
         return "this machine"
     address = f"[{host.address}]" if ":" in host.address else host.address
@@ -43,7 +43,7 @@ def format_address(host: Host) -> str:
 def render_hosts_json(
     hosts: Sequence[Host], last_runs: Mapping[str, datetime], smt: Mapping[str, str]
 ) -> str:
-    """Render a JSON list of the hosts' `host_object`; of the last run the start in UTC and SMT, or null."""
+    """Render a JSON list: each `host_object` with its last run's start in UTC and its SMT, or null."""
     starts = {host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()}
     rows = [
         host_object(host) | {"measured_utc": starts.get(host.host_id), "smt": smt.get(host.host_id)}
@@ -53,7 +53,7 @@ def render_hosts_json(
 
 
 def host_object(host: Host) -> dict[str, Any]:
-    """Return every field of a host for JSON; of environment variables only the names: they may be secret."""
+    """Return every field of a host for JSON, but only the names of its variables: values may be secret."""
     values = {part.name: getattr(host, part.name) for part in fields(Host)}
     return values | {
         "host_id": host.host_id,

@@ -32,14 +32,14 @@ class LiveTable:
         self._as_map = as_map
 
     def __call__(self, event: events.Event) -> None:
-        """Update the table; print notes of few hosts above it."""
+        """Update the table. If there are few hosts, print their notes above it."""
         self._rows.update(event)
         if isinstance(event, events.NoteAdded) and len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE:
             line = f"{event.host.name}: {strip_host_name(event.host, event.text)}"
             self._console.print(Text(line, style="dim"))  # takes the console's own lock
 
     def live(self) -> Live:
-        """Return the context in which the table is on the terminal."""
+        """Return a context manager that shows the table on the terminal."""
         hz = 1 if self._as_map else 4  # a map of 128 CPUs takes a twentieth of a second
         return Live(get_renderable=self.render, console=self._console, refresh_per_second=hz, transient=True)
 
@@ -82,7 +82,7 @@ class LiveTable:
             yield Text(f"{host}, {benchmark}, the last burst of each pair").append("\n").append_text(drawing)
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
-        """Draw these rows; benchmarks one below the other if they fit."""
+        """Draw these rows, with each benchmark's medians on a line if `height` allows, else on one line."""
         separator = "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
         titles = ["host", "stage", "bursts", "left"]
         titles += ["medians so far, ns"] * any(row.medians for row in rows)
@@ -109,7 +109,7 @@ class LiveTable:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose `count` rows at most: the last that did not end well, up to half, then the longest at work."""
+    """Choose at most `count` rows: the last failed, in half or the free ones, then the longest at work."""
     failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
     working = [row for row in rows if row.state is None and row.stage != WAITING]
     working.sort(key=lambda row: row.started)

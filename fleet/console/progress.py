@@ -25,7 +25,7 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """Show a session's events in this context: in a live table, or in lines for pipes, CI and --verbose."""
+    """Yield a handler that shows events: in a live table, or in lines for pipes, CI and --verbose."""
     is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
@@ -62,14 +62,14 @@ class _LineWriter:
                 os.close(null)
 
     def break_silence(self) -> float:
-        """Describe the session if nothing was written for SILENCE_S; return seconds until the next look."""
+        """Write a line if there was none for SILENCE_S. Return how many seconds later to call this again."""
         if self._wrote_at + SILENCE_S <= self.rows.clock():
             self.write(self.rows.describe_session())
         return self._wrote_at + SILENCE_S - self.rows.clock()
 
     @contextmanager
     def breaking_silence(self) -> Iterator[None]:
-        """Break silences from a thread, in this context."""
+        """Return a context in which a thread calls `break_silence` whenever that is due."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -86,7 +86,7 @@ class _LineWriter:
 
 
 class Lines(_LineWriter):
-    """Writes a line an event, bursts ten times with medians, and notes of few hosts."""
+    """Writes a line per event, of bursts only at each tenth with medians, and notes if hosts are few."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
@@ -114,7 +114,7 @@ class Lines(_LineWriter):
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
     def _count_bursts(self, event: events.BurstsReceived) -> None:
-        """Print the count at each tenth, and once that rounds are added."""
+        """Print the count at each tenth that is done, and once a line when further rounds are added."""
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):
@@ -130,7 +130,7 @@ class Lines(_LineWriter):
 
 
 class Tallies(_LineWriter):
-    """Counts many hosts in a line at each tenth that is done, and names the first failures."""
+    """Writes a line of counts at each tenth of the hosts done, and names the first failures."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
@@ -139,7 +139,7 @@ class Tallies(_LineWriter):
         self._failures = 0
 
     def __call__(self, event: events.Event) -> None:
-        """Count the event's host."""
+        """Update the row of the event's host; if it has finished, count it."""
         self.rows.update(event)
         if isinstance(event, events.HostFinished):
             with self._counting:

@@ -19,7 +19,7 @@ WAITING = "queued"
 
 @dataclass(slots=True)
 class Row:
-    """The state of one host. started, entered: when it left the queue, when its stage began, by the clock."""
+    """The state of one host. Times of `Rows.clock`: started when it left the queue, entered its stage."""
 
     host: Host
     stage: str = WAITING
@@ -36,18 +36,18 @@ class Row:
 
     @property
     def state(self) -> State | None:
-        """The final state; None before."""
+        """The final state; None while the host has not ended."""
         return self.outcome.state if self.outcome is not None else None
 
     @property
     def bursts(self) -> str:
-        """The bursts as "5/12"; "12+" when further rounds follow."""
+        """The bursts as "5/12", "12+" when further rounds follow, or "" when the total is unknown."""
         if self.state is None and self.stage == "measure" and self.done >= self.total > 0:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
 
     def make_interrupted_outcome(self) -> Outcome:
-        """Return the outcome of the host if the program ended now."""
+        """Return the host's outcome; if it has none yet, one that states that it was interrupted."""
         left = f"left in stage {self.stage}; `fleet resume` finishes what it has begun."
         return self.outcome or Outcome(
             self.host,
@@ -60,7 +60,7 @@ class Row:
         )
 
     def estimate_left(self, now: float) -> tuple[float, str]:
-        """Estimate how long measuring goes on, in seconds and in words: by its pace, then by its limit."""
+        """Return how long measuring will still take, in seconds and as text, by its pace or else forecast."""
         elapsed_s = now - self.entered
         longest_s = max(self.expected.most_s - elapsed_s, 0) if self.expected is not None else 0.0
         if self.expected is not None and self.done >= self.total > 0:
@@ -71,7 +71,7 @@ class Row:
         return longest_s, "" if self.expected is None else f"about {self.expected}"
 
     def format_medians(self, separator: str = "; ") -> str:
-        """Write the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; lines are aligned."""
+        """Format the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2". Lines align names."""
         texts = []
         width = max((len(name) for name, _ in self.medians), default=0) * (separator == "\n")
         for benchmark, relations in self.medians:
@@ -107,7 +107,7 @@ class Rows:
                     row.notes.append(text)
 
     def describe_session(self) -> str:
-        """Describe the hosts and bursts in a line; if one host is left, that host alone."""
+        """Return a line that counts hosts and bursts, or that describes the only host which has not ended."""
         with self.guard:
             at_work = {name: row for name, row in self.by_name.items() if row.state is None}
             if len(at_work) != 1:

@@ -26,7 +26,7 @@ MAX_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Options to repeat, such as "-r lab/results", the folder of logs, and whether `fleet resume` helps."""
+    """Options for suggested commands, such as "-r lab/results"; the log folder; whether to suggest resume."""
 
     results: str = ""
     inventory: str = ""
@@ -44,7 +44,7 @@ def render_outcomes(
     medians: str = "",
     width: int | None = None,
 ) -> str:
-    """Render how a session ended and what to type next; of many hosts a row per state and stage."""
+    """Render a row per host, or per state and stage of many; then failures, notes and what to type next."""
     rows = [
         (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
         for o in outcomes
@@ -60,7 +60,7 @@ def render_outcomes(
 def render_medians(
     store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
 ) -> str:
-    """Render the medians of stored runs as `fleet show` does; "" if there are none or too many."""
+    """Render the stored runs' medians as `fleet show` does; "" if none or too many, a sentence if damaged."""
     stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:
@@ -163,7 +163,7 @@ def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
-    """Return the keys that the JSON of all commands has for a host."""
+    """Return the keys that a host's JSON object has for every command: its name and how it ended."""
     names = ("state", "stage", "exit_code", "message")
     return {"host": outcome.host.name, **{name: getattr(outcome, name) for name in names}}
 

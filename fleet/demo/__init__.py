@@ -11,7 +11,7 @@ _ARCHIVE = Path(__file__).with_name("lab.tar.xz")
 
 
 def unpack_lab(folder: Path) -> None:
-    """Fill `folder`, new or empty, with inventory.yaml and results/, or not at all. Usage- or StoreError."""
+    """Unpack inventory.yaml and results/ into a new or empty folder. Raises UsageError or StoreError."""
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ _ERROR_LIMIT = 4_000  # characters
 
 @dataclass(slots=True)
 class _Result:
-    """Our entries, and our names by Ansible's. left_out: parts, with the names of what lacks them."""
+    """Entries by our host name; our names by Ansible's. left_out: texts, each with the names affected."""
 
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
     host_names: dict[str, str] = field(default_factory=dict)
@@ -55,17 +55,17 @@ class _Result:
     taken: set[str] = field(default_factory=set)
 
     def choose_name(self, ansible_name: str) -> str:
-        """Return our name for a host or group; "" if it cannot be one, or is taken."""
+        """Reserve and return our name for a host or group; "" if it is not a valid name or is taken."""
         name = as_name(ansible_name, self.taken)
         self.taken.add(name.casefold())
         return name
 
     def leave_out(self, part: str, *names: str) -> None:
-        """Note a part that is not carried over, and of which hosts, groups or variables."""
+        """Record what is not carried over. part: its description. names: hosts or variables affected."""
         self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
 
     def describe_left_out(self) -> Iterator[str]:
-        """Yield a sentence for each part that is left out; it has names, no values."""
+        """Yield a description of each thing left out; it has names, but never the values of variables."""
         for part, names in self.left_out.items():
             more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
             yield f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part
@@ -153,7 +153,7 @@ def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: 
 
 
 def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
-    """Return a variable's value if it is plain text, perhaps with the host's name as a template; else ""."""
+    """Return a variable's text with the host's name filled in; "" if missing or, as left out, not plain."""
     if (value := variables.get(variable)) is None:
         return ""
     value = _require_mapping(value).get("__ansible_unsafe", value)
@@ -171,7 +171,7 @@ def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _
 
 
 def _add_ssh_options(text: str, variable: str, entry: dict[str, object], host: str, result: _Result) -> None:
-    """Add the options of ssh that have a key here: jump hosts, key files and accept-new."""
+    """Add jump hosts, key files and accept-new from ssh options in `text` to `entry`; leave out others."""
     try:
         options, rest = gnu_getopt(shlex.split(text), _SSH_OPTIONS)
     except (ValueError, GetoptError):
@@ -243,7 +243,7 @@ def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, di
 
 
 def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return a listing, by Ansible or of a file, and the encrypted files left out. Raises InventoryError."""
+    """Return a saved or Ansible's own listing, and the encrypted files left out. Raises InventoryError."""
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
             saved = _parse_object(path.read_bytes())
@@ -267,7 +267,7 @@ def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _advise_saving(path: Path) -> str:
-    """Advise what to do about an inventory that only Ansible with the user's settings can list."""
+    """Return advice for an inventory that only Ansible with the user's own settings can list."""
     command = f"ansible-inventory -i {quote(str(path))} --list > listing.json"
     return f"run `{command}` where Ansible is set up, then use --from-ansible listing.json."
 
@@ -336,7 +336,7 @@ def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
 
 
 def _bare_environment(work: Path) -> dict[str, str]:
-    """Return the user's environment without Ansible's settings; plugins come from Ansible itself only."""
+    """Return the user's environment without Ansible settings, so that only Ansible's own plugins run."""
     (work / "ansible.cfg").touch()
     none = str(work / "none")
     return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")} | {

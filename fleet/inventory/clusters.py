@@ -1,4 +1,4 @@
-"""Lists hosts by a program: nodes, pods, containers, places, or lines of the user's own program."""
+"""Lists the hosts that a program prints: nodes, pods, containers, labgrid places, or the user's lines."""
 
 import getpass
 import os
@@ -37,13 +37,13 @@ class _Candidate:
     unusable: str = ""
 
     def make_entry(self) -> dict[str, Any]:
-        """Make its entry of an inventory."""
+        """Return its inventory entry, without empty values or an address equal to the name."""
         values = {"address": self.address, "labels": self.labels}
         return {key: value for key, value in values.items() if value and value != self.name}
 
 
 def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
-    """Parse an entry. One that `parse` does not understand is unusable, by its ID or its beginning."""
+    """Return the candidate that `parse` makes; if it fails, an unusable one with the entry's ID or text."""
     try:
         candidate = parse(entry)
         "".join((candidate.name, candidate.address, *candidate.labels.values()))  # a TypeError if not texts
@@ -123,7 +123,7 @@ def _parse_labgrid(line: str) -> _Candidate:
 
 
 def _parse_lines(printed: str) -> Iterator[_Candidate]:
-    """Parse a host a line: NAME [ADDRESS] [KEY=LABEL...]; without an address NAME may be a range: n[1-3]."""
+    """Parse a host per line: NAME [ADDRESS] [KEY=LABEL...]. NAME may be n[1-3]. Raises InputError."""
     for line in printed.splitlines():
         pattern, *words = line.split("#")[0].split() or [""]
         labels = dict(word.split("=", 1) for word in words if "=" in word)
@@ -137,7 +137,7 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
 
 
 _Cluster = tuple[tuple[str, ...], dict[str, Any], Callable[[str], Iterable[Any]], Callable[[Any], _Candidate]]
-"""A command, the defaults of its hosts, what makes entries of what it prints, and what parses an entry."""
+"""A command, its hosts' defaults, a function that splits its output, and one that parses each entry."""
 _PS = ("ps", "--format", "json")
 _LABGRID = {"via": "command", "command": ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]}
 _CLUSTERS: Mapping[str, _Cluster] = {
@@ -161,7 +161,7 @@ def from_cluster(kind: str) -> str:
 def list_hosts(
     source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the entries of the hosts that a program lists, or a session's note. Raises InventoryError."""
+    """Return entries of `noted_hosts`, or if None, of the hosts a program lists. Raises InventoryError."""
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     taken = {"address", "labels"}  # no more: whoever may write to a shared root may have written the note
@@ -169,7 +169,7 @@ def list_hosts(
 
 
 def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the entry of each host, and a sentence for each that is left out."""
+    """Run a program that lists hosts. Return the entry of each, and a sentence for each one left out."""
     own: _Cluster = tuple(source), {}, _parse_lines, lambda candidate: candidate
     command, _, split, parse = _CLUSTERS[source] if isinstance(source, str) else own
     if source == "slurm" and (allocated := os.environ.get("SLURM_JOB_NODELIST")):
@@ -206,7 +206,7 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
 def run_limited(
     limit: str, command: Sequence[str], timeout_s: int, **options: Any
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run a program without input, under a limit of `ulimit`. Raises OSError, TimeoutExpired."""
+    """Run a program without input. limit: arguments of `ulimit`. Raises OSError, TimeoutExpired."""
     limited = ["/bin/sh", "-c", f'ulimit {limit} 2>/dev/null; exec "$@"', "-", *command]
     return subprocess.run(limited, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False, **options)
 

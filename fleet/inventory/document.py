@@ -1,4 +1,4 @@
-"""Parses YAML as data that remembers its lines. Scalars stay text: `no` is not false."""
+"""Parses YAML to data with line numbers. Scalars stay text: `no` is not false."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,20 +25,20 @@ class _BrokenError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """A file as dicts, lists, strings and None. lines: of each path. problems: lines, and what is wrong."""
+    """A file as dicts, lists, strings and None. lines: line numbers by path. problems: (line, message)."""
 
     data: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of this path, or of its nearest parent in the file."""
+        """Return the line number of this path, or of its nearest parent in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def reject(self, path: KeyPath, text: str, line: int = 0) -> None:
-        """Note a mistake in the value at `path`. line: where, if not where this path begins."""
+        """Add a problem about the value at `path`. line: its line number, if not where the path begins."""
         where = format_path(path)
         self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
 
@@ -55,7 +55,7 @@ def format_path(path: KeyPath) -> str:
 
 
 def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
-    """Read the text and the YAML of a file. Raises InventoryError. advice: on what to do if it is missing."""
+    """Return a file's text and parsed YAML. Raises InventoryError. advice: added if the file is missing."""
     try:
         require_regular(path, "a file")
         with path.open("rb") as file:
@@ -77,7 +77,7 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
 
 
 def parse(text: str) -> Document:
-    """Parse one YAML document. Other text is its only problem; the data of an empty one are None."""
+    """Parse a YAML document. If it is invalid, return a problem and no data; if empty, data of None."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader, document = getattr(yaml, "CSafeLoader", yaml.SafeLoader), Document()
@@ -104,7 +104,7 @@ def parse(text: str) -> Document:
 
 
 def _refuse_depth(events: Iterator[Any]) -> None:
-    """Refuse nesting so deep that libyaml's composer would crash the process."""
+    """Raise _BrokenError for nesting so deep that libyaml's composer would crash the process."""
     depth = 0
     for event in events:
         name = type(event).__name__
@@ -114,7 +114,7 @@ def _refuse_depth(events: Iterator[Any]) -> None:
 
 
 class _Walk:
-    """Turns YAML's nodes into data and notes their lines; refuses what no inventory needs."""
+    """Converts YAML nodes to data and records their lines. Rejects tags and keys that no inventory needs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document

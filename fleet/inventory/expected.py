@@ -36,7 +36,7 @@ class ExpectedRange:
     source: str  # file and line
 
     def matches(self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str) -> bool:
-        """Report whether it is about this number of a run, a row of `runs`."""
+        """Report whether the range is for this number of a run. run: a row of the table `runs`."""
         if self.benchmark not in (benchmark, f"{benchmark}/{variant}") or self.relation != relation:
             return False
         match self.selector:
@@ -49,13 +49,13 @@ class ExpectedRange:
         return any(fnmatchcase(value, self.pattern) for value in values)
 
     def limits_ns(self, *, is_rate: bool) -> tuple[float, float]:
-        """Return the limits in ns, NaN for none; is_rate: its numbers are shown as rates."""
+        """Return the lower and upper limit in ns, NaN for none. is_rate: the range is written as rates."""
         low, high = (float("nan") if limit is None else limit for limit in (self.low, self.high))
         return (1 / high, 1 / low) if is_rate else (low, high)
 
 
 def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedRange]:
-    """Read ranges of variants known or in `runs`. Raises InventoryError with each mistake's line."""
+    """Read a file of ranges. Variants must be known or in `runs`. Raises InventoryError with all mistakes."""
     _, document = read_yaml(path, "`fleet accept --write` proposes one.")
     ranges = list(_read_entries(document, path, {name for run in runs for name in run.benchmarks}))
     document.require_no_problems(path)
@@ -89,7 +89,7 @@ def _read_entries(document: Document, path: Path, measured: Collection[str]) -> 
 
 
 def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
-    """Return why this names neither a benchmark nor a variant of one; "" if it does."""
+    """Return why this is neither a benchmark nor a variant of one; "" if it is. measured: also variants."""
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
@@ -115,7 +115,7 @@ def _read_ranges(
 
 
 def _explain_no_relation(benchmark: str, relation: str) -> str:
-    """Return why no number of this benchmark can have this name; "" if one can."""
+    """Return why `relation` is not a relation or level that this benchmark can have; "" if it is."""
     name, _, setting = relation.partition(" ")
     described = SHIPPED[benchmark]
     if _LEVEL.fullmatch(name) and described.view is View.LADDER:
@@ -127,7 +127,7 @@ def _explain_no_relation(benchmark: str, relation: str) -> str:
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
-    """Return the lower and the upper limit of a range as it is written; None if it is not one."""
+    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open; None if not a range."""
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
     if not match or float(match[3]) <= 0:
         return None

@@ -20,14 +20,14 @@ _Reader = Callable[[Any], Any]
 
 
 class _Items(NamedTuple):
-    """The schema of a list, or of one text that `split` makes into a list."""
+    """The schema of a list, or of a text that `split` turns into one. read: converts each item."""
 
     read: _Reader
     split: Callable[[str], list[str]]
 
 
 class _Names(NamedTuple):
-    """The schema of a mapping from any names to values of one schema. pattern, advice: of the names."""
+    """The schema of a mapping from names to values. pattern: of valid names. advice: how to write one."""
 
     schema: "_Schema"
     pattern: str = ".*"
@@ -36,11 +36,11 @@ class _Names(NamedTuple):
 
 
 _Schema = _Reader | _Items | _Names | Mapping[str, Any]
-"""A Mapping: the schema of each known key, none of which is required."""
+"""A Mapping holds the schema of each known key. No key is required."""
 
 
 def check(document: Document) -> dict[str, Any]:
-    """Return the document's values, each of its type and under a known key; add problems to `document`."""
+    """Return the document's values, converted by the schema; add problems to `document` for invalid ones."""
     return _convert(_FILE, document.data, (), document) or {}
 
 
@@ -50,7 +50,7 @@ def convert_settings(document: Document) -> dict[str, Any]:
 
 
 def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> Any:
-    """Return what a schema makes of the value at a path; None, with problems added, where it is wrong."""
+    """Return the value at a path, converted by a schema. If it is invalid, add a problem and return None."""
     try:
         match schema:
             case _Items(read, split):
@@ -99,7 +99,7 @@ def _require(kind: type, words: str, value: Any) -> Any:
 
 
 def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of text") -> _Reader:
-    """Return a reader of one line of text, which `convert` makes a value of."""
+    """Return a reader that requires one line of text and converts it. words: its name in an error."""
 
     def read(value: Any) -> Any:
         if _CONTROL.search(_require(str, words, value)):

@@ -30,7 +30,7 @@ _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts, and names of groups' hosts, in the file's order; the program of `hosts_from` if not started."""
+    """Hosts in the file's order; host names by group. unasked_program: of `hosts_from`, if not started."""
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -42,7 +42,7 @@ class Inventory:
     ) -> tuple[Host, ...]:
         """Return the hosts that patterns (docs/inventory.md) select, in the file's order; all without any.
 
-        read_last_runs: when each host was last measured, by its ID. Raises UsageError where no host matches.
+        read_last_runs: returns each host's last run's time, by host ID. Raises UsageError if no host matches.
         """
         patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
@@ -89,13 +89,13 @@ class Inventory:
 
 
 def make_local_inventory(path: Path) -> Inventory:
-    """Return the inventory of a folder without one: the machine fleet runs on. path: for messages."""
+    """Return an inventory of just the machine that fleet runs on. path: what messages call it."""
     localhost = Host(name="localhost", address="localhost", via=Via.LOCAL)
     return Inventory((localhost,), MappingProxyType({}), path)
 
 
 def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: bool = True) -> Inventory:
-    """Read an inventory, `listed_hosts` for `hosts_from`. Raises InventoryError with each mistake's line."""
+    """Read an inventory. listed_hosts: used instead of asking `hosts_from`. Raises InventoryError."""
     text, document = read_document(path)
     if not trusted:  # the user did not name it
         check_trusted(path, text, document)
@@ -129,7 +129,7 @@ def read_document(path: Path) -> tuple[str, Document]:
 
 
 def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
-    """Add the hosts of `hosts_from` below keys of the file. Return its program if it is not started."""
+    """Add the hosts of `hosts_from`; the file's keys override theirs. Return its program if not started."""
     from fleet.inventory.clusters import CLUSTERS, list_hosts  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
@@ -158,7 +158,7 @@ class _Resolver:
         self._expand_names(declared.get("hosts") or {})
 
     def resolve(self) -> Inventory:
-        """Return the whole inventory, which is not valid if the document has problems afterwards."""
+        """Return the inventory. If the document has problems afterwards, it must not be used."""
         if not self.entries and not self.unasked_program:
             self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
@@ -207,7 +207,7 @@ class _Resolver:
                 self.problem(("groups", group), "is also the name of a host; rename the group")
 
     def _members_by_group(self) -> dict[str, set[str]]:
-        """Return host names by group, parents before children, else in the file's order: later ones win."""
+        """Return host names by group: parents before children, else in file order. Later groups override."""
         direct = {group: self._direct_members(group) for group in self.groups}
         children = {group: entry.get("children", ()) for group, entry in self.groups.items()}
         for group, names in children.items():
@@ -268,7 +268,7 @@ class _Resolver:
         return host
 
     def _add_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
-        """Return the host with the words of its client program, where it needs one."""
+        """Return the host with its client command, if `via` needs one; add a problem if it is wrong."""
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
@@ -285,7 +285,7 @@ class _Resolver:
         return host
 
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
-        """Note plan options that exclude one another, defaults apart, which the command line may replace."""
+        """Add problems for conflicting plan options; not for defaults, which the command line may replace."""
         options = options_from_entry(host)
         for names, why in find_conflicts(options):
             if any(getattr(options, name) is None for name in names):
@@ -298,12 +298,12 @@ class _Resolver:
             self.problem(keys[0], describe_conflict(sources, why))
 
     def _find_deciding_path(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
-        """Return the path of the layer that decides a key of a host's entry; empty if none has it."""
+        """Return the path of `key` in the last layer that has it, whose value counts; () if none has."""
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())
 
     def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """Return the host with its build host; a build host that inherits its own name has none."""
+        """Return the host with its build host, if that is another one; add a problem if it is missing."""
         name, place = host.toolchain.build_host, ("hosts", self.entries[host.name][0])
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
@@ -317,7 +317,7 @@ class _Resolver:
 
 
 def _host_arguments(merged: Mapping[str, Any], directory: Path, name: str) -> dict[str, Any]:
-    """Return Host's arguments; paths begin at the inventory's directory, `~/` of `sdp` at the build host."""
+    """Return Host's arguments. Paths are relative to the inventory; `~/` in `sdp` is on the build host."""
     default_address = "localhost" if merged.get("via") is Via.LOCAL else name
     toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):

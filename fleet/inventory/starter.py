@@ -17,7 +17,7 @@ INCLUDE_DEPTH = 16  # as ssh itself
 
 
 def read_starter() -> str:
-    """Return the commented inventory to start from; as it is, it measures this machine."""
+    """Return the commented inventory to start from. Unedited, it measures this machine."""
     return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
 
 
@@ -46,12 +46,12 @@ def as_yaml(value: object) -> str:
 
 
 def as_comment(text: object) -> str:
-    """Render foreign text as part of a comment, without anything that could end the line."""
+    """Make foreign text safe for a comment: replace each unprintable character, such as a newline, by "?"."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(text))
 
 
 def as_name(text: str, taken: Collection[str]) -> str:
-    """Turn foreign text into a name here; "" if it cannot be one. taken: other names, casefolded."""
+    """Turn foreign text into a host or group name; "" if invalid or taken. taken: casefolded names."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-")[:100]
     return name if NAME.fullmatch(name) and name != ALL and name.casefold() not in taken else ""
 
@@ -79,7 +79,7 @@ def from_ssh_config(path: Path) -> str:
 
 
 def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield place and text of each alias of an ssh_config and its Includes. Raises InventoryError."""
+    """Yield "file:line" and each Host alias of an ssh_config and its Includes. Raises InventoryError."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as err:

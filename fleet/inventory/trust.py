@@ -1,4 +1,4 @@
-"""Whether an inventory that lies in the current folder, and that nobody named, may start programs."""
+"""Decides whether an inventory that the user did not name may start programs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _STARTING = ("command", "env", "toolchain", "before", "after")  # `env` can load
 
 
 def check_trusted(path: Path, text: str, document: Document) -> None:
-    """Raise InventoryError if an inventory starts programs and is not trusted as it is."""
+    """Raise InventoryError if an inventory starts programs and its present text is not trusted."""
     programs = list(list_programs(document))
     record, trusted = _make_record(path, text)
     with suppress(OSError):
@@ -49,7 +49,7 @@ def trust(path: Path, text: str) -> None:
 
 
 def _make_record(path: Path, text: str) -> tuple[Path, str]:
-    """Return the file that trusts an inventory with this text, and what it holds."""
+    """Return the path of an inventory's trust record, and the content that trusts this text."""
     real = os.path.realpath(path)
     record = user_state_dir() / "trusted" / sha256(os.fsencode(real)).hexdigest()
     return record, f"{sha256(text.encode()).hexdigest()}  {real}\n"

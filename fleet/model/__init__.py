@@ -1,4 +1,4 @@
-"""The nouns: frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
+"""The data types, frozen dataclasses and enums, with the terms that docs/glossary.md defines."""
 
 from fleet.model.benchmark import *
 from fleet.model.errors import *

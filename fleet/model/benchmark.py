@@ -13,7 +13,7 @@ from fleet.model.errors import InputError
 
 
 class Shape(StrEnum):
-    """The CPUs of a visit: CPU is one, PAIR two, GROUP one or more that work at once."""
+    """How many CPUs a visit uses: CPU one, PAIR two, GROUP one or more that work at once."""
 
     CPU = "cpu"
     PAIR = "pair"
@@ -33,13 +33,13 @@ class View(StrEnum):
 
 
 NAME = r"[a-z][a-z0-9_-]{0,46}"
-"""The names of benchmarks, as `-b` takes them."""
+"""The pattern of benchmark names that `-b` takes."""
 _NEEDED = {
     View.LADDER: ("bytes", "threads"),
     View.BLOCKS: ("block_bytes", "sharing"),
     View.PRODUCTS: ("operation", "bytes", "threads"),
 }
-"""The parameters that a view is made of."""
+"""The parameters that a view needs; a benchmark that lacks one is shown as a TABLE."""
 _NO_SIZE = re.compile(r"(?<![0-9n])0+(?![0-9])")  # n0 is a NUMA node
 _SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _NO_COLUMN = object()
@@ -55,7 +55,7 @@ def _require_short(texts: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of points."""
+    """A parameter that tells a benchmark's points apart."""
 
     name: str
     type: str  # word, bytes, count or node (a NUMA node)
@@ -69,7 +69,7 @@ class Parameter:
         _require_short((*texts, *self.words, *self.words.values()))
 
     def explain_mismatch(self, value: Any, benchmark: "Benchmark") -> str:
-        """Return why this value is wrong at a point; "" if it is not."""
+        """Return why a point of `benchmark` cannot have this value; "" if it can."""
         if value is _NO_COLUMN:
             return ""
         if self.type != "word":
@@ -81,7 +81,7 @@ class Parameter:
         return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
-        """Return the value's place among others. A word may have a suffix (`memory-walked`, `mix-75`)."""
+        """Return the key that sorts values: words in listed order, ignoring suffixes such as in `mix-75`."""
         if self.type != "word":
             return value
         words = [*self.words]
@@ -122,7 +122,7 @@ class Benchmark:
             object.__setattr__(self, "view", View.CPUS)
 
     def _needs_point(self) -> bool:
-        """Report whether its bursts have a point even where no NUMA node was asked for."""
+        """Report whether its bursts have a point even if no NUMA node was requested."""
         return self.many_points or any(parameter.type != "node" for parameter in self.parameters)
 
     @property
@@ -134,7 +134,7 @@ class Benchmark:
 
     @property
     def node(self) -> Parameter | None:
-        """The parameter that names the NUMA node of its memory."""
+        """The parameter that names the NUMA node of its memory; None if it has none."""
         return next((parameter for parameter in self.parameters if parameter.type == "node"), None)
 
     def parameters_with_role(self, role: str) -> list[Parameter]:
@@ -142,7 +142,7 @@ class Benchmark:
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def explain_mismatch(self, burst: Any) -> str:
-        """Return why a `Burst` is not of this benchmark; "" if it is. Skip parameters without a column."""
+        """Return why a `Burst` cannot be of this benchmark; "" if it can. Skip what `Parameters` lacks."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
@@ -159,7 +159,7 @@ class Benchmark:
         return f"{self.name}: {why}" if why else ""
 
     def _explain_point_mismatch(self, point: str, parameters: Any) -> str:
-        """Return how a point contradicts this benchmark or its parameters, by a size or a word."""
+        """Return how a point's values or its name's words and sizes contradict this benchmark; "" if not."""
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words, sizes = {*point.split(".")}, set()
@@ -180,7 +180,7 @@ class Benchmark:
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
-    """Return a benchmark from an agent's description. Unknown keys are ignored, as a newer agent has them."""
+    """Return the benchmark that an agent describes. Ignore unknown keys, which a newer agent may send."""
     parameters = (Parameter(**_known_keys(Parameter, part)) for part in description.get("parameters", ()))
     values = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
     values["shape"] = Shape(values["shape"]) if values["shape"] in (*Shape,) else Shape.UNKNOWN
@@ -200,13 +200,13 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 )
 _LOAD_HEADING = "GB/s of all other threads at full load"
 LOAD = Benchmark("load", "", "byte", 1, Shape.GROUP, View.TABLE, _LOAD_HEADING, rate="GB/s")
-"""No agent measures it: comparisons derive it from what the threads beside ping of a benchmark move."""
+"""Not measured by an agent: comparisons derive it from the bytes that the threads beside ping move."""
 _KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOAD})
 _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
 
 def explain_wrong_names(names: Iterable[str]) -> str:
-    """Return why one of these is no name of a benchmark that `-b` would accept; "" if all are."""
+    """Return why one of these cannot be a benchmark's name for `-b`; "" if all can."""
     for name in names:
         if not re.fullmatch(NAME, name):
             words = "a lower-case letter, then up to 46 letters, digits, - and _"
@@ -215,7 +215,7 @@ def explain_wrong_names(names: Iterable[str]) -> str:
 
 
 def explain_wrong_descriptions(benchmarks: Sequence[Benchmark]) -> str:
-    """Return how a run's descriptions contradict this version or have a wrong name; "" if they do not."""
+    """Return how a run's descriptions contradict this version's, or have an invalid name; "" if neither."""
     for benchmark in benchmarks:
         name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
         for attribute in _MEANING:
@@ -232,12 +232,12 @@ def explain_wrong_descriptions(benchmarks: Sequence[Benchmark]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """The benchmarks of this version, and by name those that only runs describe."""
+    """Benchmarks by name: this version's, and in `own` those that only stored runs describe."""
 
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """Return the benchmark of a name or of `cas/llsc`; an undescribed one has just a time per unit."""
+        """Return the benchmark of a name or of `cas/llsc`; if unknown, one with just a time per unit."""
         name = name.partition("/")[0]
         description = _KNOWN.get(name) or self.own.get(name)
         return description or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
@@ -247,7 +247,7 @@ SHIPPED = Descriptions()
 
 
 def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
-    """Return the descriptions of a stored hello for benchmarks that this version was built without."""
+    """Return this version's benchmarks, and those that only a stored hello describes."""
     own = {
         description["name"]: benchmark_from_description(description)
         for description in hello.get("benchmarks", ())

@@ -1,4 +1,4 @@
-"""Renders the command of a client program for hosts without SSH, also of those with a name (`via: srun`)."""
+"""Renders client commands for hosts without SSH: the inventory's own, or presets such as `via: srun`."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `shell`, put in place of `{shell}` or last. Raises InputError."""
+    """Return the host's command, with `shell` in place of `{shell}` or appended. Raises InputError."""
     words = [_fill_template(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
@@ -44,7 +44,7 @@ def manual_command(host: Host) -> str:
 
 
 def _fill_template(word: str, host: Host, shell: str) -> str | None:
-    """Return the word with its templates replaced; None if one that ends in `?` has no value."""
+    """Replace a word's templates; return None if one that ends in `?` has no value. Raises InputError."""
     values = {"name": host.name, "address": host.address, "user": host.user, "shell": shell}
     values["port"] = str(host.port) if host.port else None
     left_out = False

@@ -1,5 +1,5 @@
-"""The error of all that parses what people or hosts wrote."""
+"""The error of everything that parses input from people or hosts."""
 
 
 class InputError(ValueError):
-    """A text or a description that is refused, and why; any other ValueError is a bug."""
+    """Input was refused; the message gives the reason. Any other ValueError is a bug."""

@@ -62,7 +62,7 @@ class RequestedToolchain:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine in the inventory (docs/inventory.md), with defaults and groups merged; None: find out."""
+    """A machine in the inventory (docs/inventory.md), with defaults and groups merged. None: not set."""
 
     name: str
     address: str
@@ -95,7 +95,7 @@ class Host:
 
     @property
     def host_id(self) -> str:
-        """The key in the tables: the name, after `h-` where readers would not take it for text."""
+        """The host's key in tables: its name, prefixed with `h-` if readers would not take it for text."""
         is_text = self.name[0].isalpha() and self.name.lower() not in NOT_TEXT_IN_PATHS
         return self.name if is_text else f"h-{self.name}"
 

@@ -11,7 +11,7 @@ from fleet.model.host import Target
 
 
 class Relation(StrEnum):
-    """The smallest group of the kernel that two CPUs share, from near to far."""
+    """The smallest group that two CPUs share, of those that the kernel reports; from near to far."""
 
     SELF = "self"  # a CPU with itself
     SMT = "smt"
@@ -39,7 +39,7 @@ _GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Rela
 
 
 def name_core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
-    """Return each core's kind, one of KINDS; empty if all are of one. cpus: number, `kind` and `capacity`."""
+    """Return the kind of core, a key of KINDS, by CPU; {} if all are alike. cpus: number, kind, capacity."""
     rows = list(cpus)
     kinds = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
     if not kinds and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
@@ -68,7 +68,7 @@ def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> s
 
 
 def relation_sort_key(relation: str) -> tuple[int, list[int]]:
-    """Return a relation's place among others: the nearest first, then those of faster kinds of core."""
+    """Return the key that sorts relations: the nearest first, then those of faster kinds of core."""
     name, _, kinds = relation.partition(" ")
     return _PLACES.get(name, len(_PLACES)), [_OF_KIND[kind] for kind in kinds.split("-") if kind in _OF_KIND]
 
@@ -98,7 +98,7 @@ def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node with memory; None: the host does not tell."""
+    """A NUMA node with memory. None: not reported by the host."""
 
     node: int
     allowed: bool = True
@@ -113,7 +113,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Dimm:
-    """A memory module, or an empty slot (size 0); None: the host does not tell."""
+    """A memory module, or an empty slot (size 0). None: not reported by the host."""
 
     slot: str | None
     channel: str | None = None
@@ -148,13 +148,13 @@ class Memory:
 
 
 def describe_channels(populated: int | None, channels: int | None) -> str:
-    """Say how many memory channels have a module; empty if unknown."""
+    """Describe how many memory channels have a module; return "" if unknown."""
     return f"{populated} of {channels} channels populated" if populated is not None and channels else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell."""
+    """A logical CPU, as the OS numbers it, and the groups it is in. None: not reported by the host."""
 
     cpu: int
     online: bool = True
@@ -176,7 +176,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy and warm the host was at one moment; None where it does not tell."""
+    """How busy and warm the host was at one moment. None: not reported by the host."""
 
     load_1m: float | None = None  # runnable threads averaged over a minute
     running: int | None = None  # runnable threads now
@@ -281,7 +281,7 @@ class Facts:
 
     @property
     def target(self) -> Target:
-        """The target of an agent for this host; an imitation gets the agent of what it imitates."""
+        """The target of an agent for this host; for a "-standin" OS, that of the OS it imitates."""
         return Target(self.os.removesuffix("-standin"), self.arch)
 
     @property
@@ -291,7 +291,7 @@ class Facts:
 
     @property
     def usable_cpus(self) -> frozenset[int]:
-        """The CPUs that the host lets us measure on."""
+        """The CPUs that are online and on which the host allows us to measure."""
         return frozenset(cpu.cpu for cpu in self.cpus if cpu.allowed and cpu.online)
 
 
@@ -317,7 +317,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found: a sentence. evidence: the fact. condition: not met by the host."""
+    """A source of noise. found: a sentence. evidence: the fact. condition: the one that it violates."""
 
     kind: str
     severity: Severity
@@ -328,7 +328,7 @@ class Finding:
 
 
 class Topology:
-    """The CPUs of a machine, and the relation of any two. kinds: of the cores, by CPU."""
+    """The CPUs of a machine, and the relation of any two. kinds: the kind of core by CPU."""
 
     def __init__(self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})) -> None:
         self.cpus, self._kinds = tuple(cpus), kinds
@@ -337,7 +337,7 @@ class Topology:
         self._groups = {cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups}
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group that both CPUs share, SMT first; UNKNOWN if those of one are unknown."""
+        """Return the smallest group that both CPUs share, SMT first; UNKNOWN if one's groups are unknown."""
         if one == other:
             return Relation.SELF
         a, b = self._groups.get(one), self._groups.get(other)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 
 class Pairs(StrEnum):
-    """Which pairs a round visits. HALF: each once, the timing side changing by rounds. ORDERED: both ways."""
+    """Which pairs a round visits. HALF: each once; rounds alternate which CPU is ping. ORDERED: both ways."""
 
     HALF = "half"
     ORDERED = "ordered"
@@ -16,7 +16,7 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The requested pairs. listed: those of LISTED, or chosen. per_relation: how many of each relation."""
+    """The requested pairs. listed: given by the user, or chosen. per_relation: how many of each relation."""
 
     which: Pairs = Pairs.HALF
     listed: tuple[tuple[int, int], ...] = ()
@@ -24,7 +24,7 @@ class PairChoice:
 
 
 class LinePolicy(StrEnum):
-    """FRESH: another line for every burst. FIXED: the same one for all bursts of a run."""
+    """Which cache line a burst uses. FRESH: another for every burst. FIXED: the same one for a whole run."""
 
     FRESH = "fresh"
     FIXED = "fixed"
@@ -69,7 +69,7 @@ class Estimator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None."""
+    """Plan options (docs/options.md) that an inventory entry or a command line sets. None: not set."""
 
     benchmarks: tuple[str, ...] | None = None
     variant: str | None = None
@@ -124,6 +124,6 @@ _OPTIONS = tuple(part.name for part in fields(RequestedOptions))
 
 
 def override_options(options: Options, over: RequestedOptions) -> Options:
-    """Return the options, with those that `over` sets in their place."""
+    """Return a copy of `options` with the values that `over` sets."""
     requested = {name: value for name in _OPTIONS if (value := getattr(over, name)) is not None}
     return replace(options, **requested) if requested else options

@@ -13,7 +13,7 @@ from fleet.model.plan import Estimator, Plan
 
 FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
 Count = tuple[int, int, int]
-"""Of an event in one thread: the raw count, and for how many ns it was wanted and really counted."""
+"""An event's raw count in one thread; for how many ns it was enabled, and for how many counted."""
 
 
 class RunState(StrEnum):
@@ -137,7 +137,7 @@ class Failed:
     point: str | None = None
     parameters: Parameters | None = None
     given_up: str | None = None
-    """Where it killed its agent: its `point`, its `variant`, or what takes as much `memory`."""
+    """If it killed its agent, what is given up: its `point`, its `variant`, or all with as much `memory`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The agent's last record (docs/wire.md). "done": each burst was taken or failed. reached: a share."""
+    """The agent's last record (docs/wire.md). reason: why it ended. reached: the precision, as a share."""
 
     bursts: int
     failed: int

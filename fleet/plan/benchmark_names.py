@@ -13,12 +13,12 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     name: tuple(dict.fromkeys(variant for variants in benchmark.variants.values() for variant in variants))
     for name, benchmark in BENCHMARKS.items()
 }
-"""Of each benchmark, on all architectures, to refuse unknown ones early (docs/variants.md)."""
+"""The variants of each benchmark on any architecture, to refuse unknown ones early (docs/variants.md)."""
 _EVERYWHERE = ("auto", ALL)
 
 
 class BenchmarkName(NamedTuple):
-    """A benchmark, a variant of it ("" for all), and words that a point's name has: () for all points."""
+    """A benchmark, a variant ("": any), and a setting: words that a point's name must have ((): none)."""
 
     benchmark: str
     variant: str = ""
@@ -28,7 +28,7 @@ class BenchmarkName(NamedTuple):
         return " ".join([self.benchmark + f"/{self.variant}" * bool(self.variant), *self.setting])
 
     def matches_kind(self, kind: str) -> bool:
-        """Report whether this names a kind such as "cas/cmpxchg", or points of it."""
+        """Report whether benchmark and variant match a kind such as "cas/cmpxchg". Ignores the setting."""
         benchmark, _, variant = kind.partition("/")
         return self.benchmark in (benchmark, ALL) and self.variant in ("", variant)
 
@@ -56,7 +56,7 @@ def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
 
 
 def split_variants(text: str) -> tuple[str, str]:
-    """Split names to measure: "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings."""
+    """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings or two variants."""
     names = parse_benchmark_names(text)
     if name := next((name.benchmark for name in names if name.setting), None):
         raise InputError(f"{name} always measures all its settings; write only {name}")
@@ -68,7 +68,7 @@ def split_variants(text: str) -> tuple[str, str]:
 
 
 def describe_missing(text: str, kinds: Sequence[str]) -> str:
-    """Return what to say of names that choose none of these kinds."""
+    """Return the error for a --benchmark that matches none of the measured kinds."""
     names = {kind.partition("/")[0] for kind in kinds}
     listed = f"There are {', '.join(kinds) or 'none'}."
     if text in BENCHMARKS and text not in names:
@@ -77,7 +77,7 @@ def describe_missing(text: str, kinds: Sequence[str]) -> str:
 
 
 def parse_variants(text: str) -> str:
-    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises InputError with a text for people."""
+    """Return "lse", "auto" or "cas=lse,readwrite=ldar" without blanks. Raises InputError if unknown."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")
         if not equals and "," in text:
@@ -100,7 +100,7 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
 
 
 def explain_not_measured(variant: str, benchmarks: Sequence[str]) -> str:
-    """Return why no measured benchmark has a requested variant; "" if each has one."""
+    """Return why a requested variant does not fit the measured benchmarks; "" if it does."""
     named_benchmarks = [part.rpartition("=")[0] for part in variant.split(",")]
     if absent := [benchmark for benchmark in named_benchmarks if benchmark and benchmark not in benchmarks]:
         return f"the variant names {absent[0]}, which is not measured"

@@ -26,11 +26,11 @@ _WITHOUT_PRECISION = (
     "add a precision such as 1%, or leave out the time budget"
 )
 Conflict = tuple[tuple[str, ...], str]
-"""The names of options that exclude one another, perhaps by their defaults, and why."""
+"""The names of options that exclude one another by their values or defaults, and why."""
 
 
 def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
-    """Yield what the agent would refuse about options that are each allowed."""
+    """Yield combinations of options that the agent would refuse, though each value is allowed by itself."""
     resolved = resolve_defaults(options)
     if resolved.samples + resolved.warmup > BURST_SAMPLES:
         names = dict.fromkeys(_option_that_sets(options, name) for name in ("samples", "warmup"))
@@ -72,7 +72,7 @@ def _option_that_sets(options: RequestedOptions, name: str) -> str:
 
 
 def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Raise UsageError that lists the conflicting options of the command line and of each host's entry."""
+    """Raise UsageError if options of the command line or of a host's entry conflict; list all conflicts."""
     conflicts = (
         _conflict_message(host, requested, *conflict)
         for host in hosts
@@ -86,7 +86,7 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
 
 
 def _conflict_message(host: Host, requested: RequestedOptions, names: Sequence[str], why: str) -> str:
-    """Name each option as it was typed or written; the host, too, if its entry takes part."""
+    """Return a message with each option as typed or written, after the host if its entry sets one of them."""
     host_options = options_from_entry(host)
     sources, where = [], ""
     for name in names:
@@ -103,5 +103,5 @@ def _conflict_message(host: Host, requested: RequestedOptions, names: Sequence[s
 
 
 def describe_conflict(sources: Sequence[str], why: str) -> str:
-    """Return a sentence: these options, each with its value, exclude one another, and why."""
+    """Return "A and B exclude one another: why." sources: A and B, each an option with its value."""
     return f"{' and '.join(sources)}{' exclude one another' if len(sources) > 1 else ''}: {why}."

@@ -1,4 +1,4 @@
-"""Performance events: their names, and what perf_event_open(2) is given; `counters.json` has the sources."""
+"""Performance events: their names, and their codes for perf_event_open(2). `counters.json` cites sources."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 
 
 class _Family(NamedTuple):
-    """CPUs with the same events. coherence: those that show where a line came from, if they fit."""
+    """CPUs with the same events. coherence: the names of those that show where a cache line came from."""
 
     events: Mapping[str, str]
     coherence: tuple[str, ...]
@@ -59,7 +59,7 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 
 def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
-    """Return the events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
+    """Return the events that a host's CPU has, each as the agent's argument: `cycles=0:0x0`."""
     return tuple(f"{name}={code}" for name, code in _look_up_events(names, facts) if code)
 
 
@@ -86,6 +86,6 @@ def _look_up_events(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, s
 
 
 def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
-    """Replace groups by their events; a group that the CPU lacks stays as it is."""
+    """Replace "generic" and "coherence" by their events; keep "coherence" if the CPU has no such events."""
     groups = {"generic": _TABLE["generic"], "coherence": family.coherence if family else ("coherence",)}
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))

@@ -1,11 +1,11 @@
-"""How long a plan takes, as people read it."""
+"""The forecast duration of a plan, and durations as text."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Seconds: the minimum rounds, all rounds for the precision, and the first round (0: not known)."""
+    """Seconds for the minimum rounds, for all that a precision may add, and for the first (0: unknown)."""
 
     least_s: float
     most_s: float

@@ -22,7 +22,7 @@ _Parse = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value."""
+    """How option values of one kind are read, written and described."""
 
     metavar: str
     allowed: str  # which values, for help and messages
@@ -34,7 +34,7 @@ class Kind:
 
 
 def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **more: Any) -> Kind:
-    """Return a kind whose texts `parse` turns into values, None for others. message: instead of `allowed`."""
+    """Return a kind that `parse` reads, None for wrong text. message: replaces `allowed` in the error."""
 
     def read(text: str) -> Any:
         value = parse(text)
@@ -73,7 +73,7 @@ def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = Fal
 
 
 def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
-    """Parse "age>7d" or "age<12h" as a test of a time in UTC; None for other text. Raises InputError."""
+    """Parse "age>7d" or "age<12h" to a predicate of a UTC time; None if it is no age. Raises InputError."""
     if not text.startswith(("age<", "age>")):
         return None
     match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)
@@ -85,7 +85,7 @@ def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
 
 
 def make_share_kind(low: float, high: float) -> Kind:
-    """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 may mean 1 %: refuse it."""
+    """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 is refused: it may mean 1 %."""
     allowed = f"{_format_percent(low)} to {_format_percent(high)}, or off"
 
     def parse(text: str) -> float | None:
@@ -104,7 +104,7 @@ def make_share_kind(low: float, high: float) -> Kind:
 
 
 def make_word_kind(words: type[StrEnum]) -> Kind:
-    """Return the kind of words of a closed set."""
+    """Return the kind that takes the words of an enum."""
     choices = tuple(map(str, words))
     return Kind("WORD", _join_choices(choices), lambda text: words(require_choice(text, choices)))
 
@@ -137,7 +137,7 @@ def _parse_cpus_or_kind(text: str) -> tuple[int, ...] | str | None:
 
 
 def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
-    """Format CPU numbers or words such as a kind of core as people write them."""
+    """Format CPU numbers as people write them: "0-3,8". Return a word, such as a kind of core, unchanged."""
     return cpus if isinstance(cpus, str) else format_cpus(cpus)
 
 
@@ -165,7 +165,7 @@ def _format_pair_choice(choice: PairChoice) -> str:
 
 
 def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
-    """Return the kind of lists of words of a closed set, without repeats. empty: the word for no item."""
+    """Return the kind of lists of these words, without repeats. empty: a word that means an empty list."""
     read = _list_reader(lambda word: require_choice(word, choices))
     allowed = f"a list of {', '.join(choices)}{', or ' * bool(empty)}{empty}"
     return _make_list_kind(allowed, lambda text: () if empty and text.strip() == empty else read(text))

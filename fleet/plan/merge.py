@@ -28,14 +28,14 @@ from fleet.plan.options import effective_few_pairs, options_from_entry
 
 
 def merge_plan(host: Host, requested: RequestedOptions) -> Plan:
-    """Merge the command line, the host's entry and the defaults, in that order. Raises UsageError."""
+    """Return a plan of defaults, overridden by the host's entry, then the command line. Raises UsageError."""
     require_no_conflicts((host,), requested)
     plan = Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
     return override_options(override_options(plan, options_from_entry(host)), requested)
 
 
 def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
-    """Merge the plan and resolve what depends on CPUs: kinds of core, pairs and events. Raises UsageError."""
+    """Merge a plan, then resolve its kinds of core, pairs and events by the facts. Raises UsageError."""
     plan = merge_plan(host, requested)
     if isinstance(plan.cpus, str):
         plan = replace(plan, cpus=_find_named_cpus(host, plan.cpus, facts))
@@ -82,7 +82,7 @@ def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation by the seed."""
+    """Choose up to `count` random pairs of each relation among these CPUs, reproducibly by the seed."""
     topology = Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
     samples, seen = defaultdict[str, list[tuple[int, int]]](list), Counter[str]()

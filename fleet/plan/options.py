@@ -81,7 +81,7 @@ class Option:
 
     @property
     def default(self) -> str:
-        """The value without this option, as people write it."""
+        """The default value, as people write it."""
         value = getattr(DEFAULTS, self.name)
         value_text = "" if value is None else self.kind.show(value)
         return "; ".join(text for text in (value_text, self.default_text) if text)
@@ -202,7 +202,7 @@ def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
 
 
 def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
-    """Return the pairs of benchmarks with many points, requested or by default; None: as for all others."""
+    """Return the pairs, requested or default, for benchmarks with many points; None: those of all others."""
     many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
@@ -215,7 +215,7 @@ def options_from_entry(host: model.Host) -> model.RequestedOptions:
 
 
 def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
-    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError."""
+    """Parse a command line's plan options. texts: by option name; None: not typed. Raises UsageError."""
     benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
     if benchmarks and set("/ ") & set(benchmarks.strip()):  # cas/c11 becomes the option `variant`
         kind = kinds.Kind("NAMES", "", split_variants)
