@@ -21,7 +21,7 @@ _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thr
 
 
 class FleetError(Exception):
-    """An error that the user can act on. stage: the word for it in tables."""
+    """An error that the user can act on. stage: where in a session it arose, as tables show it."""
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
@@ -40,7 +40,7 @@ class InventoryError(UsageError, stage="inventory"):
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No connection could be opened. passing: the host hung up before authentication, as a busy sshd does."""
+    """No connection could be opened. passing: a retry may help, as the host hung up like a busy sshd."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
@@ -124,7 +124,7 @@ class NotReadyError(FleetError, stage="wait", exit_code=15):
 
 
 class PreparationError(FleetError, stage="before", exit_code=16):
-    """A command of the inventory failed that prepares the host."""
+    """A command of the inventory that prepares the host failed."""
 
 
 def is_lack_of_memory(err: BaseException) -> bool:
@@ -133,7 +133,7 @@ def is_lack_of_memory(err: BaseException) -> bool:
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
-    """Return the error to show if the system or installation failed; None for a bug. where: its prefix."""
+    """Return the error to show if system or installation failed; None for a bug. where: put before it."""
     if is_lack_of_memory(err):
         reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
         return MemoryLimitError(
@@ -169,4 +169,4 @@ def print_traceback(err: BaseException | None) -> None:
 
 
 class StoreWarning(UserWarning):
-    """Something was left out, as a damaged file of the results; the rest is shown."""
+    """Something was left out, such as a damaged file of the results; the rest is shown."""

@@ -70,7 +70,7 @@ def console_class() -> "type[Console]":
 
 
 def describe_decoding_error(err: Exception, root: str = "") -> str:
-    """Write an error of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: before the key."""
+    """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0". root: prefixed to the key."""
     if err.__cause__ is not None and not isinstance(err.__cause__, InputError):  # a bug in a __post_init__
         raise err.__cause__
     reason, _, path = str(err).replace("`", "").partition(" - at $")
@@ -105,8 +105,8 @@ def table(
 ) -> str:
     """Lay out columns two spaces apart, cells escaped; `right` has the numbers of right-aligned columns.
 
-    If the table is wider than `width`, names in a column `host` are cut to NAME_LENGTH; then those in `drop`
-    are left out, in this order. A last column of text is wrapped, and needs LAST_COLUMN characters.
+    If the table exceeds `width`, names in a column `host` are cut to NAME_LENGTH; then columns in `drop`
+    are left out, in this order. A last column of text may wrap, so it counts as LAST_COLUMN at most.
     """
     lines = [titles, *(map(one_line, row) for row in rows)]
     columns = [(place in right, list(cells)) for place, cells in enumerate(zip(*lines, strict=True))]
@@ -138,7 +138,7 @@ def _measure_width(columns: Sequence[tuple[bool, Sequence[str]]]) -> int:
 
 
 def suggest_similar(word: str, known: Iterable[str]) -> str:
-    """End a sentence about an unknown word: "; did you mean 'port'?", or "." if no known word is similar."""
+    """Return the end of a sentence on an unknown word: "; did you mean 'port'?", or "." without a match."""
     import difflib  # noqa: PLC0415  only a mistake needs it
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""`fleet run --alternate`: measures sides in turn, in a random order, with a command that switches them."""
+"""`fleet run --alternate`: measures hosts in several states in turn, in random order; a command sets each."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ _STDERR = 2  # stdout is for results
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """A label with a different value in each session. command: switches the hosts to it; may be ""."""
+    """A label and the values it takes in turn. command: switches the hosts to a value; "" for none."""
 
     key: str
     values: tuple[str, ...]
@@ -61,7 +61,7 @@ def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping
 
 
 def parse_alternation(text: str | None, command: str | None, labels: Mapping[str, str]) -> Alternation | None:
-    """Parse "kernel=old,new"; None without it. labels: those of all sessions. Raises UsageError."""
+    """Parse "kernel=old,new"; return None if it is None. labels: set for all sessions. Raises UsageError."""
     if text is None:
         if command is not None:
             raise UsageError("--switch applies only with --alternate.")

@@ -23,7 +23,7 @@ SFTP_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RunPreview:
-    """What `fleet run` would do on a host: where its agent comes from, and a forecast or `why` not."""
+    """What `fleet run` would do on a host: agent, plan and a forecast, or `why` there is no forecast."""
 
     agent: str
     plan: Plan
@@ -45,7 +45,7 @@ class CheckedHost:
 def check_hosts(
     hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions | None = None
 ) -> list[CheckedHost]:
-    """Check `hosts`, a result each, in order. A host that cannot be measured keeps its findings."""
+    """Check `hosts`; return a result for each, in order. A host that fails keeps what was found before."""
     results: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
     forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
 

@@ -29,7 +29,7 @@ class CleanedHost:
 
 
 def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -> list[CleanedHost]:
-    """Clean `hosts`, a result each, in order. A host with an agent or a build at work is left alone."""
+    """Clean `hosts`; return results in order. Hosts with a running agent or build are left alone."""
     answers: dict[str, list[str]] = {}
 
     def clean_one(progress: HostProgress) -> Outcome:
@@ -67,7 +67,7 @@ def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes
 
 
 def _parse_answer(host: Host, output: bytes) -> Iterator[str]:
-    """Yield the marked lines between begin and end, without their mark, escaped."""
+    """Yield the script's lines between begin and end, escaped, without MARK. ProbeError if incomplete."""
     lines = [
         line[len(MARK) + 1 :]
         for line in output.decode("utf-8", "replace").split("\n")

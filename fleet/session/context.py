@@ -41,7 +41,7 @@ class HostAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext(HostAccess):
-    """One `fleet run`: what its hosts share. `requested`, `lock`, `require`, `wait_s` override their own."""
+    """What one session's hosts share. `requested`, `lock`, `require`, `wait_s` override the hosts' own."""
 
     session_id: str
     store: Store
@@ -62,7 +62,7 @@ class SessionContext(HostAccess):
 
     @contextmanager
     def wait_for_machine(self, run: Run, progress: HostProgress) -> Iterator[None]:
-        """Wait until no other host measures this machine, known by its boot ID. Raises Cancelled."""
+        """Wait while another host of the inventory measures this machine, then hold it. Raises Cancelled."""
         machine = run.facts.boot_id or run.facts.machine_id
         if machine is None:
             yield
@@ -81,7 +81,7 @@ class SessionContext(HostAccess):
 
 
 def lock_owner() -> str:
-    """Return the owner of a machine's lock, for another controller's message: user@controller."""
+    """Return "user@controller", by which other controllers' messages name the owner of a machine's lock."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name

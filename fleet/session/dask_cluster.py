@@ -36,14 +36,14 @@ _SETTINGS = ("requested", "parallel", "lock", "reconnect_s", "require", "wait_s"
 
 
 def _replace_host(event: Any, host: Any) -> Any:
-    """Return the event with another host; without one it has no secrets of the inventory."""
+    """Return the event with another host, or with None so that it carries no secrets of the inventory."""
     if isinstance(event, events.HostFinished):
         return events.HostFinished(replace(event.outcome, host=host))
     return replace(event, host=host)
 
 
 class EventSender:
-    """A worker's event handler, which sends progress only now and then. A failure to send costs no run."""
+    """Sends a worker's events, progress at most every PROGRESS_EVERY_S for each host. Ignores send errors."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send_message = send
@@ -52,7 +52,7 @@ class EventSender:
         self._held: dict[str, events.BurstsReceived] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Send the event; hold progress back if some was sent just now, until another event."""
+        """Send the event; too frequent progress is sent with the next event or replaced by newer progress."""
         name, now = event.host.name, time.monotonic()
         with self._guard:
             held = self._held.pop(name, None)
@@ -80,7 +80,7 @@ class EventReceiver:
         self._outcomes: dict[str, Outcome] = {}
 
     def receive(self, message: bytes) -> None:
-        """Pass a message's event on."""
+        """Unpack an event that a worker sent, give it its host again, and pass it on."""
         name, event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
         event = _replace_host(event, self._hosts[name])
         with self._guard:
@@ -98,7 +98,7 @@ class EventReceiver:
             self._emit(event)
 
     def record_outcome(self, outcome: Outcome) -> Outcome:
-        """Take a host's outcome from a completed shard; return the one with the most detail."""
+        """Record a host's outcome from a completed shard; return the one its worker sent, if both agree."""
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
             if sent is not None and (sent.state, sent.run_id) == (outcome.state, outcome.run_id):
@@ -130,7 +130,7 @@ def measure_on_cluster(
 def measure_shard(
     session_id: str, root: str, connect_timeout_s: float, settings: Mapping[str, Any], hosts: Sequence[Host]
 ) -> list[Outcome]:
-    """Measure, on a worker, those of `hosts` that are not stored yet. settings: of SessionContext."""
+    """Measure on a worker those of `hosts` not stored yet; return all outcomes. settings: for its context."""
     store = Store(root)
     store.require_writable()
     note = store.state_dir / "journal" / f"{session_id}.json"
@@ -157,7 +157,7 @@ def measure_shard(
 def _measure_shards(
     client: Any, job: tuple[Any, ...], hosts: Sequence[Host], context: SessionContext
 ) -> list[Outcome]:
-    """Wait for every shard; return the outcomes. A failed or withdrawn one ends its hosts."""
+    """Measure hosts in shards; return all outcomes, also those of hosts whose shard was lost or withdrawn."""
     count = max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
     shards = split_into_groups(hosts, count)
     receiver = EventReceiver(hosts, context.emit)

@@ -17,7 +17,7 @@ SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a plan on so many CPUs: a forecast, or `why` there is none."""
+    """The forecast of a plan on `cpus` CPUs, or `why` there is none."""
 
     cpus: int
     forecast: Forecast | None = None
@@ -70,7 +70,7 @@ def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster:
 
 
 def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
-    """Return the facts of each host's last stored run, by host ID. A bucket is not read: it is elsewhere."""
+    """Return the facts of each host's last stored run, by host ID; {} for a bucket, to connect to nothing."""
     place = parse_place(results)
     if not isinstance(place, Folder):
         return {}

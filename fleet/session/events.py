@@ -22,7 +22,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one host ended. stage, message, exit_code: why it is not complete."""
+    """How one host's part of a session ended. stage, message, exit_code: why it is not complete."""
 
     host: Host
     state: State
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return 0 if all are complete, 130 if interrupted, 70 for a bug, the code that all share, or else 1."""
+    """Return a session's exit code: 130 if interrupted, else 70 after a bug, the one all share, or 1."""
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         return EXIT_INTERRUPTED
     codes = {outcome.exit_code for outcome in outcomes}

@@ -36,7 +36,7 @@ class HostProgress:
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
-        """Enter a stage; `run` from the moment there is one. detail: why the host is in it."""
+        """Enter a stage and emit the event. run: once there is one. detail: why the host is in the stage."""
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
@@ -57,7 +57,7 @@ class HostProgress:
             self._emit(events.NoteAdded(self.host, note))
 
     def log_command(self, stage: str, command: str, completed: Completed) -> None:
-        """Log a command of the inventory and its output."""
+        """Emit a command of the inventory with its exit code and output, secrets hidden."""
         output = (completed.stdout + completed.stderr).decode("utf-8", "replace")
         hidden = hide_secrets(output, self.host.env.values())
         self._emit(events.CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
@@ -103,7 +103,7 @@ class HostProgress:
         return self._make_outcome(State.COMPLETE)
 
     def outcome_of_error(self, err: Exception) -> Outcome:
-        """Return the outcome of an error; what the system cannot explain is a bug in fleet."""
+        """Return the outcome of an error: a bug in fleet unless fleet raised it or the system explains it."""
         cause = err if isinstance(err, errors.FleetError) else errors.explain(err, f"{self.host.name}: ")
         if cause is None:
             text = f"{self.host.name}: {errors.describe_bug(err)}{self._journal_hint()}"
@@ -121,7 +121,7 @@ class HostProgress:
         return self._make_outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
 
     def _journal_hint(self, *, resume: bool = True) -> str:
-        """Return how many bursts the journal keeps. resume: also advise `fleet resume`."""
+        """Return a sentence on the bursts kept in the journal; "" for none. resume: advise `fleet resume`."""
         if self._run_id is None or self.bursts == 0:
             return ""
         bursts = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"

@@ -31,7 +31,7 @@ RESTORE_S = 10.0  # after Ctrl-C: how long to try to reach the host again
 
 
 def iter_retry_pauses_s() -> Iterator[float]:
-    """Yield seconds to wait before each new try: doubled each time, at random so that hosts spread out."""
+    """Yield seconds to wait before each retry: doubled each time, then varied so that hosts spread out."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -84,7 +84,7 @@ class HostLink:
         self.progress.enter(stage, run, detail)
 
     def gather_facts_when_ready(self) -> Facts:
-        """Gather the facts of a host once it meets its conditions. Raises NotReadyError after its wait."""
+        """Return the host's facts once it meets its conditions. Raises NotReadyError after `wait_s`."""
         self.enter("facts")
         facts, began, reasons = self._gather_facts(), time.monotonic(), ""
         host, context = self.host, self.context
@@ -103,7 +103,7 @@ class HostLink:
         return facts
 
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
-        """Put an agent on the host; return the facts with the topology that it reports, and the agent."""
+        """Put an agent on the host; return the facts, with the topology the agent reports, and the agent."""
         self.enter("deploy")
         agent = deploy(
             self.connection, self.host, facts, self.context.builder, self.progress.note, self.benchmarks
@@ -112,7 +112,7 @@ class HostLink:
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, deadline_s: float) -> tuple[Facts, Agent]:
-        """Reconnect until the host is ready. Raises LinkError after `deadline_s` (time.monotonic)."""
+        """Reconnect, with retries; return facts and agent. LinkError after `deadline_s` (time.monotonic)."""
         self.progress.note(f"{lost} Reconnecting.")
         for pause in iter_retry_pauses_s():
             self.close()

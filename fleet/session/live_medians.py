@@ -9,7 +9,7 @@ from fleet.model import Burst, Facts, Hello, Topology, View, relation_sort_key
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
-"""Of each benchmark its relations, the nearest first, with their medians in ns."""
+"""For each benchmark: its name, and its relations, the nearest first, each with its median in ns."""
 
 
 class _ThinnedValues:
@@ -32,7 +32,7 @@ class _ThinnedValues:
 class LiveMedians:
     """The medians of a machine's bursts, updated as each burst comes. cpus: those that may be measured.
 
-    latest: by benchmark, each pair's last burst in ns (NaN: none), row by row as `cpus`; threads may read it.
+    latest: by benchmark, each pair's last burst in ns or NaN, row by row as `cpus`; any thread may read it.
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:

@@ -27,7 +27,7 @@ _FULL = "The log is full; what follows is not kept.\n"
 
 
 class SessionLog:
-    """Writes events to the log, one a line and escaped, never a secret, and passes them on to `then`."""
+    """Writes events to the log in escaped lines without secrets, and passes each event on to `then`."""
 
     def __init__(self, folder: Path, then: events.EventHandler) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class SessionLog:
 
 
 def prune_logs(store: Store) -> None:
-    """Remove old logs of finished sessions: those without a note and a journal in this state directory."""
+    """Remove old logs of finished sessions, which have no note and no journal in this state directory."""
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with (
         contextlib.suppress(OSError, StoreError),  # what cannot be read stays
@@ -110,7 +110,7 @@ def prune_logs(store: Store) -> None:
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
-    """Report whether this is a session's folder whose files are all older; most names already rule it out."""
+    """Report whether this is a session's folder last changed before `moment`, judging by its name first."""
     ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False

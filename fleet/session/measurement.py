@@ -28,7 +28,7 @@ GROUP_SHARE = 0.9  # CPUs whose frequencies differ by no more than this are name
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
-    """Measure what `earlier` lacks of `run`, over as many links and agents as it takes; return it."""
+    """Measure what `earlier` lacks of `run`, over as many links and agents as it takes; return the run."""
     with nullcontext() if link.lock is LockPolicy.OFF else link.context.wait_for_machine(run, link.progress):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
         while measurement.run_state.missing is not None and measurement.deaths < MAX_DEATHS:
@@ -45,7 +45,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
 
 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
-    """Return the run so far from its journal; what precedes a damage, and a note, from a damaged one."""
+    """Read the run so far from its journal; if it is damaged, add a note and return the intact beginning."""
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
     run_state = conversation.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
@@ -59,7 +59,7 @@ def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
 
 
 def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
-    """Return the run with what its agents reported, as it is stored."""
+    """Return the run as it will be stored: with its state, end and notes, and what its agents reported."""
     progress.note_once(*run_state.notes)
     if run_state.hello is not None and (slower := describe_slower_cpus(run_state.hello)):
         progress.note_once(slower)
@@ -78,7 +78,7 @@ def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
 
 
 def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
-    """Write the run's tables and remove its journal."""
+    """Publish the run, remove its journal, and return the run. Raises StoreError."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check_not_removed()
     journal.sync_if_large()
@@ -121,7 +121,7 @@ class _Measurement:
         self.deaths = 0
 
     def measure_part(self) -> None:
-        """Have one agent measure what is missing; wait for another controller if the policy says so."""
+        """Have one agent measure what is missing. If the machine is locked, wait or raise LockedError."""
         link = self._link
         self._visits = self.run_state.done.visits
         lock = None
@@ -161,7 +161,7 @@ class _Measurement:
         self._link.progress.follow_record(record, reader)
 
     def recover(self, lost: LinkError) -> None:
-        """Reconnect after a broken link, unless the run is already complete or the time is up."""
+        """Reconnect after a broken link, unless the run is complete. Raises `lost` once the time is up."""
         context = self._link.context
         context.cancellation.raise_if_requested()
         self._post_run.lines.clear()
@@ -177,7 +177,7 @@ class _Measurement:
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
     def load_after(self) -> Load:
-        """Return the host's load after the run; a link that breaks now costs only this."""
+        """Return the host's load after the run; if it cannot be had, add a note and return an empty Load."""
         try:
             if self._post_run.lines:
                 load = parse_load(b"\n".join(self._post_run.lines), self.run.facts)

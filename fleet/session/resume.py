@@ -91,7 +91,7 @@ def _find_unfinished(store: Store) -> Mapping[str, Remaining]:
 def resume_session(
     remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
-    """Finish what remains on these hosts, an outcome each. partial: publish the journals as they are."""
+    """Finish what remains on these hosts; return the outcomes. partial: publish the journals as they are."""
     runs = {run.host.name: run for run in remaining.runs}
     names = set(runs) if partial else set(remaining.names)
     with context.store.hold_session(remaining.intent):
@@ -118,7 +118,7 @@ def forget_session(remaining: Remaining, store: Store) -> None:
 def hosts_to_resume(
     remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False
 ) -> list[Host]:
-    """Return the hosts as the inventory has them now; partial: as the runs have them. Raises UsageError."""
+    """Return the remaining hosts, as in the inventory now; partial: as in their runs. Raises UsageError."""
     if partial:
         return [run.host for run in remaining.runs]
     if unknown := [name for name in remaining.names if name not in inventory]:

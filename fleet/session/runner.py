@@ -40,7 +40,7 @@ STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their
 def make_context(
     store: Store, session_id: str, emit: EventHandler, timeout_s: float, **settings: Any
 ) -> tuple[SessionContext, str]:
-    """Return what the hosts of a session share, and the folder of its logs. settings: of SessionContext."""
+    """Return a session's context and the folder of its logs. settings: further fields of SessionContext."""
     log = SessionLog(store.state_dir / "logs" / session_id, emit)
     reach = functools.partial(connect, timeout_s=timeout_s)
     context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
@@ -54,7 +54,7 @@ def measure_each(
     *,
     partial: bool = False,
 ) -> list[Outcome]:
-    """Measure `hosts` and write the tables; if that fails, note it in the outcomes: the samples are stored.
+    """Measure `hosts`, then write the tables. If only that fails, add a note to the outcomes.
 
     runs: those that continue from their journals, by host name. partial: publish the journals as they are.
     """
@@ -94,7 +94,7 @@ def run_session(
 
 
 def end_if_settled(store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]) -> bool:
-    """End the session if all hosts of these names are settled; else note why not, for `fleet show`."""
+    """End the session and return True if all hosts named are settled; else note why not, for `fleet show`."""
     unsettled = {outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled}
     if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):
         store.end_session(intent.session_id)
@@ -144,7 +144,7 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 
 
 def run_host(link: HostLink) -> Run:
-    """Take one host from its inventory entry to a stored run."""
+    """Measure one host: prepare it, deploy an agent, measure and store the run; return the run."""
     with link.open():
         facts = link.gather_facts_when_ready()
         require_feasible_plan(link, facts)
@@ -186,7 +186,7 @@ def require_feasible_plan(link: HostLink, facts: Facts) -> None:
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
-    """Return the run that is about to be measured; its deadline is that of the agent's forecast, or given."""
+    """Return the run that is about to be measured, with the requested deadline, else the agent's forecast."""
     host, context, progress = link.host, link.context, link.progress
     progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)

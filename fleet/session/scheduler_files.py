@@ -1,4 +1,4 @@
-"""Runs from the files of a scheduler's step (`gather.render_scheduler_step`), trusted no more than a host."""
+"""Imports what a scheduler's step printed (`gather.render_scheduler_step`), trusted no more than a host."""
 
 import hashlib
 import mmap
@@ -34,7 +34,7 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish a run of each file, also of those in folders; a host is called what its file is. UsageError."""
+    """Publish the run in each file, or each file of a folder; the file name names the host. UsageError."""
     files, session = _list_files(paths), new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
@@ -87,7 +87,7 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
-    """Return begin, end and SHA-256 of the last attempt with an end record, else of the last one."""
+    """Return begin and end offset and SHA-256 of the last complete attempt, or else of the last attempt."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
         return 0, 0, ""
@@ -105,7 +105,7 @@ def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, i
 
 
 def _parse_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
-    """Return the run as the step began it, the stream at the agent's first line. Raises ProbeError."""
+    """Parse the run as the step began it; leave the stream at the agent's first line. Raises ProbeError."""
     stream.seek(begin)
     started, facts, length = parse_scheduler_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)
     stream.seek(begin + length)
@@ -122,7 +122,7 @@ def _parse_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, d
 
 
 def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
-    """Every complete line before `end`, without its newline; what is longer than the wire allows is one."""
+    """Yield each complete line before `end`, without its newline; an overlong line in pieces."""
     left = end - stream.tell()
     while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:
         if (left := left - len(line)) < 0:

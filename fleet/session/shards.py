@@ -12,7 +12,7 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parse "2/4", which part of how many. Raises UsageError."""
+    """Parse "2/4" to (2, 4): the number of a shard, and how many there are. Raises UsageError."""
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count <= MAX_SHARDS:
@@ -40,7 +40,7 @@ def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
 
 
 def machine_key(host: Host) -> str:
-    """Return a key for the entry's machine: the jump hosts and the address, not port and user."""
+    """Return a key of the host's machine: its jump hosts and address, without port and user."""
     address = host.address.lower()
     if host.via == "local" or (address in _HERE and not host.jump):
         return "this machine"

@@ -1,4 +1,4 @@
-"""Amend runs after they were published: a file each in `amendments`; later ones outweigh earlier ones."""
+"""Amend published runs: each change is a file in `amendments`; later changes override earlier ones."""
 
 import json
 import os
@@ -18,7 +18,7 @@ _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """A change to a run: labels to set, None to remove; whether it is withdrawn, None for no change."""
+    """A change to a run. labels: values to set, None to remove one. withdrawn: None leaves it as it is."""
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     withdrawn: bool | None = None
@@ -29,18 +29,18 @@ class Amendment:
         return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
 
     def combine(self, later: "Amendment") -> "Amendment":
-        """Combine both; `later` outweighs this one."""
+        """Return one amendment with the effect of this one followed by `later`."""
         withdrawn = self.withdrawn if later.withdrawn is None else later.withdrawn
         return replace(self, labels={**self.labels, **later.labels}, withdrawn=withdrawn)
 
     def apply(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return a run's labels as amended."""
+        """Return a run's `labels` after the amendment."""
         both: dict[str, str | None] = {**dict(labels), **self.labels}
         return {key: value for key, value in both.items() if value is not None}
 
 
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
-    """Write an amendment of each run, and read back that it took effect. Raises StoreError."""
+    """Amend each run. Raises StoreError if that fails, or if another command amends a run meanwhile."""
     with store_errors("read the amendments", place):
         counter = 1 + max((counter for counter, _, _ in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
@@ -60,7 +60,7 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
 
 
 def read_amendments(place: Place) -> dict[str, Amendment]:
-    """Read all amendments, by run ID; one that cannot be read is named by a StoreWarning and left out."""
+    """Return each run's combined amendments, by run ID. Leaves out unreadable files, with a StoreWarning."""
     amendments: dict[str, Amendment] = {}
     with store_errors("read the amendments", place):
         for _, run_id, amendment in _read_files(place):
@@ -69,13 +69,13 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
 
 
 def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
-    """Read all files in the order of their counters, not of the clock; then of the writers' IDs."""
+    """Read all amendment files, sorted by counter, not by time; files with the same counter by name."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
     return [files[name] for name in sorted(files, key=lambda name: (files[name][0], name))]
 
 
 def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
-    """Read a file's counter, which its writer made by Lamport's rule, run ID and amendment. StoreError."""
+    """Return a file's counter (above all that its writer saw), run ID and amendment. Raises StoreError."""
     with damage_errors(f"{place}: {name} cannot be read as an amendment", _REMEDY):
         if isinstance(place, Folder):  # without pyarrow
             data = read_regular(place.root / name)

@@ -1,4 +1,4 @@
-"""Write a run for others, without names of persons, sites or machines: only the columns in STAYS."""
+"""Export runs without names of persons, sites or machines (only the columns in STAYS), and import them."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ _EMPTY = {"failed_json": "[]"}
 
 
 def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
-    """Return the record for others: new IDs, its day, and columns that may leave. keep: words of KEEP."""
+    """Return an anonymous copy: new IDs, the day without the time, no private columns. keep: keys of KEEP."""
     row, kept_columns = record.row, {name for word in keep for name in KEEP[word]}
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
@@ -70,7 +70,7 @@ def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept_colum
 
 
 def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
-    """Return the version and the benchmarks in the agent's first record."""
+    """Return the agent's first record, reduced to its version and benchmarks."""
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
     stripped = {name: hello[name] for name in ("record", "protocol", "agent", "benchmarks") if name in hello}
@@ -80,7 +80,7 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
 
 
 def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
-    """Write a run for others to a new file; return its record there. Raises OSError, StoreError."""
+    """Write an anonymous copy of a run to a new file; return its record. Raises OSError, StoreError."""
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
     record = anonymize(run, keep)

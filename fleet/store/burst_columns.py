@@ -22,7 +22,7 @@ _SORT_ORDER = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "roun
 
 
 class BurstColumns:
-    """Bursts in order of arrival, in 160 bytes each and 8 per sample; dropped once they pass max_bytes."""
+    """Bursts in order of arrival: 160 bytes for each, 8 for each sample. Beyond max_bytes all are dropped."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self.overflowed = False  # all bursts were dropped, and no further ones are taken
@@ -44,16 +44,16 @@ class BurstColumns:
 
     @property
     def sample_count(self) -> int:
-        """Return the number of ticks of pings, warm-ups included."""
+        """Return the number of ping's samples, warm-ups included."""
         return len(self._ticks)
 
     @property
     def event_count(self) -> int:
-        """Return the number of counts of events."""
+        """Return the number of event counts, one for each burst, CPU and event."""
         return len(self._counters) // len(_COUNTER_NUMBERS)
 
     def add(self, burst: Burst) -> None:
-        """Add one burst."""
+        """Add one burst; ignore it if the columns have overflowed."""
         if self.overflowed:
             return
         group = burst.cpus if burst.cpus and len(burst.cpus) > 2 else None
@@ -87,7 +87,7 @@ class BurstColumns:
             self.overflowed = True
 
     def to_table(self, run: Run) -> Any:
-        """Return the bursts, sorted, as a pyarrow table in the schema of files of samples."""
+        """Return the bursts, sorted, as a pyarrow table in the schema of samples files. Raises StoreError."""
         shape = schema.file_schema("samples")
         types = {field.name: field.type for field in shape}
         rows = self._collect_rows()
@@ -110,7 +110,7 @@ class BurstColumns:
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
     def counters_table(self, run: Run) -> Any:
-        """Return the counts of events as a pyarrow table in the schema of counters; None without any."""
+        """Return the event counts as a pyarrow table in the schema of `counters`; None if there are none."""
         if not self._counters:
             return None
         shape = schema.arrow_schema("counters")
@@ -146,7 +146,7 @@ class BurstColumns:
         return dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
 
     def _make_word_columns(self, run: Run, rows: Any) -> dict[str, Any]:
-        """Return the columns of words of the bursts, the smallest group that holds its CPUs among them."""
+        """Return the text columns of the bursts, with `relation`: how far apart each burst's CPUs are."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         words = {"benchmark": benchmarks, "variant": variants, "flags": flags}
         columns = {name: pa.array(texts, pa.string()).take(rows["words"]) for name, texts in words.items()}
@@ -176,7 +176,7 @@ def _list_point_values(burst: Burst) -> tuple[Any, ...]:
 
 
 def _group_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
-    """Return the smallest group that holds all CPUs of a burst."""
+    """Name the relation of a burst's CPUs; with three or more, that of ping's and the farthest other one."""
     if cpus is None or len(cpus) < 3:
         return topology.name_relation(ping, pong)
     return max((topology.name_relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)

@@ -20,7 +20,7 @@ NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 def seal_file(path: Path) -> None:
-    """Put the checksums into a Parquet file on a disk; its pages are read once."""
+    """Insert checksums of pages and footer into a Parquet file, before its footer. OSError, DataError."""
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(size - _TAIL)
@@ -36,7 +36,7 @@ def seal_file(path: Path) -> None:
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read the footer of a Parquet file and verify it. pages: verify these, too. Raises DataError."""
+    """Read and verify a Parquet file's footer. read: takes a size and an offset. pages: verify them, too."""
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
@@ -51,13 +51,13 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
 
 
 def seal_json(text: str) -> bytes:
-    """Return the JSON of a non-empty object, with the checksum of all before it as the last key."""
+    """Add a last key to the JSON of a non-empty object: the checksum of the text before it."""
     body = text.encode().removesuffix(b"}")
     return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
 def unseal_json(data: bytes) -> Any:
-    """Return the value of a JSON file, without its checksum. Raises DataError unless it is as written."""
+    """Parse a JSON file and drop its checksum, if it has one. Raises DataError if it is not as written."""
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is not text
@@ -78,7 +78,7 @@ def seal_line(line: bytes) -> bytes:
 
 
 def unseal_line(line: bytes) -> bytes | None:
-    """Return a sealed line, given without its newline, without its checksum; None unless it is as written."""
+    """Strip the checksum from a sealed line, given without its newline. Return None if it does not match."""
     return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
 
 
@@ -92,7 +92,7 @@ def _locate_footer(tail: bytes, size: int) -> int:
 
 
 def _verify_footer(seal: bytes, footer: bytes) -> int:
-    """Verify the footer; return the expected checksum of the pages."""
+    """Verify the footer; return the expected checksum of the pages. Raises DataError."""
     differing = sum(byte != expected for byte, expected in zip(seal, _MARK, strict=False))
     if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")

@@ -20,7 +20,7 @@ _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH
 
 @contextmanager
 def store_errors(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
-    """Turn an OSError into a StoreError. place: named in the message. kept: the journal has what arrived."""
+    """Turn an OSError into a StoreError: "PLACE: cannot WHAT". kept: say that the journal has the data."""
     try:
         yield
     except OSError as err:
@@ -38,7 +38,7 @@ def require_regular(path: Path | str, expected: str = "a file of fleet's; move i
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file without waiting; create it, with `mode`, if the flags allow. Raises OSError."""
+    """Open a regular file, and nothing that could block; flags and mode as in `os.open`. Raises OSError."""
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= os.O_NOFOLLOW  # in a shared root another user may have put a link there
         _refuse_link(path)
@@ -60,7 +60,7 @@ def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> Abstrac
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to exactly the folder `name` below `root`, made with `mode` if missing. Raises OSError."""
+    """Make the folder `name` below `root` if missing; yield a path to it, never through a link. OSError."""
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
 
 
 def opened_path(handle: int) -> str:
-    """Return a path to an opened folder: on Linux to itself, on macOS the one that it has now."""
+    """Return a path to an open folder: on Linux valid even after a rename, on macOS its present path."""
     if (get_path := getattr(fcntl, "F_GETPATH", None)) is None:
         return f"/proc/self/fd/{handle}"
     path: bytes = fcntl.fcntl(handle, get_path, bytes(1024))
@@ -128,7 +128,7 @@ def sync(path: Path) -> None:
 
 
 def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
-    """Write a file for the user, all or nothing. UsageError if it exists, unless `replace`; StoreError."""
+    """Write a file, all or nothing. UsageError if it exists, unless `replace`; StoreError if it fails."""
     if not replace and os.path.lexists(path):
         raise UsageError(f"{path}: already exists; it was not changed. Move it away, or name another file.")
     target = Path(os.path.realpath(path))  # a link is followed
@@ -145,7 +145,7 @@ def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = F
 
 
 def write_all(descriptor: int, data: Any) -> None:
-    """Write all of `data`; the kernel takes it in parts when the disk is nearly full, then reports why."""
+    """Write all of `data`, even if one call writes only a part, as on a nearly full disk. Raises OSError."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -153,7 +153,7 @@ def write_all(descriptor: int, data: Any) -> None:
 
 @contextmanager
 def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
-    """Yield a new path in `staging`, removed on exit. Raises OSError."""
+    """Yield an unused path in `staging`; on exit, remove what is there. Raises OSError."""
     with enter_state_folder(state_dir, "staging") as staging:
         path = staging / f"{name}-{os.urandom(8).hex()}"
         try:
@@ -163,7 +163,7 @@ def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove a file, or a folder with all in it, as far as possible."""
+    """Remove a file, or a folder with all in it; ignore errors."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -185,7 +185,7 @@ def _advise(err: OSError) -> str:
 
 
 def _find_blocking_file(name: object) -> Path | None:
-    """Return the first part of a path that exists and is not a folder."""
+    """Return the topmost component of a path that exists and is not a folder; None if there is none."""
     path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
     above = (*reversed(path.parents), path)
     return next((place for place in above if os.path.lexists(place) and not place.is_dir()), None)

@@ -20,7 +20,7 @@ _TYPE, _VALUES, _BYTES, _DICTIONARY, _BOUNDS, _LARGEST, _SMALLEST = 0x15, 0x56, 
 
 
 class Column(NamedTuple):
-    """A column of a row group, its smallest and largest value; repeats: few bytes may be many long texts."""
+    """A column of a row group, with its bounds. repeats: texts are stored once, so may unpack to far more."""
 
     path: tuple[str, ...]
     values: int
@@ -37,7 +37,7 @@ class RowGroup(NamedTuple):
     columns: Sequence[Column]
 
     def may_contain(self, where: Mapping[str, Collection[Any]]) -> bool:
-        """Report whether, by its statistics, it may have a row with one of the values in each column."""
+        """Report whether, by its statistics, it may have a row with, in each column, one of these values."""
         for column in self.columns:
             low, high = column.smallest, column.largest
             values = where.get(column.path[0]) if len(column.path) == 1 else None
@@ -50,7 +50,7 @@ class RowGroup(NamedTuple):
 
 
 def parse_footer(data: bytes) -> list[RowGroup]:
-    """Parse a footer, with what follows it in the file. Raises DataError."""
+    """Return the row groups of a footer. data: the footer and all that follows it. Raises DataError."""
     fields, _ = _read_struct(data + _ZEROS, 0, 0)
     paths, groups = list(_column_paths(iter(fields.get(_SCHEMA, ())), 0)), list[RowGroup]()
     for group in fields.get(_GROUPS, ()):
@@ -63,7 +63,7 @@ def parse_footer(data: bytes) -> list[RowGroup]:
 
 
 def find_metadata(footer: bytes, key: bytes) -> bytes:
-    """Find the text of a key in the metadata of an intact footer without reading the rest; b"" for none."""
+    """Find a key's value in the metadata of an intact footer without parsing the rest; b"" if missing."""
     name = b"\x18%c%b\x18" % (len(key), key)  # two texts in a struct, each with its length
     if (offset := footer.rfind(name)) < 0:
         return b""
@@ -73,7 +73,7 @@ def find_metadata(footer: bytes, key: bytes) -> bytes:
 def _column_paths(
     schema: Iterator[dict[int, Any]], depth: int, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the path of the next field, or those of the fields in it."""
+    """Yield the path of the next field, or the paths of the fields nested in it. Raises DataError."""
     field = next(schema, {})
     if depth > _DEPTH or _NAME not in field:
         raise DataError("a column has no name in its footer, or is nested too deeply")
@@ -99,7 +99,7 @@ def _parse_column(path: tuple[str, ...], chunk: dict[int, Any]) -> Column:
 
 
 def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Return the values of the struct that begins at `offset`, by fields, and its end."""
+    """Parse the struct at `offset`. Return its values by field, and the offset after it. Raises DataError."""
     if depth > _DEPTH:
         raise DataError("its footer is nested too deeply")
     values: dict[int, Any] = {}
@@ -122,7 +122,7 @@ def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], 
 
 
 def _read_list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
-    """Return the structs of a list, none of other values, and its end."""
+    """Parse the list at `offset`. Return its structs, no other values, and the offset after it. DataError."""
     if depth > _DEPTH:
         raise DataError("its footer is nested too deeply")
     head = data[offset]

@@ -111,7 +111,7 @@ _JSON: Mapping[str, Any] = {
 
 @once
 def prepare_type(kind: type[_Type]) -> type[_Type]:
-    """Return the type after msgspec has examined it: threads that use it during that crash."""
+    """Return the type once msgspec has inspected it, as threads that use a type meanwhile would crash."""
     msgspec.json.Decoder(kind)
     return kind
 
@@ -141,7 +141,7 @@ class RunRecord:
 
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return a row of a table, or these columns of it, with None for absent values. Raises DataError."""
+    """Check a row's values; return them, None for absent ones. names: the only columns. Raises DataError."""
     with _decoding(table):
         row = msgspec.convert(values, _make_row_struct(table, None if names is None else tuple(names)))
     return _check_row(table, row)
@@ -158,7 +158,7 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    """Decode a JSON list of the values of these columns of `runs`. Raises DataError."""
+    """Decode a JSON list of the values of these columns of `runs`; return them by name. Raises DataError."""
     with _decoding("row"):
         row = msgspec.json.decode(text, type=_make_row_struct("runs", names, True))
     return _check_row("runs", row)
@@ -244,7 +244,7 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
 
 
 def require_plausible_size(parts: Sequence[Any]) -> None:
-    """Raise DataError if tables in memory are larger than so many valid rows can be."""
+    """Raise DataError if pyarrow tables take more memory than valid rows of that number can."""
     rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if size > UNPACKED + _CELL * parts[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")
@@ -311,7 +311,7 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
 
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
-    """Count the samples of each burst after its warm-ups that are 0."""
+    """Return, for each burst, the number of samples after its warm-ups that are 0."""
     zeros, ends = np.flatnonzero(np.asarray(ticks.values) == 0), np.asarray(ticks.offsets)
     return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
 
@@ -360,7 +360,7 @@ def _value_type(table: str, column: schema.Column) -> Any:
 
 
 def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None:
-    """Raise DataError unless rows of `samples`, with BURST_COLUMNS, fit each other and their benchmarks."""
+    """Raise DataError unless rows of `samples` fit each other, the estimator and their benchmarks."""
     if estimator == "min":  # whose number is the smallest sample
         ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
         if _count_zeros(ticks, np.asarray(warmup)).any():
@@ -384,7 +384,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
 
 
 def _check_threads(table: Any) -> None:
-    """Raise DataError unless the CPUs of a burst begin with ping's, end with pong's, and have a list each."""
+    """Raise DataError unless a burst's CPUs go from ping's to pong's, and lists exist for all but ping's."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)
@@ -401,7 +401,7 @@ def _check_threads(table: Any) -> None:
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
-    """Return one row for each combination of run, names, parameters and numbers of threads."""
+    """Return the first row of each combination of run, names, parameters and number of threads."""
     columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
     keys = columns.select(_POINT_NAMES).unify_dictionaries()
     keys = keys.append_column("self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu")))

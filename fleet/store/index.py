@@ -1,6 +1,6 @@
 """Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time.
 
-Every value has a checksum and a mark of the samples it was made from; one that does not fit counts as absent.
+Each value has a checksum and a mark that identifies its samples. One that does not match counts as absent.
 """
 
 import json
@@ -59,7 +59,7 @@ class Index:
         self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
 
     def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
-        """Return by key the columns of a listing of those runs whose samples files have these stamps."""
+        """Return the columns that a listing needs, by run; leave out runs not stored with the given stamp."""
         rows = dict[Key, dict[str, Any]]()
         for key, text in self._read_runs("listed", stamps).items():
             with suppress(DataError):
@@ -67,7 +67,7 @@ class Index:
         return rows
 
     def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
-        """Return by key the JSON of the records of those runs whose samples files have these stamps."""
+        """Return the records as JSON, by run; leave out runs not stored with the given stamp."""
         return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
 
     def store_runs(
@@ -78,7 +78,7 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Store stamps, listed columns and records of runs, in the tables or not; drop all not `present`."""
+        """Store runs' listed columns and records. present: drop others. in_tables: rows are in the tables."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
@@ -95,17 +95,17 @@ class Index:
         self._transact(write)
 
     def list_pending(self) -> list[Key]:
-        """Return the runs that may not be in the tables `runs` and `cpus`."""
+        """Return the runs whose rows may be missing from the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
         return self._transact(lambda db: db.execute(query).fetchall()) or []
 
     def mark_in_tables(self, keys: Iterable[Key]) -> None:
-        """Note that these runs are in the tables."""
+        """Record that the tables `runs` and `cpus` have the rows of these runs."""
         statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
         self._transact(lambda db: db.executemany(statement, keys))
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Store the rows derived from these runs, a pyarrow table with the column `run_id`."""
+        """Store rows derived from these runs, a pyarrow table with `run_id`. marks: identify the samples."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
         combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
         combined = combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
@@ -128,7 +128,7 @@ class Index:
     def read_rows(
         self, kind: Derived, marks: Mapping[Key, str], columns: Sequence[str] | None, where: Where
     ) -> tuple[set[Key], list[Any]]:
-        """Return the keys of the runs whose rows of this kind are kept, and these rows as pyarrow tables."""
+        """Return the runs whose rows are stored with these marks, and the selected rows as pyarrow tables."""
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self.find_newest_parts(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
@@ -157,7 +157,7 @@ class Index:
         return keys_present, tables
 
     def find_newest_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
-        """Return by key the newest part that has rows of a run, if they were made from this mark."""
+        """Return the ID of each run's newest row in `parts`; leave out runs stored with another mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
         parts = ((key, part, mark) for part, made_of in rows for key, mark in _parse_marks(made_of))
@@ -178,7 +178,7 @@ class Index:
         return values
 
     def _transact(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Do the work in one transaction; return None where the index cannot be used."""
+        """Do the work in one transaction, in a new file if need be. Return None if the index is unusable."""
         for _ in range(2):  # once more with a new file
             try:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ class Index:
         return None
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        """Make the tables anew in a file that is new or of another version."""
+        """Prepare a connection; recreate the tables if the file is new or of another version."""
         db.execute(f"pragma page_size = {_PAGE_BYTES}")
         db.execute("pragma synchronous = off")  # a file torn by a crash of the machine is made anew
         if db.execute("pragma user_version").fetchone()[0] != self._version:
@@ -215,7 +215,7 @@ def load_derived(
     columns: Sequence[str] | None = None,  # None: all
     where: Where | None = None,  # only the rows with these values
 ) -> Any:
-    """Return the rows of these runs, in the order of `marks`, as one pyarrow table; derive those not kept."""
+    """Return these runs' rows as a pyarrow table, in the order of `marks`; derive and store those missing."""
     columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
     for keys, rows in derive([key for key in marks if key not in keys_present]):
@@ -229,19 +229,19 @@ def load_derived(
 
 
 def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
-    """Parse the runs that a part was made from, and their marks; none if damaged."""
+    """Parse the runs that stored rows were derived from, and their marks; return [] if damaged."""
     with suppress(ValueError, TypeError):
         return [((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)]
     return []
 
 
 def _seal_value(value: bytes, *about: object) -> bytes:
-    """Prefix a value with the checksum of it and of its context, `about`."""
+    """Prefix a value with a checksum over the value and its context, `about`."""
     return zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(4, "big") + value
 
 
 def _unseal_value(sealed: Any, *about: object) -> bytes:
-    """Return a sealed value. Raises DataError unless it is as written about this."""
+    """Strip the checksum from a sealed value. Raises DataError if value or context `about` differ."""
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")
     return sealed[4:]

@@ -1,4 +1,4 @@
-"""Journal a run: every line of its agents, with checksums, before anything else is done with it."""
+"""Journal a run: write each line of its agents, with a checksum, before anything else uses the line."""
 
 import fcntl
 import os
@@ -20,10 +20,10 @@ SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, wel
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """Append-only files of lines, one for each part of the run; written by one thread of one process."""
+    """A run's lines in append-only files, one per part: what one agent sent. Only one thread may write."""
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open the journal in a folder that is now, or soon, at `folder`. Raises LockedError, StoreError."""
+        """Open the journal in `inside`. folder: where it will be moved to. Raises LockedError, StoreError."""
         self.folder = folder or inside
         self._descriptor: int | None = None
         with store_errors("open the journal", self.folder):
@@ -59,12 +59,12 @@ class Journal(AbstractContextManager["Journal"]):
             self.part_path = self._make_path(self._count)
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return each part's lines, None for one not as written, without torn last and refused lines."""
+        """Return each part's lines, None for a damaged one; leave out torn last lines and refused ones."""
         limits = zip(self._list_paths(), chain(self._good, repeat(None)), strict=False)
         return [islice(_read_lines(path), limit) for path, limit in limits]
 
     def refuse_lines_after(self, good: Sequence[int]) -> None:
-        """Refuse all lines of each present part after the first `good`."""
+        """Let `parts` return only the first lines of each present part, as many as `good` gives for it."""
         self._good = tuple(good)
 
     def check_not_removed(self) -> None:
@@ -123,13 +123,13 @@ class Journal(AbstractContextManager["Journal"]):
             raise
 
     def sync_if_large(self) -> None:
-        """Sync to the disk, before publishing, a journal too large to be published soon."""
+        """Sync the journal to the disk if it is so large that publishing takes long. Raises StoreError."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)
 
     def close(self) -> None:
-        """Sync to the disk, close, and unlock. May be called twice."""
+        """Sync to the disk, close, and unlock. May be called twice. Raises StoreError."""
         try:
             self._close_part()
         finally:
@@ -172,7 +172,7 @@ def _read_lines(path: Path) -> Iterator[bytes | None]:
 
 
 def _lock_folder(inside: Path, folder: Path) -> int:
-    """Open and lock the journal's lock file; the kernel unlocks it when the process ends."""
+    """Lock the journal until the returned descriptor is closed. Raises LockedError, StoreError."""
     with store_errors("open the journal", folder / LOCK_FILE):
         descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:

@@ -30,7 +30,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; digits alone would be read as a number."""
+    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, which sorts by time and cannot be read as a number."""
     moment = (now or datetime.now(UTC)).astimezone(UTC)
     return f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"  # random: controllers need not coordinate
 
@@ -51,13 +51,13 @@ def require_key(key: str, what: str) -> str:
 
 
 def samples_name(host_id: str, run_id: str) -> str:
-    """Name a run's samples file, relative to the root."""
+    """Return the path of a run's samples file, relative to the root. Raises StoreError."""
     folder = f"samples/host_id={require_key(host_id, 'host')}/run_id={require_key(run_id, 'run')}"
     return f"{folder}/{SAMPLES_FILE}"
 
 
 def counters_name(run_id: str) -> str:
-    """Name the file of a run's counters, relative to the root; only runs that counted have one."""
+    """Return the path of a run's counters file, which only runs with counters have. Raises StoreError."""
     return f"counters/{require_key(run_id, 'run')}.parquet"
 
 
@@ -79,22 +79,22 @@ class Folder:
 
     @cached_property
     def filesystem(self) -> Any:
-        """Return the files of this machine, for pyarrow."""
+        """Return pyarrow's file system of this machine."""
         return fs.LocalFileSystem()
 
     def path(self, name: str) -> str:
-        """Return the file's path, for `filesystem`."""
+        """Return the path by which `filesystem` opens a file of the root."""
         return str(self.root / name)
 
     def check_reachable(self) -> None:
         """Do nothing: folders are created when needed."""
 
     def files(self, pattern: str) -> list[str]:
-        """Return the matching files, sorted; `*` matches inside a part of a name. Raises OSError."""
+        """Return the names of matching files, sorted; `*` does not match `/`. Raises OSError."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
     def stamps(self) -> dict[Key, str]:
-        """Stamp each samples file, by host and run; StoreWarning for a host's closed folder. OSError."""
+        """Return each samples file's stamp, by host and run; warn of unreadable folders. Raises OSError."""
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
         for host in _list_folders(samples, "host_id="):
@@ -116,7 +116,7 @@ class Folder:
         return _leave_out_misnamed(stamps, self)
 
     def stamp(self, name: str) -> str | None:
-        """Return a file's size and time; "" if unknown, None for no file."""
+        """Return a file's size and modification time as text; "" if unknown, None if there is no file."""
         path = f"{self.root}/{name}"
         try:
             about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
@@ -127,14 +127,14 @@ class Folder:
         return f"{about.st_size}:{about.st_mtime_ns}"
 
     def last_change_ns(self, name: str) -> int:
-        """Return when a file last changed in any way, a time nobody can set; 0 if unknown."""
+        """Return the time of a file's last change, which nobody can set (ctime); 0 if unknown."""
         try:
             return (self.root / name).stat().st_ctime_ns
         except OSError:
             return 0
 
     def put(self, draft: Path, name: str) -> bool:
-        """Make `draft` appear as `name`, complete, and consume it; False if `name` exists. Raises OSError."""
+        """Move `draft` to `name` in one step; return False, and keep it, if `name` exists. Raises OSError."""
         above, _, last = name.rpartition("/")
         with enter_folder(self.root, above) as inside:
             target = inside / last
@@ -177,7 +177,7 @@ class Bucket:
 
     @cached_property
     def state_dir(self) -> Path:
-        """Return a folder for this root under $XDG_STATE_HOME/fleet."""
+        """Return this root's local folder for journals, logs and drafts, under $XDG_STATE_HOME/fleet."""
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
         which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
@@ -185,7 +185,7 @@ class Bucket:
 
     @cached_property
     def filesystem(self) -> Any:
-        """Return a patient S3 client, without the checksums that only AWS surely takes unless asked for."""
+        """Return an S3 client with long timeouts; by default, without checksums that some stores refuse."""
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
         return fs.S3FileSystem(
             connect_timeout=10.0,  # seconds
@@ -195,17 +195,17 @@ class Bucket:
         )
 
     def path(self, name: str) -> str:
-        """Return bucket and key."""
+        """Return the path by which `filesystem` opens an object: bucket and key."""
         return f"{self.base}/{name}"
 
     def check_reachable(self) -> None:
-        """Check that the bucket exists; fleet never creates it."""
+        """Raise FileNotFoundError if there is no such bucket; fleet never creates it."""
         bucket = self.base.split("/", 1)[0]
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
     def files(self, pattern: str) -> list[str]:
-        """Return matching objects, sorted; a request per thousand objects below the pattern's fixed part."""
+        """Return the names of matching objects, sorted. Lists all below the pattern's first folder."""
         return sorted(name for name, _ in self._list_objects(pattern))
 
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
@@ -219,7 +219,7 @@ class Bucket:
                 yield name, info
 
     def stamps(self) -> dict[Key, str]:
-        """Stamp each samples file, by host and run; a request per thousand objects."""
+        """Return each samples file's stamp, by host and run. Lists all objects below `samples`."""
         stamps = {}
         for name, info in self._list_objects(f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"):
             _, host, run, _ = name.split("/")
@@ -237,7 +237,7 @@ class Bucket:
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:
-        """Upload the draft in one call that no signal can cut short; the store shows it once complete."""
+        """Upload and remove `draft`, in one step for readers; return False, and keep it, if `name` exists."""
         if self.stamp(name):
             return False
         with pa.memory_map(str(draft)) as source:
@@ -289,7 +289,7 @@ def parse_place(root: str | Path) -> Place:
 
 
 def _leave_out_misnamed(stamps: dict[Key, str], place: Place) -> dict[Key, str]:
-    """Return the stamps whose host and run IDs can be keys; StoreWarning for others."""
+    """Return the stamps whose host and run IDs can be keys; warn of each of the others by a StoreWarning."""
     misnamed = [key for key in stamps if not all(map(_KEY.fullmatch, key))]
     for host, run in misnamed:
         name = f"samples/host_id={host}/run_id={run}"

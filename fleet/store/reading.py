@@ -1,4 +1,4 @@
-"""Read files of one table into pyarrow, each checked by the gate, no more than requested."""
+"""Read files of one table into pyarrow: no more than requested, and all of that checked by the gate."""
 
 import errno
 import json
@@ -56,7 +56,7 @@ def read_files(
     where: Where | None = None,
     skip_damaged: bool = False,
 ) -> Any:
-    """Read files as one table. skip_damaged: warn of damaged files by a StoreWarning. Raises StoreError."""
+    """Read files as one table. skip_damaged: leave damaged files out, with a warning. Raises StoreError."""
 
     def read(name: str) -> Any:
         return TableFile(place, name, table).read(columns, where)
@@ -75,7 +75,7 @@ def read_together(
 
 
 def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
-    """Check rows of files of one table, with the columns that are checked; return those of `shape`."""
+    """Check rows read from files of one table; return their columns of `shape`. Raises DamagedFileError."""
     (first, rows), *others = parts
     with damage_errors(f"{len(parts)} files of the {first.table} table") if others else first.damage_errors():
         if others:
@@ -90,7 +90,7 @@ def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
 
 @contextmanager
 def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
-    """Raise DamagedFileError, with `what` and a remedy, for a damaged or unreadable file. run_id: its run."""
+    """Turn the errors of a damaged or unreadable file into DamagedFileError: "WHAT: reason. REMEDY"."""
     try:
         yield
     except (OSError, DataError, MemoryError) as err:
@@ -109,7 +109,7 @@ def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) 
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Raise DataError where pyarrow cannot decode bytes; of what it has decoded its errors are bugs."""
+    """Turn pyarrow's errors into DataErrors, but for lack of memory. Only for decoding: others are bugs."""
     try:
         yield
     except pa.ArrowException as err:
@@ -119,14 +119,14 @@ def _decoding() -> Iterator[None]:
 
 
 def warn_left_out(err: StoreError) -> None:
-    """Warn by a StoreWarning that something is left out."""
+    """Warn by a StoreWarning that what the error is about is left out."""
     warning = StoreWarning(f"{err} It is left out.")
     warning.__cause__ = err.__cause__
     warn(warning, stacklevel=3)
 
 
 def read_undamaged(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
-    """Read files, by name; leave out damaged ones, with a StoreWarning."""
+    """Return what `read` returns for each file, by name; leave out damaged files, with a StoreWarning."""
 
     def try_read(name: str) -> _Result | StoreError:
         try:
@@ -176,12 +176,12 @@ class TableFile:
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
     def damage_errors(self) -> AbstractContextManager[None]:
-        """Return a context that blames this file for damage."""
+        """Return a context that turns errors of damage into a DamagedFileError that names this file."""
         return damage_errors(self.what, REMEDIES[self.table], self._run_id)
 
     @cached_property
     def _groups(self) -> list[RowGroup]:
-        """Parse the footer and check it: in a file of a coarse clock few bytes are many samples."""
+        """Return the row groups, checked not to unpack to more than fleet writes. Raises DamagedFileError."""
         with self.damage_errors():
             groups = parse_footer(self._footer)
             gate.check_footer(self.table, groups, self._size)
@@ -189,7 +189,7 @@ class TableFile:
 
     @cached_property
     def metadata(self) -> Mapping[bytes, bytes]:
-        """Return its key-value metadata."""
+        """Return the file's key-value metadata."""
         return self._file.metadata.metadata or {}
 
     @cached_property
@@ -210,13 +210,13 @@ class TableFile:
         return int(self._file.metadata.num_rows)
 
     def count_samples(self) -> int:
-        """Count the samples of pings, warm-ups included, by the footer."""
+        """Return the number of ping's samples, warm-ups included, from the footer."""
         columns = [column for group in self._groups for column in group.columns]
         return sum(column.values for column in columns if column.path[0] == "ticks")
 
     @property
     def _batch_rows(self) -> int:
-        """Return the number of rows to read at a time: fewer if each has many values, by the footer."""
+        """Return the number of rows to read at a time: fewer if the footer shows many or long values."""
         rows, words = _BATCH_ROWS, schema.dictionary_columns(self.table)
         for group in self._groups:
             for column in group.columns:
@@ -226,7 +226,7 @@ class TableFile:
         return max(1, rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Yield all rows and columns, checked by the gate, in tables of these sizes."""
+        """Yield all rows and columns, checked, as tables with these numbers of rows. DamagedFileError."""
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         if unknown := sorted({*stored.names} - {*shape.names}):
@@ -246,14 +246,14 @@ class TableFile:
         return read_together([self], columns, where)
 
     def iter_tables(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
-        """Yield the selected rows some at a time, so that no more than these have to be held."""
+        """Yield the selected rows in several small tables, so that not all have to be in memory at once."""
         where, shape = where or {}, _memory_schema(self.table, columns)
         if groups := self._matching_groups(where):  # of none pyarrow 18 makes an error
             for rows in self._iter_rows(groups, self._columns_to_read(shape, where)):
                 yield self._check_and_cast(rows, where, shape)
 
     def read_unchecked(self, shape: Any, where: Where) -> Any:
-        """Return the selected rows with the columns of `shape` and those checked with them; None for none."""
+        """Return the selected rows, with the columns of `shape` and those checked with them; None if none."""
         if not (groups := self._matching_groups(where)):
             return None
         columns = self._columns_to_read(shape, where)
@@ -282,29 +282,29 @@ class TableFile:
 
     @property
     def _unpacked_size(self) -> int:
-        """Return the size of its pages unpacked, by the footer."""
+        """Return the number of bytes of the uncompressed pages, from the footer."""
         groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
         return sum(group.total_byte_size for group in groups)
 
     def _matching_groups(self, where: Where) -> list[int]:
-        """Return the row groups that, by their statistics, may hold a value of each column."""
+        """Return the numbers of the row groups that, by their statistics, may have rows matching `where`."""
         if self.table != "samples" and not where and self._unpacked_size <= gate.FEW_BYTES:
             return list(range(self._file.num_row_groups))
         return [number for number, group in enumerate(self._groups) if group.may_contain(where)]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
-        """Return the columns to read; those of the path come from it, whatever the file says."""
+        """Return the columns to read from the file: not those of its path, which `_select` adds."""
         names = schema.file_schema(self.table).names
         return sorted({*self._schema_to_check(shape).names, *where}.intersection(names))
 
     def _schema_to_check(self, shape: Any) -> Any:
-        """Return the columns to read and check: for bursts, all that are checked together."""
+        """Return the schema of the columns to check: `shape` and, with ticks, those checked with them."""
         if self.table != "samples" or "ticks" not in shape.names:
             return shape
         return _memory_schema("samples", [*shape.names, *gate.BURST_COLUMNS])
 
     def _select(self, table: Any, where: Where, shape: Any) -> Any:
-        """Select rows, and the columns to check, those of the path as the record has them."""
+        """Select the rows and the columns to check; add the columns of the file's path from its record."""
         for name in schema.PATH_COLUMNS.get(self.table, ()):
             places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
             values = pa.DictionaryArray.from_arrays(places, pa.array([self.record.row[name]]))
@@ -333,7 +333,7 @@ def read_record(place: Place, name: str) -> bytes:
 
 
 def read_table_name(place: Place, name: str) -> str:
-    """Read the name of a file's table; an empty name if it has none. Raises DamagedFileError."""
+    """Return the name of the table that a file is part of; "" if it names none. Raises DamagedFileError."""
     with damage_errors(f"{place}: cannot read {name}"):
         source, _ = _open_verified(place, name, check_pages=False)
         with _decoding():
@@ -342,7 +342,7 @@ def read_table_name(place: Place, name: str) -> str:
 
 
 def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, bytes]:
-    """Open a file for pyarrow; verify its footer, and pages if it is small or `check_pages`. Return both."""
+    """Verify a file's footer, and its pages if small or `check_pages`. Return the open file and footer."""
     if isinstance(place, Folder):
         require_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
@@ -357,7 +357,7 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
 
 
 def _open_parquet(source: Any, table: str) -> Any:
-    """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
+    """Open a Parquet file, repeated texts as dictionaries. Raises DataError unless it fits its table."""
     shape = schema.file_schema(table)
     words = [name for name in schema.dictionary_columns(table) if name in shape.names]
     try:

@@ -1,4 +1,4 @@
-"""Turn the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
+"""Convert the model's objects to table rows and JSON, never with a Host's environment values. Pure."""
 
 import base64
 import binascii
@@ -52,13 +52,13 @@ def to_json(value: Any) -> str:
 
 
 def to_dict(instance: Any) -> dict[str, Any]:
-    """Return an instance's values by field; of a Host's environment only the names: values may be secret."""
+    """Return an instance's values by field. A Host's environment becomes its names: values may be secret."""
     values = {name: getattr(instance, name) for name in _field_names(type(instance))}  # type: ignore[arg-type]  # a class is hashable
     return values | {"env": sorted(instance.env)} if type(instance) is Host else values
 
 
 def drop_nulls(instance: Any) -> dict[str, Any]:
-    """Return a Failed or its Parameters as a dict without nulls: a run may have 100,000 of them."""
+    """Return a Failed or its Parameters as a dict without None, to save space: a run may have 100,000."""
     values = {name: value for name, value in to_dict(instance).items() if value is not None}
     return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
@@ -78,7 +78,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def require_hello(run: Run) -> Hello:
-    """Return the run's hello; without one no tick has a length and nothing is published. StoreError."""
+    """Return the run's hello, which has the length of a tick. Raises StoreError if the run has none."""
     if run.hello is None:
         text = f"{run.host.name}: run {run.run_id} has no hello from the agent: nothing to publish."
         raise StoreError(text)
@@ -86,7 +86,7 @@ def require_hello(run: Run) -> Hello:
 
 
 def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the one row of `runs`. contents: its columns that the samples decide."""
+    """Make the run's row of `runs`. contents: the columns derived from its samples. Raises StoreError."""
     hello, facts = require_hello(run), run.facts
     row = {
         **_pick_values(run, "run_id", "session_id", "fleet_version"),
@@ -129,7 +129,7 @@ def _pick_values(instance: Any, *names: str) -> dict[str, Any]:
 
 
 def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
-    """Make a row of `cpus` for every CPU of the host."""
+    """Make a row of `cpus` for every CPU of the host. Raises StoreError if the run has no hello."""
     measured = set(require_hello(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
@@ -151,7 +151,7 @@ def _list_benchmarks(run: Run) -> list[str]:
 
 
 def decode(kind: type[_Model], value: object) -> _Model:
-    """Convert the JSON value that `to_json` wrote of a `kind` back. Raises DataError that names the field."""
+    """Convert parsed JSON, as `to_json` writes it, to a `kind`. Raises DataError, which names the field."""
     try:
         return msgspec.convert(_drop_env(value), prepare_type(kind))
     except msgspec.ValidationError as err:

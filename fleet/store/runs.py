@@ -1,4 +1,4 @@
-"""List the runs of a root, from their samples files or the index of these, and the unfinished ones."""
+"""List the runs of a root: published ones, from the index or their samples files, and unfinished ones."""
 
 import json
 import time
@@ -61,7 +61,7 @@ class RunSummary:
 
     @property
     def key(self) -> Key:
-        """Return its host ID and run ID, which are its place in the root."""
+        """Return the host ID and run ID, which identify the run in its root."""
         return self.host_id, self.run_id
 
 
@@ -78,7 +78,7 @@ _COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this
 
 
 class Listing:
-    """One reading of a root, which never changes; a command makes one and passes it to all that it calls."""
+    """A snapshot of a root's runs, each read once. A command makes one and passes it to all that it calls."""
 
     def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
@@ -95,7 +95,7 @@ class Listing:
 
     @cached_property
     def stamps(self) -> Mapping[Key, str]:
-        """Return the stamp of each samples file, by host, then run."""
+        """Return the stamp of each samples file, by host, then run. Raises StoreError."""
         with store_errors("read the runs", self.place):
             stamps = self.place.stamps()
             if not stamps:
@@ -125,11 +125,11 @@ class Listing:
         return [run for run in self.all_runs if not self._is_withdrawn(run)]
 
     def list_with_unfinished(self) -> list[RunSummary]:
-        """Return these runs and those that are only a journal on this machine."""
+        """Return `runs` and the runs that are only a journal on this machine, oldest first."""
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the runs with these IDs. Raises DamagedFileError if there is only one and it is damaged."""
+        """Return the runs with these IDs; warn of damaged ones, but raise a single one's DamagedFileError."""
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
@@ -144,7 +144,7 @@ class Listing:
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
-        """Read the records of runs, by ID, or these columns of `runs`; warn of those that cannot be read."""
+        """Return the records of runs, by run ID; warn of unreadable ones. columns: only these of `runs`."""
         texts = self.index.read_records({run.key: self.stamps.get(run.key, "") for run in runs})
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
@@ -170,7 +170,7 @@ class Listing:
         return sorted((_make_summary(row, self._amendments) for row in visible), key=_sort_key)
 
     def _read_rows(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
-        """Read rows of runs from the index, else from their samples files; and why some cannot be read."""
+        """Read the runs' rows from the index or their samples files; return them, and the errors by run."""
         rows = self.index.read_listed(stamps)
         new = [key for key in stamps if key not in rows]
         results = dict(zip(new, map_in_threads(self.read_file, new), strict=True))
@@ -183,7 +183,7 @@ class Listing:
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
-        """Read a run's row of a listing and its record from its samples file, or return its damage."""
+        """Return a run's listed row and its record as JSON, from its samples file; if damaged, the error."""
         name = samples_name(*key)
         message = f"{self.place}: cannot read the samples table: {name}"
         try:
@@ -198,7 +198,7 @@ class Listing:
         return row, record
 
     def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-        """Find the runs whose ID also stands in an older samples file of another host."""
+        """Return an error for each run whose ID an older samples file, of another host, has too."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in keys)
         several = [key for key in keys if count[key[1]] > 1]
@@ -209,7 +209,7 @@ class Listing:
         return errors
 
     def _complete_tables(self) -> None:
-        """Add the rows that the tables lack of runs whose session has ended, if possible."""
+        """Add missing rows to the tables, for runs whose session has surely ended; ignore failures."""
         old_ns = time.time_ns() - _OLD_NS
         waiting = {key: self.stamps[key] for key in self.index.list_pending() if key in self.stamps}
         ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
@@ -222,7 +222,7 @@ class Listing:
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader of runs: repeat it without damaged ones, and warn; DamagedFileError if all are."""
+    """Decorate a reader of runs: warn of damaged runs and repeat it without; DamagedFileError if all are."""
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
@@ -258,14 +258,14 @@ def open_listing(root: Root) -> Listing:
 
 
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
-    """Return the columns of a listing from a run's row of `runs`."""
+    """Return the columns that a listing needs from a run's row of `runs`."""
     benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
     unknown = {"benchmarks": [benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS]}
     return {name: row[name] for name in _COLUMNS} | {"hello_json": json.dumps(unknown)}
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
-    """Keep runs in the index that were just published, and whose rows are in the tables."""
+    """Store in the index runs that were just published and whose rows the tables have."""
     runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
     stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
     contents = {key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps}
@@ -273,7 +273,7 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """List the runs that are only a readable journal on this machine, oldest first."""
+    """List the runs that are only a journal on this machine, oldest first; leave out unreadable journals."""
     summaries = []
     with store_errors("read the journals", place):
         for folder in (place.state_dir / "journal").glob("*/"):
@@ -303,7 +303,7 @@ def read_journal_run(folder: Path) -> Run:
 
 
 def read_json(kind: type[_Model], path: Path) -> _Model:
-    """Read a file of the JSON that `to_json` wrote of a `kind`. Raises OSError, DataError."""
+    """Read a JSON file, written by `to_json`, as a `kind`. Raises OSError, DataError."""
     return decode(kind, unseal_json(read_regular(path)))
 
 

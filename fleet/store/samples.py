@@ -57,7 +57,7 @@ def write_samples(
 
 
 def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
-    """Yield the bursts in chunks, none empty unless it is the only one; and whether it is."""
+    """Yield the bursts in chunks, each with whether it is the only one. No bursts make one empty chunk."""
     if isinstance(bursts, BurstColumns):
         yield bursts, True
         return
@@ -77,7 +77,7 @@ def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
 
 
 def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
-    """Open a samples file. small: without zstd, statistics and page checksums, which would save nothing."""
+    """Open a new samples file. small: leave out zstd, statistics and page checksums, which would not pay."""
     return open_writer(
         path,
         schema.file_schema("samples"),
@@ -108,7 +108,7 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:
-    """Return the bursts of each chunk; chunks are hashed one after the other."""
+    """Return the number of bursts of each chunk. Raises StoreError if the list of chunks is damaged."""
     if not (text := file.metadata.get(b"fleet.chunks")):
         return [file.rows]
     sizes = [int(size) for size in text.split(b",")] if _CHUNKS.fullmatch(text) else []
@@ -118,7 +118,7 @@ def _read_chunk_sizes(file: TableFile) -> list[int]:
 
 
 def _hash_table(digest: Any, table: Any) -> None:
-    """Hash the values, as pyarrow may write equal values as different files."""
+    """Hash the values, not the file: pyarrow may write equal values as different bytes."""
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
         digest.update(name.encode())
         _hash_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())

@@ -63,7 +63,7 @@ ENVIRONMENT = (
 
 
 def check_version(version: bytes) -> None:
-    """Raise DataError if a file has another major version."""
+    """Raise DataError if a file's schema has another major version than this one."""
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
         versions = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
@@ -71,7 +71,7 @@ def check_version(version: bytes) -> None:
 
 
 def dictionary_columns(table: str) -> list[str]:
-    """Name the columns whose few texts repeat; in memory they are dictionaries."""
+    """Return the names of the columns whose texts repeat: in memory they are pyarrow dictionaries."""
     texts = [column.name for column in TABLES[table] if column.type == "string"]
     return [name for name in texts if table in _REPEATING and not name.endswith("_json")]
 

@@ -47,7 +47,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The request to a session and, once it has ended, the hosts that it could not measure, by name."""
+    """What a session is to measure. failures: once it has ended, why it could not measure hosts, by name."""
 
     session_id: str
     hosts: tuple[str, ...]  # their inventory names; `listed`: how each is reached
@@ -110,7 +110,7 @@ class Store:
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, whole or not at all; return the name of its samples file.
 
-        Remove its journal, or keep it after a failure: publish again. Other bursts under its ID: StoreError.
+        Remove its journal; keep it on failure, to try again. StoreError if the ID has other bursts already.
         batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which write many at once.
         """
         name = samples_name(run.host.host_id, run.run_id)
@@ -153,7 +153,7 @@ class Store:
         return published
 
     def _clear_leftovers(self, run_id: str) -> None:
-        """Remove from `staging` the leftovers of killed controllers, of this run or of long ago."""
+        """Remove leftovers from `staging`: of this run, of removed journals, and all older than a day."""
         old = time.time() - LEFTOVER_AFTER_S
         with enter_state_folder(self.state_dir, "staging") as staging:
             for path in staging.iterdir():
@@ -198,7 +198,7 @@ class Store:
 
     @contextmanager
     def hold_session(self, intent: Intent) -> Iterator[None]:
-        """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
+        """Write a session's note and lock it in the block; the note itself stays. StoreError, LockedError."""
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             if path.exists() and (pid := _lock_holder(path)):
@@ -209,13 +209,13 @@ class Store:
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
-        """Note in an ended session which hosts it could not measure. Raises StoreError."""
+        """Rewrite an ended session's note to say why it could not measure hosts. Raises StoreError."""
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             self._write_note(path, replace(intent, failures=failures)).close()
 
     def _write_note(self, path: Path, intent: Intent, *, lock: bool = False) -> BinaryIO:
-        """Write a session's note to the disk; return it open, and locked if wanted."""
+        """Write a session's note to the disk; return the open file. lock: lock it, if the file system can."""
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
             note = os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
@@ -236,7 +236,7 @@ class Store:
             (folder / path.name).unlink(missing_ok=True)
 
     def read_intents(self) -> list[Intent]:
-        """Read this user's unfinished sessions not under way, by age; StoreWarning for a damaged note."""
+        """Return this user's unfinished sessions not under way, oldest first; warn of damaged notes."""
         intents = []
         with store_errors("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
@@ -253,7 +253,7 @@ class Store:
         return intents
 
     def running_sessions(self) -> dict[str, int]:
-        """Return the sessions under way on this machine, each with its process."""
+        """Return the process ID of each session under way on this machine, by session ID."""
         processes = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, DataError):  # ended while we looked
@@ -262,11 +262,11 @@ class Store:
         return processes
 
     def read_begun_runs(self) -> list[Run]:
-        """Read the runs of all journals, oldest first, but for those unreadable or vanishing meanwhile."""
+        """Read the runs of all journals, oldest first; leave out unreadable and just removed journals."""
         return [run for run in self._read_journals() if isinstance(run, Run)]
 
     def describe_damaged_journals(self) -> list[str]:
-        """Return an error message for each unreadable journal, except those that vanish meanwhile."""
+        """Return an error message for each unreadable journal; leave out just removed ones."""
         return [str(err) for err in self._read_journals() if isinstance(err, StoreError)]
 
     def _read_journals(self) -> Iterator[Run | StoreError]:
@@ -296,7 +296,7 @@ class Store:
 
 
 def _lock_holder(path: Path) -> int | None:
-    """Return the process that has locked a session's note; None if there is none."""
+    """Return the ID of the process that has locked a session's note, or None. Raises OSError, DataError."""
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)

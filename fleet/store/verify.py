@@ -62,7 +62,7 @@ def verify(place: Place) -> Verification:
 
 
 def verify_file(path: Path) -> Verification:
-    """Compare one file, a run or a summary to give away, with its checksums and digest. Raises StoreError."""
+    """Compare one exported file, a run or a summary, with its checksums and digest; return any problem."""
     folder, runs, samples, problem = Folder(path.absolute().parent), 0, 0, None
     try:
         with damage_errors(str(path)):
@@ -82,7 +82,7 @@ def verify_file(path: Path) -> Verification:
 
 
 def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
-    """Return the JSON of the record in a file, the number of its samples, and its problem, if any."""
+    """Return a samples file's record as JSON, its number of samples, and its problem; None for none."""
     record_json = None
     try:
         with damage_errors(name):
@@ -100,7 +100,7 @@ def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | N
 
 
 def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the runs whose index entry differs from their samples file, or that exist twice."""
+    """Yield a problem for each run that several hosts have, or whose index entry differs from its file."""
     hosts = defaultdict[str, list[str]](list)
     for host_id, run_id in samples:
         hosts[run_id].append(host_id)
@@ -148,7 +148,7 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
 
 
 def _expected_rows(table: str, record_json: bytes) -> dict[int | None, Any]:
-    """Return the rows that a table should have of a run, by CPU."""
+    """Return the rows that a table should have of a run: those of `cpus` by CPU, that of `runs` by None."""
     record = parse_record(record_json)
     rows = [record.row] if table == "runs" else record.cpus
     stored = pa.Table.from_pylist(rows, schema.arrow_schema(table))

@@ -23,7 +23,7 @@ _TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees i
 
 @contextmanager
 def open_writer(path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> Iterator[Any]:
-    """Yield pyarrow's writer of a new file, then add checksums and sync it to the disk. Raises OSError."""
+    """Yield pyarrow's writer of a new file, then add checksums. lasting: sync to the disk. Raises OSError."""
     options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
     with pq.ParquetWriter(path, shape, **options) as writer:  # no Arrow schema: all readers see the same
         writer.add_key_value_metadata(shape.metadata)
@@ -47,7 +47,7 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
-    """Add the rows that a table lacks of runs whose session has ended. OSError, StoreError, and `read`'s."""
+    """Add these runs' rows where tables lack them, unless others write now. OSError, StoreError, `read`'s."""
     with _lock_tables(place, exclusive=True) as alone:
         for table in _TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
@@ -76,7 +76,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 
 @contextmanager
 def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Hold the lock on a root's tables; exclusive: without waiting. Yield whether it is held alone."""
+    """Lock a root's tables in the block; exclusive: without waiting. Yield whether the lock was obtained."""
     with ExitStack() as held:
         try:
             state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))
@@ -90,7 +90,7 @@ def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
-    """Store rows (docs/tables.md) under `name`, a key; False if already stored. UsageError, StoreError."""
+    """Store rows (docs/tables.md) as a summary; return False if it exists already. UsageError, StoreError."""
     place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
     with store_errors("store the summary", place):
         place.check_reachable()
