@@ -111,7 +111,7 @@ def _split_containers(printed: str) -> Iterable[Any]:
 
 
 def _json_or_text(line: str) -> Any:
-    with suppress(ValueError):
+    with suppress(msgspec.DecodeError):
         return msgspec.json.decode(line)
     return line
 
