@@ -16,7 +16,7 @@ _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
 def expand_range(name: str) -> list[str]:
-    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. InputError: backward, or above HOST_LIMIT."""
+    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. Raises InputError if backward or too long."""
     match = _RANGE.search(name)
     if not match:
         return [name]

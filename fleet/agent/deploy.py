@@ -122,7 +122,7 @@ class _Job:
 
 
 def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
-    """Return a host's job. Raises ProbeError if no agent supports it, BuildError if no build host can."""
+    """Return a host's job. Raises ProbeError for an unsupported target, BuildError for a build host."""
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
         targets = ", ".join(tc.list_targets(source.read_sources()))

@@ -99,13 +99,13 @@ class Forecaster:
         self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
     def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
-        """Ask the agent at `path` there. Raises UsageError, RefusedError or AgentError with its message."""
+        """Ask the agent at `path` on the host. Raises UsageError, RefusedError or AgentError."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask an agent here. If missing, build it or, without `build`, return None. Raises BuildError."""
+        """Ask a local agent. If missing, build it or, without `build`, return None. Raises BuildError."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)

@@ -336,7 +336,7 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
-    """Report whether irqbalance runs; None if unknown. lines: processes' names, or `irqbalance 0`."""
+    """Report whether irqbalance runs; None if unknown. lines: processes' names; `irqbalance 0` if none."""
     if any(map(_IRQBALANCE.fullmatch, lines)):
         return True
     return False if "irqbalance 0" in lines and container is None else None

@@ -130,7 +130,7 @@ def _read_hex(lines: Iterable[str]) -> bytes:
 
 
 def _iter_structures(table: bytes) -> Iterator[_Structure]:
-    """Yield the structures of a table up to its end, which may be missing where it is damaged."""
+    """Yield the structures of an SMBIOS table, up to its end marker or to where it is damaged."""
     place = 0
     while len(table) - place >= 4:
         kind, length = table[place], table[place + 1]
@@ -204,7 +204,7 @@ def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
 
 
 def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | None]:
-    """Return the modules that EDAC lists, the channels in all (0: unknown), and the error correction."""
+    """Return the modules that EDAC lists, the number of channels (0: unknown), and the error correction."""
     devices = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
         if match := _EDAC.fullmatch(path):

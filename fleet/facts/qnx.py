@@ -25,7 +25,7 @@ def is_answer(sections: Sections) -> bool:
 
 
 def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
-    """Yield a finding that QNX does not show the usual settings, after one for a test's stand-in."""
+    """Yield the finding that a QNX host does not show the usual settings; before it, one for a stand-in."""
     if facts.os == STANDIN:
         yield make_finding("stand-in", facts)
     yield make_finding("untold", facts)

@@ -57,7 +57,7 @@ class Groups:
 
 
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
-    """Return all CPUs present, sorted, also those offline or not allowed; and the groups read for them."""
+    """Return all CPUs present, sorted by number, even offline or not allowed ones; and their `Groups`."""
     groups, models = _read_groups(sections), _parse_cpu_models(sections)  # admin-guide/cputopology.rst
     groups.nodes = _read_nodes(files, groups.contradictions)
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))  # sysfs-devices-system-cpu

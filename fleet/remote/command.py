@@ -60,7 +60,7 @@ class Client:
 
 
 class Process:
-    """A child process in its own session; reading its output ends with it. env: added to our environment."""
+    """A child process in its own session; reading from it ends when it does. env: added to our own."""
 
     def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         try:
@@ -281,7 +281,7 @@ class CommandConnection(Connection):
         return self._start_session()
 
     def _start_session(self, *, first: bool = False) -> "_Session":
-        """Start a client and wait until its shell answers. first: report failure as unreachable host."""
+        """Start a client and wait until its shell answers. first: its failure is a failure to connect."""
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
         client, session = self.client, _Session(self.host_name, self.client, self._folder)
@@ -356,7 +356,7 @@ class _Session(Process):
     def run_command(
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
-        """Run a command, with stdin the session's last. None if the client ended. Raises TimeoutError."""
+        """Run a command, the session's last if with stdin. None if the client ended. Raises TimeoutError."""
         text = shell.render_command(command, env, self.mark, last=bool(stdin))
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.exchange(text + stdin, deadline, no_eof=not stdin)
@@ -382,7 +382,7 @@ class _Session(Process):
             return self.printed_text()
 
     def _reject_terminal_output(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
-        """Yield the first answer as received. Raises ProbeError if a terminal echoes, adds CR or joins it."""
+        """Yield the first answer. Raises ProbeError if a terminal echoes, adds CR or joins both outputs."""
         seen, mark = b"", self.mark.encode()
         for is_stderr, data in received:
             if not is_stderr:

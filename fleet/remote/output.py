@@ -25,7 +25,7 @@ LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, h
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ran to its end. Output as received, at most RUN_LIMIT_BYTES each."""
+    """A command that has ended, with its outputs as received, at most RUN_LIMIT_BYTES each."""
 
     exit_code: int
     stdout: bytes

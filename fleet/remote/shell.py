@@ -51,7 +51,7 @@ def assign_variables(settings: Mapping[str, str]) -> str:
 
 
 def posix_cksum(data: bytes) -> str:
-    """Return what POSIX `cksum` prints for a stdin: CRC-32, highest bit first, and the size."""
+    """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first, and the size."""
     length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
     mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
     return f"{int(f'{mirrored:032b}'[::-1], 2)} {len(data)}"
@@ -60,7 +60,7 @@ def posix_cksum(data: bytes) -> str:
 def put_command(path: str, mode: int, data: bytes) -> str:
     """Return sh text that writes stdin to a new file and renames it to `path` if size and `cksum` match.
 
-    It follows no link: `set -C` opens only new files, and `mv` would move into the directory of a link.
+    It follows no link: `set -C` opens only new files; a link at `path`, which `mv` may follow, is removed.
     """
     sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)

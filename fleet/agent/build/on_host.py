@@ -38,7 +38,7 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Compile the agent on the host unless it is there; leave only that. Raises BuildError, DeployError."""
+    """Compile the agent on the host unless it is there; remove sources. Raises BuildError, DeployError."""
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build, place = tc.build_id(sources, toolchain), "already on the host"
     name = tc.find_agent_of_build(build, facts.workdir_entries)

@@ -124,7 +124,7 @@ class Job:
 
 
 def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
-    """Put the agent onto a QNX host; `notify` of failed places to build. Raises DeployError, BuildError."""
+    """Put the agent on a QNX host; `notify` of build places that failed. Raises DeployError, BuildError."""
     name, failed = job.host.name, list[BuildError]()
 
     def report_failures() -> None:
@@ -175,7 +175,7 @@ def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlac
 
 
 def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
-    """Return the agent's file name or a preview, and the function that puts it there. Raises BuildError."""
+    """Return the agent's file name, or a preview, and a function that deploys it. Raises BuildError."""
     host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc

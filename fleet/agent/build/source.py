@@ -12,6 +12,6 @@ SHIPPED = INSTALLED / "build"  # agents that a wheel carries, made by build_agen
 
 @once
 def read_sources() -> dict[str, bytes]:
-    """Read every C file of the agent, by path in its folder. A checkout wins over an installed copy."""
+    """Return the agent's C files and headers by path in its folder. A checkout wins over installed ones."""
     root = _CHECKOUT if (_CHECKOUT / "native" / "native.h").is_file() else INSTALLED
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.[ch]"))}

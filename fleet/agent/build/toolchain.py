@@ -35,7 +35,7 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the sources, a C file per folder, and a header with build ID and flags (no -D for qcc)."""
+        """Return the sources, a C file per folder, and a header with build ID and flags: qcc may split -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
             f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()

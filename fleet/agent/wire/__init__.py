@@ -1,1 +1,1 @@
-"""What the agent prints (docs/wire.md): records, conversations, and runs that took several. Pure."""
+"""Reads what agents print (docs/wire.md): records, an agent's output, runs of several agents. Pure."""

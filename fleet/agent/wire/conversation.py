@@ -87,7 +87,7 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads the output of one agent in bounded memory: `read_line` each line, then `explain_unfinished`."""
+    """Reads an agent's output in bounded memory. Call `read_line` a line, at the end `explain_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()  # visits of earlier agents, which this one leaves out
@@ -107,7 +107,7 @@ class Reader:
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
-        """Decode the next line, a burst with its flags; None for another program's text. Raises WireError."""
+        """Decode the next line, adding a burst's flags; None for another program's text. Raises WireError."""
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:

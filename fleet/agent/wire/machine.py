@@ -105,7 +105,7 @@ def read_machine(output: bytes) -> Machine:
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
-    """Merge the agent's CPUs into the facts. A CPU that only the facts have becomes one not allowed."""
+    """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not allowed."""
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
     cpus = []

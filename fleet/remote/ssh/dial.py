@@ -217,7 +217,7 @@ class _Transport(paramiko.Transport):
     _cannot_send = False
 
     def is_active(self) -> bool:
-        """Report whether the link is up. paramiko's own answer is late, after it has closed the channels."""
+        """Report whether the link is up. paramiko reports it as up until it has closed all channels."""
         return super().is_active() and self in _active_threads and not self._cannot_send
 
     def _send_message(self, data: paramiko.Message) -> None:

@@ -44,7 +44,7 @@ class Identity(InMemoryPrivateKey):
 
 
 class _SshAgent(AgentSSH):
-    """The agent at `path`, which must answer in time; paramiko's own class would wait for ever."""
+    """The ssh-agent at the socket `path`, which must answer in time; paramiko's class would wait for ever."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Identities(AuthStrategy):
         yield from self._file_identities(end.identity_files, report_missing=end.only_these)
 
     def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
-        """Yield each file's key, or the agent's if the file cannot be loaded; record unusable files."""
+        """Yield each file's key, or ssh-agent's if the file cannot be loaded; record unusable files."""
         for path in paths:
             key, why_not = _load_key(path)
             if key is not None:
@@ -188,7 +188,7 @@ class Identities(AuthStrategy):
 
     @cached_property
     def _agent_keys(self) -> Mapping[bytes, AgentKey]:
-        """The agent's keys by their public halves. It is asked when they are first needed."""
+        """The keys in ssh-agent, by their public halves. It is asked when they are first needed."""
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:
             return {}
