@@ -1,5 +1,4 @@
-/* level.c: see level.h. Comparing squares and products spares the logarithms, which need a library.
- */
+/* level.c: see level.h. Squares and products are compared: logarithms would need a library. */
 #include "base/level.h"
 
 #include "base/interval.h"

@@ -13,6 +13,7 @@ struct random {
  * from stream r. */
 struct random random_start(uint64_t seed, uint64_t stream);
 
+/* Draws 64 random bits. */
 uint64_t random_next(struct random *random);
 
 /* Draws a number from 0 to bound - 1; bound >= 1. */

@@ -38,8 +38,7 @@ bool stop_is_requested(void);
 void stop_set_idle(void (*idle)(void));
 bool stop_run_idle_and_check(void);
 
-/* Moves the deadline to this moment of now_ns(), and sets its reason, unless it is earlier
- * already. */
+/* Moves the deadline to this moment of now_ns(), for this reason, unless it is earlier already. */
 void stop_set_earlier_deadline(const char *reason, int64_t deadline_ns);
 
 /* Records a reason of our own to end; the first reason stays. */

@@ -13,6 +13,7 @@ struct text {
 	bool failed; /* out of memory: something is missing, and the text must not be used */
 };
 
+/* Empty the text, keeping its memory; and add to it as printf() does. Failures set text->failed. */
 void text_clear(struct text *text);
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -45,8 +45,7 @@ static bool has_loop(const struct variant *variant, const struct point *point)
 	       (variant->tiles && point->operation == OPERATION_READ);
 }
 
-/* Returns the bytes from row to row of the matrix whose tiles are read; 0 if the variant reads no
- * tiles. */
+/* Returns the bytes from row to row of the matrix whose tiles are read; 0: not read by tiles. */
 static uint32_t tile_stride(const struct variant *variant, const struct options *options)
 {
 	const struct tiles *tiles = variant->tiles;

@@ -189,6 +189,7 @@ static bool check_words(const struct side *sides, size_t count, char *words, siz
 	return true;
 }
 
+/* Gives the turn to the next of `count` threads, unless the word has changed meanwhile. */
 static void advance_turn(uint32_t *word, size_t count)
 {
 	uint32_t held = __atomic_load_n(word, __ATOMIC_RELAXED);

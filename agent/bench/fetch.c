@@ -49,6 +49,7 @@ static const struct state_facts {
 	[STATE_MEMORY] = {"memory", {{READER, FLUSHES}}},
 };
 
+/* Reports whether a state is made by this action of this thread; NOBODY: of any thread. */
 static bool has_step(enum state state, enum who who, enum action action)
 {
 	for (size_t i = 0; i < STEPS; i++) {
@@ -70,8 +71,7 @@ static const char *state_name(unsigned state)
 	return states[state].name;
 }
 
-/* Returns the state, with "-walked" where other memory stands in for flushing, in a static buffer.
- */
+/* Returns the state, "-walked" added if other memory replaces flushing, in a static buffer. */
 static const char *name_point_state(const struct point *point)
 {
 	static char name[16]; /* "evicted-walked" */
@@ -107,7 +107,7 @@ static uint64_t eviction_bytes(const struct cpu_facts *facts, enum state state, 
 		       : 0;
 }
 
-/* Adds a point, named `state.order.size` for reading, `state.operation.size` for what has one
+/* Adds a point: `state.order.size` for reading, `state.operation.size` for what has only one
  * order. */
 static int add_point(const struct options *options, const struct point_context *context,
 		     struct point point, struct points *points, struct refusal *refusal)
@@ -276,6 +276,7 @@ static void touch_lines(struct side *side, bool write)
 	}
 }
 
+/* Loads all of the second arena twice, which drives the lines out of the caches. */
 static void walk_memory(struct side *side)
 {
 	for (int pass = 0; pass < 2; pass++)
@@ -300,6 +301,7 @@ static bool is_actor(const struct side *side, enum who who)
 			      : who == THIRD && side->index > 0 && side->index < side->count - 1;
 }
 
+/* Does this thread's part of one step of making the state; its end is a full barrier. */
 static void perform_state_step(struct side *side, unsigned phase)
 {
 	const struct step *step = &states[side->point->state].steps[phase];

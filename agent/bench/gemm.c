@@ -91,7 +91,7 @@ static void advance_to_next_call(struct side *side)
 	product->copy = next_copy(product);
 }
 
-/* Returns the operations of the next call. The last columns may be fewer: the rest of their panel
+/* Returns the operations of the next call. The last may have fewer columns: the rest of its panel
  * of B is 0. */
 static uint64_t count_call_operations(const struct side *side)
 {

@@ -33,6 +33,7 @@ static size_t value_bytes(const struct gemm *gemm)
 	return 1;
 }
 
+/* Rounds up to whole cache lines: an odd number of them, or an even one. */
 static size_t round_up_to_lines(size_t bytes, bool odd)
 {
 	size_t lines = (bytes + CACHE_LINE - 1) / CACHE_LINE;
@@ -260,6 +261,7 @@ void gemm_write_register_values(const struct gemm *gemm, char *to)
 		write_value(gemm, to + i * bytes, 1 + (int)(i % MOST));
 }
 
+/* Reads a value of C; *whole: it is a whole number. If it is not, returns the bits of the float. */
 static int32_t read_sum(const struct gemm *gemm, const char *at, bool *whole)
 {
 	float sum;

@@ -158,6 +158,7 @@ static void receive_messages(struct side *side)
 		side->mail.sum += receive_message_ticks(side, i);
 }
 
+/* Exchanges n messages, a multiple of MESSAGES: so many each way by turns. */
 static void exchange_messages(struct side *side, uint32_t n)
 {
 	for (; n; n -= MESSAGES) {

@@ -22,7 +22,7 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal);
 
-/* Returns a size well outside all caches: 4 times each thread's share of the caches of so many
+/* Returns a size well outside all caches: 4 times a thread's share of the caches of so many
  * threads. */
 uint64_t size_outside_caches(const struct point_context *context, uint32_t threads, uint64_t most);
 

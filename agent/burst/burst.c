@@ -71,8 +71,8 @@ static void *allocate_lines(size_t count, size_t bytes)
 	return memset(memory, 0, count * bytes);
 }
 
-/* Reports whether events are counted in a thread: in those timed as a whole, or stretch by stretch.
- */
+/* Reports whether a thread's events are counted; where grains are prepared, only if it takes
+ * times. */
 static bool counts_thread_events(const struct burst_order *order, bool takes_times)
 {
 	return order->counters && (takes_times || !order->benchmark->make_ready);
@@ -185,6 +185,7 @@ static int start_workers(struct burst *burst)
 	return err;
 }
 
+/* Reports whether a worker touches nothing of the burst any more, or never started. */
 static bool has_left(const struct worker *worker)
 {
 	return !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE);
@@ -272,6 +273,7 @@ static uint32_t sum_progress(const struct burst *burst)
 	return progress;
 }
 
+/* Returns the values of all lines, 0 or 1, a bit each. */
 static uint32_t read_line_values(const struct burst *burst)
 {
 	uint32_t values = 0;
@@ -304,8 +306,7 @@ static void drain_pipe(int fd)
 		;
 }
 
-/* Reports whether a worker is no longer bound to its CPU: the OS moved it, and its burst may never
- * end. */
+/* Reports whether a worker is not bound to its CPU any more; if so, says it in result->failed. */
 static bool is_displaced(const struct worker *worker, struct burst_result *result)
 {
 	if (!__atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE) || has_left(worker) ||

@@ -10,6 +10,7 @@
 
 static const double RAN_LEAST = 0.99;
 
+/* Returns true, with the reason in result->failed, if the worker failed; so do the next two. */
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
 	bool elsewhere = worker->error == -EXDEV;
@@ -115,6 +116,7 @@ static bool check_workers(const struct burst *burst, struct burst_result *result
 					 sizeof result->failed));
 }
 
+/* Explains why a sample took no time, or less. */
 static const char *explain_standstill(const struct burst *burst)
 {
 	return burst->order.benchmark->sample_ticks

@@ -83,8 +83,7 @@ static bool stamp_samples(struct worker *worker)
 	return true;
 }
 
-/* Stamps each sample, and measures the core's frequency after each, in a time that belongs to no
- * sample. */
+/* Stamps each sample, and measures the core's frequency after it, in time outside all samples. */
 static bool stamp_samples_and_frequency(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -264,8 +263,8 @@ bool worker_take_samples(struct worker *worker)
 						: stamp_samples(worker);
 }
 
-/* Evaluates a trial: sets the order to the samples to keep or, if it was too short, to those of a
- * longer one. */
+/* Evaluates a trial: sets the order to the samples to keep, or to a longer trial if it was too
+ * short. */
 static void judge_trial(struct burst *burst, const uint64_t *stamps)
 {
 	struct burst_order *order = &burst->order;

@@ -33,8 +33,8 @@ double trial_least_sample_ticks(uint32_t sample_us, const struct clock_facts *cl
 	return by_time > by_step ? by_time : by_step;
 }
 
-/* Returns how many grains make a sample long enough: a multiple of the benchmark's least, at least
- * that. */
+/* Returns how many grains make a sample long enough: a positive multiple of the benchmark's
+ * least. */
 static uint32_t choose_grains(double grain_ticks, const struct benchmark *benchmark,
 			      const struct clock_facts *clock)
 {

@@ -21,6 +21,7 @@ void burst_give_up(struct burst *burst)
 	__atomic_store_n(&burst->give_up, 1, __ATOMIC_RELAXED);
 }
 
+/* Notes the step that failed and its -errno; returns false, for the caller to return. */
 static bool set_error(struct worker *worker, const char *doing, int error)
 {
 	worker->doing = doing;

@@ -100,8 +100,7 @@ bool burst_describe_starvation(const struct burst *burst, struct burst_result *r
  * CPU; if so, says why in result->failed. */
 bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct burst_result *result);
 
-/* Reads what the workers left. Returns false, and why in result->failed, if the numbers cannot be
- * trusted. */
+/* Reads what the workers left. Returns false, with result->failed, if it cannot be trusted. */
 bool burst_read_result(const struct burst *burst, struct burst_result *result);
 
 #endif

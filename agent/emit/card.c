@@ -299,8 +299,8 @@ size_t card_count_groups(const struct card *card, int level)
 	return count;
 }
 
-/* Returns the level above cores with most groups, from 2 to `most`; of equal ones the outermost;
- * -1: none. */
+/* Returns the level above cores with most groups, 2 to `most`; of equals the outermost; -1:
+ * none. */
 static int find_finest_level(const struct card *card, size_t most)
 {
 	int finest = -1;
@@ -315,8 +315,7 @@ static int find_finest_level(const struct card *card, size_t most)
 	return finest;
 }
 
-/* Chooses which groups get lines between them and which get names, as Layout.label_groups() does.
- */
+/* Chooses which groups get lines between them, and which names, as Layout.label_groups() does. */
 static void choose_groups(struct card *card)
 {
 	size_t half = card->count / 2, cores = card_count_groups(card, LEVELS - 1);

@@ -44,8 +44,7 @@ void card_describe_pair(const struct card *card, double ns, char *words, size_t 
 /* Lists the CPUs of each kind of core; nothing if all are of one. */
 void card_list_kinds(const struct card *card, struct text *list);
 
-/* Return the square root, and the natural logarithm of 2/3 or more, without a mathematics library.
- */
+/* Return the square root, and the natural logarithm of 2/3 or more; need no mathematics library. */
 double card_square_root(double square);
 double card_logarithm(double x);
 

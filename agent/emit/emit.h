@@ -1,7 +1,5 @@
-/* emit.h: what goes to stdout. One file per format; write.c does the writing.
- *
- * Nothing here fails towards the caller: once stdout cannot be written, emit_write_error() says so.
- */
+/* emit.h: what goes to stdout. One file per format; write.c does the writing. No function here
+ * reports failure: once stdout cannot be written, emit_write_error() says so. */
 #ifndef FLEET_EMIT_H
 #define FLEET_EMIT_H
 
@@ -15,7 +13,7 @@ struct format {
 	void (*write_burst)(const struct run *run, const struct report *report);
 	void (*write_failed)(const struct run *run, const struct report *report);
 	void (*write_note)(const char *sentence);
-	void (*write_alive)(const struct report *report); /* at a visit's start; or null */
+	void (*write_alive)(const struct report *report); /* the visit that begins; or null */
 	void (*write_end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 

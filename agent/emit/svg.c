@@ -147,8 +147,7 @@ static void add_scale(struct card *card)
 		  is_log ? "ns, log" : "ns");
 }
 
-/* Adds the model in up to three lines of at most 26 characters; returns where the next line goes.
- */
+/* Adds the model in up to 3 lines of at most 26 characters; returns where the next line goes. */
 static double add_model(struct card *card, const char *model)
 {
 	enum { LONGEST = 26 };

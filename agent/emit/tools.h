@@ -5,8 +5,7 @@
 #include "base/text.h"
 #include "emit/report.h"
 
-/* The numbers of one benchmark and variant. ns: rows are ping, columns pong; 0 where there is no
- * number. */
+/* The numbers of one benchmark and variant. ns: rows are ping, columns pong; 0: there is none. */
 struct tool_matrix {
 	const struct choice *choice;
 	const int *cpus;

@@ -38,8 +38,7 @@ uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 /* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
 void arena_enable_round_overlap(void);
 
-/* Ends the arenas of a round: the next has other pages, if arena_enable_round_overlap() was called.
- */
+/* Ends the arenas of a round; the next has other pages after arena_enable_round_overlap(). */
 void arena_end_round(void);
 
 /* Stores the reserved arena of a CPU in *arena, mapping it if needed. Returns 0 or -errno. */

@@ -80,8 +80,8 @@ static void try_counter(struct counter *counter)
 		os_counter_read_and_close(opened, &count);
 }
 
-/* Adds the counters from `first` on that are refused for its reason; nothing if an earlier one was.
- */
+/* Adds `first` and later counters refused for its reason; nothing if an earlier one has that
+ * reason. */
 static void add_refused(struct text *text, const struct counters *counters, size_t first)
 {
 	const char *reason = counters->counter[first].refused;

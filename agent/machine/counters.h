@@ -17,8 +17,7 @@ struct counters {
 	} counter[COUNTERS_MAX];
 };
 
-/* Reads a list of NAME=TYPE:CONFIG or NAME=TYPE:CONFIG:k; null or empty: none. Returns 0, or -1 and
- * a refusal. */
+/* Reads a list of NAME=TYPE:CONFIG[:k]; null or empty: none. Returns 0, or -1 and a refusal. */
 int counters_parse(struct counters *counters, const char *text, struct refusal *refusal);
 
 /* Finds out which can be opened, noting which cannot and why. threads: how many count at once. */

@@ -36,8 +36,7 @@ int machine_read_this(struct machine *machine);
 /* Reads another machine from a file, as docs/wire.md describes; returns 0, or -1 and a refusal. */
 int machine_read_file(struct machine *machine, const char *path, struct refusal *refusal);
 
-/* Fills in what is known of a CPU; unknown values are UNKNOWN. Returns 0, or -errno if nothing is
- * known. */
+/* Fills in what is known of a CPU, UNKNOWN for the rest; 0, or -errno if nothing is known. */
 int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
 
 /* Reports whether a thread can be bound to this CPU; never on another machine. */

@@ -55,8 +55,8 @@ uint32_t frequency_measure(const struct clock *clock)
 	return ticks > 0 ? (uint32_t)(adds * (clock->ticks_per_second / 1e6) / ticks + 0.5) : 0;
 }
 
-/* Measures the overhead by the ratio of neighbouring runs, which does not depend on the frequency.
- */
+/* Takes the overhead from the ratio of neighbouring runs, which does not depend on the
+ * frequency. */
 bool frequency_calibrate_brief(const struct clock *clock, struct additions *additions)
 {
 	double overheads[PAIRS];

@@ -92,6 +92,7 @@ static int open_first_lockable(void)
 	return err;
 }
 
+/* Returns 0 if it took the lock, else -errno; does not wait. */
 static int try_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -141,6 +142,7 @@ static void write_claim(int fd, const char *claim)
 		(void)!pwrite(fd, data, (size_t)length, 0);
 }
 
+/* Reports whether two claims, "RUN WHO", are of one run. */
 static bool is_same_run(const char *claim, const char *other)
 {
 	size_t length = strcspn(claim, " ");

@@ -67,6 +67,7 @@ static void run_guardian(int fd)
 	_exit(restore_settings() ? 0 : 1);
 }
 
+/* Starts the guardian, which waits for the other end of its pipe to close. Returns 0 or -errno. */
 static int start_guardian(void)
 {
 	int ends[2];
@@ -87,6 +88,7 @@ static int start_guardian(void)
 	return 0;
 }
 
+/* Notes the value that a setting has now. Returns 0, or -1 and a refusal. */
 static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 {
 	struct saved_setting *now = &saved[saved_count];

@@ -163,8 +163,7 @@ VARIANTS(arch_interleave, {.name = "strd", .blocks = armv7_blocks_strd});
  * for larger ones the ABI lets every function change them; d8 to d15 a function must keep. */
 #define SWEEP_CLOBBERS "cc", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"
 
-/* Functions that need Advanced SIMD say so themselves; the rest of the file may then use it as
- * well. */
+/* Functions that need Advanced SIMD say so; the rest of the file may then use it as well. */
 #define NEON(text) ".fpu neon\n\t" text
 
 /* Loads and stores move the pointer on. */

@@ -186,6 +186,7 @@ struct place {
 
 #define CPUS "/sys/devices/system/cpu/"
 
+/* Finds the file of a setting; -ENOTSUP if the machine has none. */
 static int find_setting(enum setting setting, int cpu, struct place *place)
 {
 	*place = (struct place){.inverted = false};

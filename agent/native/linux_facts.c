@@ -58,6 +58,7 @@ static const char *read_cache_kind(int cpu, const char *name)
 	return NULL;
 }
 
+/* Reads the index-th cache of a CPU; returns false if there is none. */
 static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 {
 	char name[6][48];

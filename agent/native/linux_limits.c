@@ -26,8 +26,7 @@ static int read_numbers(const char *folder, const char *name, uint64_t numbers[2
 	return sscanf(line, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
 }
 
-/* Returns the number after the last key with this ending in a file of such lines; UNKNOWN: there is
- * none. */
+/* Returns the number after the last key that ends so in a file of such lines; UNKNOWN: none. */
 static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
 	char path[FILE_PATH_ROOM + 64], line[128], key[64];
@@ -46,6 +45,7 @@ static int64_t read_keyed_number(const char *folder, const char *name, const cha
 	return last_number;
 }
 
+/* Lowers the limit to `whole` - `used` bytes, and names it `name`, if that is less. */
 static void lower_memory_limit(struct limits *limits, uint64_t whole, uint64_t used,
 			       const char *name)
 {
@@ -150,8 +150,8 @@ static void read_limits_upwards(const char *root, const char *point, const char 
 	}
 }
 
-/* Reads the limits of every mount of a controller's hierarchy, or of version 2: proc(5), mountinfo.
- */
+/* Reads the limits of all mounts of a controller's hierarchy, or of version 2 (proc(5),
+ * mountinfo). */
 static void read_limits_of_mounts(const char *controller, const char *path, const char *pool,
 				  struct limits *limits)
 {

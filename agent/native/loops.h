@@ -2,7 +2,8 @@
  * first:
  *
  * POINTER        the constraint of a register that may hold an address
- * COUNT, SEEN    of one that is counted down, and of one for what a swap saw; if it is another
+ * COUNT          that of a register that is counted down, if it is another
+ * SEEN           that of a register for what a swap saw, if it is another
  * LINE           the operand of a line that is handed over
  * WORD           the operand of a word that is received
  * AGAIN          counts n down, and goes back to label 1 until it is 0
@@ -49,7 +50,7 @@
 				 : "memory", "cc");                                                \
 	}
 
-/* `from` and `to` are 0 or 1, and change by turns. */
+/* `from` and `to` are each 0 or 1; both change to the other value in each turn. */
 #define READWRITE(name, loop)                                                                      \
 	TIMED void name(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,          \
 			uint32_t n)                                                                \
@@ -124,7 +125,7 @@
 /* One instruction for each of the eight double words of a line of 64 bytes. */
 #define EACH_WORD(text) ".irp at, 0,8,16,24,32,40,48,56\n\t" text "\n\t.endr"
 
-/* A load and a branch on what it brought: the clock's barriers hold back its reading. */
+/* A load and a branch on its value. The barriers in the clock keep a reading behind both. */
 #define RECEIVE(name, loop)                                                                        \
 	TIMED uintptr_t name(const uintptr_t *word, uintptr_t old)                                 \
 	{                                                                                          \
@@ -137,8 +138,8 @@
 		return seen;                                                                       \
 	}
 
-/* `line` goes through a page, `cursor` is where the next begins. What touches a line: a load, or a
- * store of its address to its second word. The end waits for all of them. */
+/* `line` goes through a page; `cursor` is where the next page begins. `touch` loads from a line, or
+ * stores the line's address to its second word; `wait` waits at the end for all of them. */
 #define GO_BY_PAGES(name, touch, wait)                                                             \
 	TIMED char *name(char *cursor, size_t stride, const char *end)                             \
 	{                                                                                          \
@@ -157,7 +158,8 @@
 		return cursor;                                                                     \
 	}
 
-/* Writes back and drops a line after the other, and waits for all of them. */
+/* Defines arch_flush: `drop` writes back and drops one line after the other, `wait` waits for
+ * all. */
 #define FLUSH(name, drop, wait)                                                                    \
 	static void name(char *cursor, size_t bytes, size_t step)                                  \
 	{                                                                                          \
@@ -167,7 +169,8 @@
 	}                                                                                          \
 	flush_fn *const arch_flush = name;
 
-/* Goes from line to line, n times: `next` is what stands in one, which is taken for writing. */
+/* Goes from line to line, n times: `next` is the address read from a line, which is taken for
+ * writing. */
 #define SWAP(name, loop)                                                                           \
 	TIMED void *name(void *line, uint32_t n)                                                   \
 	{                                                                                          \
@@ -181,8 +184,8 @@
 		return line;                                                                       \
 	}
 
-/* `line` goes through a block, in which all of each line takes its address. Then instructions that
- * wait for the stores, if those want any. */
+/* `line` goes through a block; `store` fills each line with its own address. `wait` stands for
+ * instructions that wait for the stores, if those need any. */
 #define BLOCK(store)                                                                               \
 	COPY("line", "cursor")                                                                     \
 	SUM("stop", "cursor", "block")                                                             \
@@ -212,7 +215,8 @@
 /* One instruction for each i = 0 ... 7. */
 #define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
-/* A loop: takes `cursor`, and in a copy `from`, through the bytes, all in one statement. */
+/* Defines a stream_fn: one statement whose `loop` moves `cursor`, and in a copy `from`, to the
+ * end. */
 #define SWEEP(name, loop)                                                                          \
 	TIMED char *name(char *cursor, const char *from, size_t bytes)                             \
 	{                                                                                          \
@@ -223,7 +227,8 @@
 		return cursor;                                                                     \
 	}
 
-/* The loops of one way through memory, for the table; the second with those past the caches. */
+/* The loops of one way through memory, for a variant; LOOPS_AND_NT has those past the caches,
+ * too. */
 #define LOOPS(arch, way)                                                                           \
 	{                                                                                          \
 		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \

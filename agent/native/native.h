@@ -21,8 +21,8 @@
 /* Spacing of the lines we place: the largest coherence line of any target (s390x: 256 bytes). */
 #define LINE_BYTES 256
 
-/* Features of a CPU beyond its architecture's baseline: os_features() detects them, variants need
- * them. */
+/* Features of a CPU beyond its architecture's baseline: found by os_features(), needed by
+ * variants. */
 enum feature {
 	FEATURE_LSE = 1u << 0,       /* aarch64: atomic instructions of Armv8.1 */
 	FEATURE_ZACAS = 1u << 1,     /* riscv64: atomic compare-and-swap, extension Zacas */
@@ -194,8 +194,7 @@ struct clock {
 	uint64_t ticks_per_second; /* 0: not known, to be measured */
 	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
 	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock contradicts the rate */
-	uint64_t quantum_ticks; /* set by clock_choose(): greatest common divisor of the steps seen
-				 */
+	uint64_t quantum_ticks; /* set by clock_choose(): greatest common divisor of steps seen */
 	uint64_t (*sent)(void); /* reads it too, but later accesses may pass; null: use ticks */
 };
 
@@ -221,8 +220,7 @@ int os_current_cpu(void);
 /* Returns a number for the calling thread, by which another thread can check its binding. */
 int64_t os_thread_id(void);
 
-/* Checks that the thread is still allowed on this CPU and nowhere else; -EXDEV if not, 0 also if
- * unknown. */
+/* Returns -EXDEV if the thread is not bound to just this CPU any more; 0 also if unknown. */
 int os_check_binding(int64_t thread, int cpu);
 
 /* Reads the CPU time that the calling thread has had so far. */
@@ -296,8 +294,7 @@ struct node {
 /* Lists the nodes, ascending; returns how many, 0 where the OS reports none. */
 size_t os_list_nodes(struct node nodes[NODES_MOST]);
 
-/* Finds the number of the physical page that a touched page lies in; -ENOTSUP where it is hidden.
- */
+/* Finds the number of the physical page of a touched page; -ENOTSUP where it is hidden. */
 int os_find_physical_page(const void *page, uint64_t *number);
 
 /* Settings of the machine that a person may ask us to change for the time of a run. */
@@ -336,8 +333,7 @@ struct event {
 	bool kernel; /* also what the kernel does for the thread */
 };
 
-/* The raw count, and how long it was wanted and really counted; enabled_ns 0: not counted at all.
- */
+/* The raw count, and how long it was wanted and really counted; enabled_ns 0: never counted. */
 struct event_count {
 	uint64_t count, enabled_ns, running_ns;
 };
@@ -377,7 +373,8 @@ struct cpu_facts {
 	size_t cache_count;
 };
 
-/* Adds the known facts of the calling thread's CPU to *facts; -ENOTSUP if nothing is known. */
+/* Adds the known facts of the CPU, which the caller is on, to *facts; -ENOTSUP if nothing is
+ * known. */
 int os_cpu_describe(int cpu, struct cpu_facts *facts);
 
 /* Returns the FEATURE_ bits of this CPU: the single crossing between OS and architecture. */
@@ -391,8 +388,7 @@ const char *os_explain_missing(uint32_t features, bool *withheld);
 
 extern const char arch_name[];
 
-/* Fills in the CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for
- * timing. */
+/* Fills in the CPU's counter; -ENOTSUP if it cannot be used for timing: clock->note says why. */
 int arch_get_clock(struct clock *clock);
 
 extern const struct variant arch_cas[], arch_readwrite[], arch_message[], arch_chase[],

@@ -153,7 +153,7 @@ int64_t os_thread_id(void)
 	return (int64_t)pthread_self();
 }
 
-/* Always 0, unknown: to read another thread's mask takes ThreadCtlExt() and an ability we do not
+/* Always 0: unknown. Reading another thread's mask takes ThreadCtlExt() and an ability we do not
  * ask for. */
 int os_check_binding(int64_t thread, int cpu)
 {

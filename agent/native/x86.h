@@ -107,8 +107,7 @@ static uint64_t ticks_rdtsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* Reads the clock for a store of the reading: what holds back younger instructions can be left out.
- */
+/* Reads the clock for a store of the reading: nothing need hold back younger instructions. */
 static uint64_t ticks_before_send_rdtsc(void)
 {
 	uint32_t low, high;

@@ -128,8 +128,7 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 /* Multiplies all strips; returns how far it has prefetched. */
 typedef const char *part_fn(const struct gemm_tile *tile);
 
-/* Multiplies a long k in parts, one after the other, so that a panel of B stays in L1 while A goes
- * by. */
+/* Multiplies a long k part by part, so that a panel of B stays in L1 while A goes by. */
 static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 {
 	const uint64_t parts = (tile->steps + PART_STEPS - 1) / PART_STEPS;

@@ -38,8 +38,8 @@ static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *ref
 	return read_words_as_mask("benchmark", list, benchmark_name, count, mask, refusal);
 }
 
-/* Chooses the variant named for a benchmark: a single word is for all; a benchmark not in the list
- * takes auto. */
+/* Chooses the variant named for a benchmark: a single word is for all; one not listed takes
+ * auto. */
 static void choose_variant_name(const struct benchmark *benchmark, const char *list,
 				char name[WORD_ROOM])
 {

@@ -135,8 +135,7 @@ static double estimate_rounds_s(const struct forecast *forecast, const struct pl
 	       (pause_s > 0 ? pause_s * (rounds - 1) : 0);
 }
 
-/* Returns how many of the rounds wanted fit into a time budget that may end any of them; at least
- * one. */
+/* Returns how many wanted rounds fit into a time budget that may end any of them; at least 1. */
 static uint32_t count_rounds_in_budget(const struct forecast *forecast, const struct plan *plan)
 {
 	uint32_t rounds = plan->rounds_wanted;
@@ -147,6 +146,7 @@ static uint32_t count_rounds_in_budget(const struct forecast *forecast, const st
 	return fit < 1 ? 1 : (uint32_t)fit;
 }
 
+/* Returns the time budget asked for, or the usual one, which has room for rounds_usual rounds. */
 static double choose_budget_s(const struct forecast *forecast, const struct plan *plan)
 {
 	double usual_s = forecast->least_s * plan->rounds_usual / forecast->rounds;

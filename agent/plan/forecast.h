@@ -44,8 +44,7 @@ double cost_burst_s(const struct plan *plan, const struct visit *visit);
 /* Returns the seconds of a first burst at each point. */
 double cost_first_bursts_s(const struct plan *plan);
 
-/* The cost of visits: their trials, and a round of their bursts with writing the memory they use.
- */
+/* The cost of visits: their trials, and a round of their bursts with writing their memory. */
 struct cost {
 	size_t visits;
 	double once_s, round_s;

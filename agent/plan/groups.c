@@ -107,8 +107,8 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	return 0;
 }
 
-/* Adds one CPU of each kind under each last cache, at most two a node in a plan by nodes; or each
- * CPU. */
+/* Adds groups of a single CPU: each CPU; or one of each kind under each last cache, in a plan by
+ * nodes at most two of them a node. */
 static int add_single_cpu_groups(struct plan *plan, const struct member *members, bool each_cpu,
 				 struct refusal *refusal)
 {

@@ -22,8 +22,7 @@ static size_t find_block(const struct plan *plan, size_t visit)
 	return b;
 }
 
-/* Reports whether a visit is in a block other than the first; the visit of the first brings it
- * along. */
+/* Reports whether a visit is in a block other than the first, whose visit brings it along. */
 static bool is_companion_visit(const struct plan *plan, size_t visit)
 {
 	size_t b = find_block(plan, visit);

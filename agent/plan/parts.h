@@ -25,8 +25,7 @@ int plan_refuse_policies(const struct machine *machine, const char *option,
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal);
 
-/* Returns the benchmark's best variant that has a loop for the operation and runs here; null: none.
- */
+/* Returns the benchmark's best variant here that has a loop for the operation; null: none. */
 const struct variant *plan_best_variant(const struct machine *machine,
 					const struct benchmark *benchmark, enum operation operation,
 					struct notes *notes);

@@ -47,8 +47,7 @@ struct plan {
 	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
 	struct visit *visits;
 	size_t visit_count;
-	size_t *blocks; /* index of the first visit at each point whose pairs are visited in blocks
-			 */
+	size_t *blocks; /* first visit at each point whose pairs are visited in blocks */
 	size_t block_count, block_visits; /* the latter in each */
 	enum pairs pairs;
 	size_t pair_count; /* visited in one round of a two-CPU benchmark */

@@ -168,8 +168,8 @@ static int drop_empty_choices(struct plan *plan, struct refusal *refusal)
 	return 0;
 }
 
-/* Reports whether any point does the operation; a point without a load stands for all that are done
- * at a rate. */
+/* Reports whether any point does the operation; one without a load counts for all done at a
+ * rate. */
 static bool has_operation(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
@@ -184,8 +184,7 @@ static bool has_operation(const struct plan *plan, const char *name)
 	return false;
 }
 
-/* Refuses an operation asked for by name that no variant does; the usual ones need not all be
- * there. */
+/* Refuses an operation asked for by name that no variant does; the usual ones may be missing. */
 static int check_operations(const struct plan *plan, const char *list, struct refusal *refusal)
 {
 	char word[WORD_ROOM];

@@ -86,6 +86,7 @@ static enum spared decide_when_spared(const struct plan *plan, const struct choi
 	return SPARED_FIRST;
 }
 
+/* Notes in each point when it may be left out. */
 static void rank_points(struct plan *plan)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)

@@ -149,8 +149,7 @@ static void add_pairs(const struct plan *plan, struct adding *adding, const stru
 			  (size_t)plan_find_cpu(plan, listed->list[i].b));
 }
 
-/* Reports whether the group has the point's size and is meant for its benchmark; single CPUs are
- * for all. */
+/* Reports whether a group has the point's size and serves its benchmark; single CPUs serve all. */
 static bool is_group_for(const struct group *group, const struct visit *kind)
 {
 	return group->count == plan_visit_point(kind)->threads &&

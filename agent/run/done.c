@@ -67,6 +67,7 @@ static bool find_group(const struct plan *plan, struct visit *wanted, int first,
 	return false;
 }
 
+/* Fills in the CPUs, or the group, of a visit by its first and last CPU; false: not in the plan. */
 static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, int last)
 {
 	int a = plan_find_cpu(plan, first), b = plan_find_cpu(plan, last);
@@ -108,8 +109,8 @@ static void store_earlier_median(struct run *run, struct history *history, uint6
 			    ns / (double)history_sample_units(history) / ways);
 }
 
-/* Reads a pair's outcomes, round by round: twice a median in ticks; or `-`, with the scope of what
- * is given up. */
+/* Reads a pair's outcomes by round: twice a median in ticks; or `-`, and the scope of what is given
+ * up. */
 static bool read_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;

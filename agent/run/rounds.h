@@ -1,5 +1,4 @@
-/* rounds.h: what is known of each visit, which visits a round makes, and when the run has enough.
- */
+/* rounds.h: what is known of each visit, which visits a round makes, when the run has enough. */
 #ifndef FLEET_RUN_ROUNDS_H
 #define FLEET_RUN_ROUNDS_H
 

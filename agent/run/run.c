@@ -21,8 +21,7 @@ enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
 
 static const struct format *format; /* the run's; send_sign_of_life() has no other way to it */
 
-/* Gives the sign of life that the wire promises; a burst that lasts so long is not spoilt by one
- * line. */
+/* Gives the sign of life that docs/wire.md promises; one line does not spoil so long a burst. */
 static void send_sign_of_life(void)
 {
 	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
@@ -97,6 +96,7 @@ static bool discard_misled_trial(const struct run *run, struct history *history,
 	return true;
 }
 
+/* Takes a burst, and again, up to TRIES_MOST times, if its trial was misled. */
 static enum burst_outcome take_burst(const struct run *run, struct history *history,
 				     const struct report *report, struct random *lines,
 				     struct burst_result *result)
