@@ -28,7 +28,7 @@ def printable(text: str, kept: str = "\n") -> str:
 
 
 def one_line(text: str) -> str:
-    """Replace all control characters by visible escapes, so that text of a host cannot pass for our lines."""
+    """Replace control characters, newlines too, by visible escapes: a host's text cannot fake our lines."""
     return printable(text).replace("\n", "\\n")
 
 
@@ -57,7 +57,7 @@ def as_document(command: str, rows: Any, default: Callable[[Any], Any] | None = 
 
 @cache
 def console_class() -> "type[Console]":
-    """Return rich's Console, made to escape all text but its own control codes; imports rich."""
+    """Return a subclass of rich's Console that escapes all text but its own control codes. Imports rich."""
     from rich.console import Console  # noqa: PLC0415
     from rich.segment import Segment  # noqa: PLC0415
 

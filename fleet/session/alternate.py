@@ -48,7 +48,7 @@ class Alternation:
 
 
 def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping[str, str]]:
-    """Yield the additional labels of each session, after switching the hosts to them. Raises UsageError."""
+    """Yield each session's additional label, after switching the hosts to its value. Raises UsageError."""
     if sides is None:
         yield from ({} for _ in range(repeat))
         return

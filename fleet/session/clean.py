@@ -21,7 +21,7 @@ _SCRIPT = Path(__file__).with_name("clean.sh")
 
 @dataclass(frozen=True, slots=True)
 class CleanedHost:
-    """A host's outcome, what was removed (or would be), and what is left and why; folders end in `/`."""
+    """A host's outcome, paths that were (or would be) removed, and those left and why; folders end in `/`."""
 
     outcome: Outcome
     removed: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """How a command reaches hosts, `parallel` at once. connect: tests replace it. emit: receives events."""
+    """How a command reaches hosts, `parallel` at once. connect: opens a connection. emit: receives events."""
 
     connect: Connect
     emit: EventHandler
@@ -32,7 +32,7 @@ class HostAccess:
 
     @contextmanager
     def connection(self, host: Host) -> Iterator[Connection]:
-        """Open a connection that a cancellation closes. Raises Cancelled."""
+        """Open a connection for the block; a cancellation closes it earlier. Raises Cancelled."""
         self.cancellation.raise_if_requested()
         with self.connect(host) as connection, self.cancellation.close_on_cancel(connection.close):
             self.cancellation.raise_if_requested()

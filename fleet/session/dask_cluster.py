@@ -70,7 +70,7 @@ class EventSender:
 
 
 class EventReceiver:
-    """Passes the workers' events on to `emit`, each note and end of a host once. Thread-safe."""
+    """Passes the workers' events on to `emit`, without repeated notes of a host. Thread-safe."""
 
     def __init__(self, hosts: Sequence[Host], emit: events.EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}
@@ -106,7 +106,7 @@ class EventReceiver:
             return self._record_and_emit(outcome)
 
     def record_lost(self, outcome: Outcome) -> Outcome:
-        """Return the known outcome of a host whose shard was lost or withdrawn, else `outcome`."""
+        """Return the outcome that a host of a lost or withdrawn shard sent; if none, record `outcome`."""
         with self._guard:
             return self._outcomes.get(outcome.host.name) or self._record_and_emit(outcome)
 

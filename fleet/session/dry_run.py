@@ -26,7 +26,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
-    """A host's plan and its costs: on its machine as last measured, or else on typical ones."""
+    """A host's plan and its forecasts: for its machine as last measured, or else for typical machines."""
 
     host: Host
     plan: Plan
@@ -35,7 +35,7 @@ class PlannedHost:
 
 
 def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast each host's plan. results: the results root whose runs describe hosts. Raises UsageError."""
+    """Forecast each host's plan. results: the root whose stored runs tell hosts' facts. Raises UsageError."""
     forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
     planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
     for host in hosts:

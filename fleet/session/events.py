@@ -86,7 +86,7 @@ class DurationEstimated:
 
 @dataclass(frozen=True, slots=True)
 class NoteAdded:
-    """Something the user should know; it is stored with the run as well."""
+    """A note for the user; it is stored with the run as well."""
 
     host: Host
     text: str
@@ -94,7 +94,7 @@ class NoteAdded:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """A command of the host's `before` or `after` has ended. output: of stdout and stderr."""
+    """A command of the host's `before` or `after` has ended. output: its stdout, then its stderr."""
 
     host: Host
     stage: str

@@ -20,7 +20,7 @@ MEDIANS_EVERY_S = 0.5
 
 
 class HostProgress:
-    """The progress of one host since it left the queue."""
+    """The progress of one host from when its work begins until its Outcome. Emits events."""
 
     def __init__(self, host: Host, emit: events.EventHandler) -> None:
         self.host = host
@@ -46,7 +46,7 @@ class HostProgress:
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
-        """Add sentences for the user and for the run's record."""
+        """Add notes for the user and the run's record, secrets hidden; those beyond MAX_NOTES are dropped."""
         for text in texts:
             if len(self.notes) > MAX_NOTES:
                 return
@@ -63,7 +63,7 @@ class HostProgress:
         self._emit(events.CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
 
     def note_once(self, *texts: str) -> None:
-        """Add those sentences that are not yet among the notes."""
+        """Add those notes that the host does not have yet."""
         self.note(*(text for text in texts if text not in self.notes))
 
     def follow_record(self, record: Record, reader: Reader) -> None:
@@ -82,7 +82,7 @@ class HostProgress:
             self._emit(events.BurstsReceived(self.host, done, total, self._medians, self._live_medians))
 
     def outcome_of_run(self, run: Run) -> Outcome:
-        """Return the outcome of a run that was published."""
+        """Return the outcome of a published run: COMPLETE, or PARTIAL with the reason."""
         if run.state is RunState.COMPLETE:
             return self.completed_outcome()
         if run.end is not None and run.end.out_of_time:
@@ -116,7 +116,7 @@ class HostProgress:
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted_outcome(self) -> Outcome:
-        """Return the outcome of a cancelled session."""
+        """Return this host's outcome when the session was cancelled."""
         text = f"{self.host.name}: stopped in stage {self._stage}.{self._journal_hint()}"
         return self._make_outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
 

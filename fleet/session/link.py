@@ -135,7 +135,7 @@ class HostLink:
         return require_storable(gather(self.connection, self.host), self.host)
 
     def _describe_unmet(self, facts: Facts, required: tuple[str, ...]) -> list[str]:
-        """Return a sentence for each condition that the host does not meet."""
+        """Return a sentence for each required condition that the host does not meet."""
         usage = None
         if {Condition.QUIET, Condition.NO_STEAL} & set(required):
             usage = ask_usage(self.connection, facts)
@@ -181,7 +181,7 @@ class HostLink:
 
 
 def require_storable(facts: Facts, host: Host) -> Facts:
-    """Return the facts. Raises ProbeError if the tables cannot hold them."""
+    """Return the facts if the tables can hold them, else raise ProbeError."""
     try:
         check_machine(facts)
     except errors.DataError as err:

@@ -13,7 +13,7 @@ Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 
 
 class _ThinnedValues:
-    """Values spread evenly over all that were added: when there are too many, every second is dropped."""
+    """An evenly spaced selection of at most MOST of the values added: when full, every second is dropped."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -44,7 +44,7 @@ class LiveMedians:
         self.labels: dict[str, str] = {}  # what the numbers of `latest` are
 
     def add(self, burst: Burst, hello: Hello) -> None:
-        """Add a burst of a benchmark with one number for each CPU or pair; others are ignored."""
+        """Add a burst; ignore it unless its benchmark and point have one number for each CPU or pair."""
         benchmark = hello.get_benchmark(burst.benchmark)
         one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
         measured = burst.sample_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
@@ -66,7 +66,7 @@ class LiveMedians:
                     cells[a * size + b] = ns
 
     def compute_medians(self) -> Medians:
-        """Return the median of each relation's burst medians; benchmarks by name."""
+        """Return, for each benchmark, the median of each relation's burst medians."""
         return tuple(
             (
                 benchmark,

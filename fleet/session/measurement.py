@@ -107,7 +107,7 @@ def utc_now() -> str:
 
 
 class _Measurement:
-    """A run being measured: what it holds so far, and until when a broken link is reconnected."""
+    """A run being measured: its state so far, and the deadline for reconnecting a broken link."""
 
     def __init__(self, link: HostLink, run: Run, journal: Journal, run_state: RunSoFar) -> None:
         self.run = run

@@ -34,7 +34,7 @@ class Remaining:
 
 
 def find_remaining(store: Store, session: str | None) -> Remaining | None:
-    """Return the rest of the most recent session, or of the one whose ID starts with `session`.
+    """Return what remains of the most recent session, or of the one whose ID starts with `session`.
 
     None if nothing remains. Sessions that another controller of this machine is running are skipped:
     LockedError if there are no others. Raises UsageError if `session` matches none or several.
@@ -108,7 +108,7 @@ def resume_session(
 
 
 def forget_session(remaining: Remaining, store: Store) -> None:
-    """Give the session up: remove its journals, with the bursts in them, and its intent."""
+    """Give the session up: remove its journals, with their bursts, and its note. LockedError, StoreError."""
     for run in remaining.runs:
         with store.reopen_journal(run.run_id):
             store.drop_journal(run.run_id)

@@ -24,7 +24,7 @@ class Amendment:
     withdrawn: bool | None = None
 
     def __str__(self) -> str:
-        """Return the labels as typed for `fleet label`, and whether the run is withdrawn."""
+        """Return the labels as `key=value` (as typed for `fleet label`), and whether the run is withdrawn."""
         labels = [f"{key}={value or ''}" for key, value in self.labels.items()]
         return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
 

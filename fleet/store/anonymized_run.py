@@ -89,7 +89,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
-    """Publish the run in an untrusted file; return its record and whether it is new. Raises StoreError."""
+    """Publish the run of an untrusted file; return its record and whether it was new. Raises StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = file.record
     if hash_samples(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:

@@ -36,7 +36,7 @@ def seal_file(path: Path) -> None:
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read and verify a Parquet file's footer. read: takes a size and an offset. pages: verify them, too."""
+    """Read and verify a Parquet file's footer. read(count, offset). pages: verify them too. DataError."""
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
@@ -73,7 +73,7 @@ def unseal_json(data: bytes) -> Any:
 
 
 def seal_line(line: bytes) -> bytes:
-    """Return a line, given without its newline, with a tab, its checksum and a newline appended."""
+    """Append a tab, a checksum and a newline to a line, given without its newline."""
     return b"%b\t%08x\n" % (line, zlib.crc32(line))
 
 

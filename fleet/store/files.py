@@ -54,7 +54,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
-    """Enter a folder of a state directory, as `enter_folder` does; the directory may not be a link either."""
+    """Enter a folder of a state directory, as by `enter_folder`; refuse a link as the directory, too."""
     return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
@@ -99,7 +99,7 @@ def opened_path(handle: int) -> str:
 
 
 def _open_or_make(part: str, above: int, mode: int) -> int:
-    """Open a folder in the open folder `above`, following no link; make it if it is missing."""
+    """Open a folder in the open folder `above`, following no link; make it if missing. Raises OSError."""
     try:
         return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def user_state_dir() -> Path:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a directory's names, are on the disk."""
+    """Wait until a file's content, or a directory's list of names, is on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

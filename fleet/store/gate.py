@@ -88,7 +88,7 @@ class _HelloPlan(TypedDict):
 
 
 class _Hello(TypedDict):
-    """The part of a stored hello that is read again."""
+    """The keys of a stored hello that readers use."""
 
     plan: NotRequired[_HelloPlan]
     counters: NotRequired[list[_Event]]
@@ -177,7 +177,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
 
 
 def parse_json_column(name: str, text: str) -> Any:
-    """Parse a value of a column of JSON. Raises DataError."""
+    """Parse and check a value of the JSON column `name`. Raises DataError."""
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
     if sum(map(text.count, ",[{")) > limit:
         raise DataError(f"{name}: more than {limit} values")
@@ -201,7 +201,7 @@ _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
 
 
 def nesting_depth(value: object, limit: int) -> int:
-    """Return how deep lists and objects are nested, up to `limit`; without recursion."""
+    """Return how deep lists and dicts are nested. Counting stops one above `limit`."""
     depth, level = 0, [value]
     while level and depth <= limit:
         inner: list[object] = []
@@ -318,7 +318,7 @@ def _count_zeros(ticks: Any, warmup: Any) -> Any:
 
 @once
 def _make_record_struct(names: tuple[str, ...] | None) -> Any:
-    """Make the struct of a record, whose CPUs do not repeat the IDs of their run and host."""
+    """Make the msgspec type of a record, in which the rows of `cpus` have no run ID and host ID."""
     record = [("run", _make_row_struct("runs", names))]
     if names is None:
         cpu_names = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)

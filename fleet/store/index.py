@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 
 
 class Derived(NamedTuple):
-    """A kind of derived rows: its name, its table in the schema, and the columns kept (None for all)."""
+    """A kind of derived rows: its name, its table in the schema, and the stored columns (None for all)."""
 
     name: str
     table: str

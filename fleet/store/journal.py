@@ -48,11 +48,11 @@ class Journal(AbstractContextManager["Journal"]):
 
     @property
     def _opened_path(self) -> Path:
-        """Return a path to the opened folder, even if another has replaced it."""
+        """Return a path to the folder that was opened, even if another now has its name."""
         return Path(opened_path(self._handle))
 
     def begin_part(self) -> None:
-        """Begin the next part, unless the present one is empty."""
+        """Begin the next part, for another agent's lines, unless the present one is empty."""
         if self.part_path.exists() and self.part_path.stat().st_size:
             self._close_part()
             self._count += 1
@@ -150,7 +150,7 @@ class Journal(AbstractContextManager["Journal"]):
             os.close(descriptor)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Close; an error in closing does not hide one already raised."""
+        """Close the journal; suppress a StoreError in closing if the block has raised an error."""
         try:
             self.close()
         except StoreError:

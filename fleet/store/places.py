@@ -74,7 +74,7 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """Return the absolute path, which names this place to `parse_place` in any other process."""
+        """Return the absolute path, from which any other process can `parse_place` this root."""
         return str(self.root.resolve())
 
     @cached_property
@@ -172,7 +172,7 @@ class Bucket:
 
     @property
     def address(self) -> str:
-        """Return the address with its options, the endpoint among them."""
+        """Return the s3:// address with its options, from which any process can `parse_place` this root."""
         return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
@@ -228,12 +228,12 @@ class Bucket:
         return _leave_out_misnamed(dict(sorted(stamps.items())), self)
 
     def stamp(self, name: str) -> str | None:
-        """Return an object's size and the time when it was put; None for no object."""
+        """Return an object's size and the time of its upload as text; None if there is no object."""
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
     def last_change_ns(self, name: str) -> int:
-        """Return when an object was stored; 0 if there is none."""
+        """Return the time of an object's upload; 0 if there is no object."""
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:

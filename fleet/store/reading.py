@@ -68,7 +68,7 @@ def read_files(
 def read_together(
     files: Sequence["TableFile"], columns: Sequence[str] | None = None, where: Where | None = None
 ) -> Any:
-    """Return the selected rows of files of one table, checked at once. Raises DamagedFileError."""
+    """Return the selected rows of files of one table, checked together. Raises DamagedFileError."""
     shape = _memory_schema(files[0].table, columns)
     parts = [(file, part) for file in files if (part := file.read_unchecked(shape, where or {})) is not None]
     return _check_rows(parts, shape) if parts else shape.empty_table()
@@ -161,7 +161,7 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
 
 
 class TableFile:
-    """One Parquet file of a table. whole: check large samples now, not page by page as they are read."""
+    """One Parquet file of a table. whole: check all pages now, even of large samples. DamagedFileError."""
 
     def __init__(self, place: Place, name: str, table: str, *, whole: bool = False) -> None:
         self.what = f"{place}: cannot read the {table} table: {name}"
@@ -242,7 +242,7 @@ class TableFile:
             yield self._check_and_cast(part, {}, shape)
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
-        """Return the selected rows, in the schema of the table."""
+        """Return the selected rows, in the schema of the table. Raises DamagedFileError."""
         return read_together([self], columns, where)
 
     def iter_tables(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:

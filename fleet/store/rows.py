@@ -22,14 +22,14 @@ _Model = TypeVar("_Model")
 
 
 def write_record(record: RunRecord) -> bytes:
-    """Write a record as JSON."""
+    """Return a record as JSON."""
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus]
     return to_json({"run": record.row, "cpus": cpus}).encode()
 
 
 def pack_record(record: RunRecord) -> str:
-    """Write a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
+    """Return a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
     frame = pa.Codec("zstd", _ZSTD_LEVEL).compress(write_record(record), asbytes=True)
     return base64.b64encode(frame).decode()
 
@@ -47,7 +47,7 @@ def unpack_record(text: bytes) -> bytes:
 
 
 def to_json(value: Any) -> str:
-    """Write an instance, a mapping or a list of them as one line of JSON."""
+    """Return a dataclass instance, a mapping or a list of these as one line of JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_to_plain)
 
 
@@ -64,7 +64,7 @@ def drop_nulls(instance: Any) -> dict[str, Any]:
 
 
 def _to_plain(value: Any) -> Any:
-    """Convert a value that json cannot write one step towards one that it can."""
+    """Convert a mapping, time or dataclass instance for json.dumps, which then converts what is in it."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, datetime):
@@ -142,7 +142,7 @@ def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _list_benchmarks(run: Run) -> list[str]:
-    """List benchmark/variant from the agent's hello if it lists them, else the requested benchmarks."""
+    """List "benchmark/variant" as in the agent's hello; if it has no list, the requested benchmarks."""
     plan = require_hello(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):

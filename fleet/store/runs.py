@@ -104,7 +104,7 @@ class Listing:
 
     @cached_property
     def counter_files(self) -> frozenset[str]:
-        """Return the names of the files of `counters`."""
+        """Return the names of the files of `counters`. Raises StoreError."""
         with store_errors("look for counters", self.place):
             return frozenset(self.place.files("counters/*.parquet"))
 

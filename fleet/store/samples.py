@@ -30,7 +30,7 @@ _SPLIT += ["core_ghz"]
 def write_samples(
     path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write bursts, and counts of events, to new files; return the run's record. Raises OSError."""
+    """Write bursts, and event counts if there are any, to new files; return the run's record. OSError."""
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: Any = None
@@ -99,7 +99,7 @@ def hash_samples(file: TableFile) -> str:
 
 
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
-    """Copy the samples of a file to a new one, with another record. Raises OSError, StoreError."""
+    """Copy a file's samples to the new file `path`, with `record` as their run's. OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
     with _open_writer(path, small=False) as writer:
         for table in file.iter_chunks(sizes):
@@ -125,7 +125,7 @@ def _hash_table(digest: Any, table: Any) -> None:
 
 
 def _hash_column(digest: Any, column: Any) -> None:
-    """Hash the positions of nulls, if any, the lengths of lists, and the values."""
+    """Hash a column: the positions of nulls, if any, the lengths of lists, and the values."""
     all_null = column.null_count == len(column)  # as most columns of a run: hashed in a tenth of the time
     if column.null_count:
         digest.update(bytes(len(column)) if all_null else column.is_valid().to_numpy(zero_copy_only=False))

@@ -141,7 +141,7 @@ class Store:
         return name
 
     def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
-        """Return the record of a published file. Raises StoreError unless it has the same samples."""
+        """Return the record of a published file. Raises StoreError unless it has the samples of `record`."""
         try:
             published = TableFile(self.place, name, "samples").record
         except StoreError as err:
@@ -176,7 +176,7 @@ class Store:
             raise
 
     def complete_tables(self, session_id: str) -> None:
-        """Write the rows that a killed controller of this session did not write. Raises StoreError."""
+        """Add the rows of this session's runs that the tables `runs` and `cpus` lack. Raises StoreError."""
         with store_errors("complete the tables runs and cpus", self.place):
             listing = runs.Listing(self.place)
             session_runs = [run for run in listing.all_runs if run.session_id == session_id]
@@ -230,7 +230,7 @@ class Store:
         return note
 
     def end_session(self, session_id: str) -> None:
-        """Remove the note of a session that has nothing left to do."""
+        """Remove the note of a session that has nothing left to do. Raises StoreError."""
         path = self._intent_path(session_id)
         with store_errors("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
             (folder / path.name).unlink(missing_ok=True)

@@ -120,7 +120,7 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
 
 
 def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the problems of a file: it cannot be read, or rows differ from those in `records`."""
+    """Yield a file's problems: it cannot be read, is misnamed, or has rows that differ from `records`."""
     differing = defaultdict[str, set[str]](set)
     expected, keys = dict[str, dict[int | None, Any]](), set[str]()  # expected: by run and CPU, not yet read
     try:

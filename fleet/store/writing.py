@@ -58,7 +58,7 @@ def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str
 
 
 def file_name(run_ids: Collection[str]) -> str:
-    """Return the name, without suffix, of a file with the rows of these runs."""
+    """Return the name, without suffix, of a table's file with the rows of these runs."""
     ids = sorted(run_ids)
     return ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
 
