@@ -18,9 +18,9 @@ __version__ = VERSION
 
 
 def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
-    """Return the runs of a results root, a folder or s3://bucket/prefix, as frames and plots; read when used.
+    """Open a results root, a folder or s3://bucket/prefix. Methods of `Results` read its runs when called.
 
-    root: None: the commands' default: $FLEET_RESULTS, `results` in the inventory's table `fleet:`, results/.
+    root: None: as commands choose: $FLEET_RESULTS, else `results` of the inventory's `fleet:`, else results/.
     """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
@@ -37,14 +37,14 @@ def measure(
     parallel: int | None = None,
     **options: object,
 ) -> "Results":
-    """Measure hosts as `fleet run` does, store their runs, and return these alone, as `open` returns all.
+    """Measure hosts as `fleet run` does, store their runs, and return the `Results` of only these runs.
 
-    hosts: names and patterns of the inventory; (): all. inventory: None: $FLEET_INVENTORY, inventory.yaml, or
-    without one this machine. Its table `fleet:` has the defaults of the others, and $FLEET_RESULTS that of
-    results. options: of a plan, as docs/options.md names the keys of an inventory: rounds=20, cpus="0-3".
+    hosts: names and patterns of the inventory; (): all. inventory: a path; None: $FLEET_INVENTORY, else
+    inventory.yaml, or this machine if there is no such file. Its table `fleet:` has the defaults of results,
+    labels and parallel; $FLEET_RESULTS overrides it. options: those of a plan (docs/options.md): cpus="0-3".
 
-    Each host that is not complete gives a StoreWarning and an entry of the result's `failures`, a mapping of
-    names to messages. Raises FleetError if no host has a run; UsageError.
+    Each host that is not complete gives a StoreWarning, whose message `failures` of the result has by host
+    name. Raises FleetError if no host has a run, and UsageError for wrong arguments.
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
@@ -97,7 +97,7 @@ def _find_inventory() -> Path:
 
 
 def _read_settings(inventory: Path) -> dict[str, Any]:
-    """Return the inventory's defaults of options, by parameter; always `results`. Raises InventoryError."""
+    """Return the inventory's default options by parameter; `results` is always set. Raises InventoryError."""
     from fleet.inventory.select import read_settings  # noqa: PLC0415
 
     settings = read_settings(inventory) if inventory.exists() else {}

@@ -1,4 +1,4 @@
-"""The reading half, which alone imports pandas, for notebooks; a name is loaded when it is first used."""
+"""Read and analyse runs, also from notebooks. Only this package imports pandas; names load on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A results root as notebooks use it: `fleet.open("results")`. Everything is read when it is asked for."""
+"""The class `Results`, which `fleet.open("results")` returns. Its methods read files when they are called."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ class Results:
         run_ids: Collection[str] | None = None,
         failures: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Read a root. run_ids: only these runs; None: all. failures: why hosts are not complete, by name."""
+        """Open a root. run_ids: use only these; None: all. failures: why hosts are incomplete, by name."""
         self._place, self._run_ids, self.failures = Listing(root).place, run_ids, failures
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class Results:
 
     @skip_damaged_runs
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
-        """Return a row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas/llsc`."""
+        """Return a row per run, benchmark, variant, point and pair, in ns one way. benchmark: "cas/llsc"."""
         now, runs, ids = self._select(selection)
         rows = load.select_benchmark(as_float64(load_pairs(now, run_id=ids)), benchmark)
         return _note_unit(rows, load.merge_descriptions(runs))
@@ -77,7 +77,7 @@ class Results:
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the order of the topology.
 
-        run: a selection, of which the last counts, or "summary:NAME"; None: all. benchmark: None: the first.
+        run: a selection (None: all), whose last run is taken, or "summary:NAME". benchmark: None: the first.
         """
         return self._load_matrix(run, benchmark)[0]
 
@@ -96,7 +96,7 @@ class Results:
         *,
         limits: Limits | None = None,
     ) -> "Axes":
-        """Draw the `matrix`, dark is fast. limits: the ends of the colour scale, to compare several."""
+        """Draw the `matrix`; dark is fast. limits: ends of the colour scale, equal ones to compare maps."""
         from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
 
         table, order, title = self._load_matrix(run, benchmark)
@@ -106,7 +106,7 @@ class Results:
 
     @skip_damaged_runs
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
-        """Compare each further side with `a`, as `fleet compare` does; threshold: as a share."""
+        """Compare each of `others` with the side `a`, as `fleet compare` does. threshold: 0.05 for 5 %."""
         return compared(Listing(self._place), [a, *others], threshold=threshold)
 
     @skip_damaged_runs
@@ -116,7 +116,7 @@ class Results:
 
     @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Return how far equal machines are apart: `compare.siblings.Siblings.rows`; `odd`: a finding."""
+        """Compare equal machines; return `compare.siblings.Siblings.rows` with the number of each `group`."""
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
         numbered = [group.rows.assign(group=number) for number, group in enumerate(groups)]
         return pd.concat(numbered, ignore_index=True)
@@ -161,7 +161,7 @@ def _make_matrix(
 
 
 def _note_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
-    """Put the unit of a table's numbers, or each unit that they have, into `attrs["unit"]`."""
+    """Set `attrs["unit"]` of a table to `unit`, else to the units of its benchmarks; return the table."""
     labels = {descriptions[str(name)].label for name in table.get("benchmark", pd.Series()).unique()}
     table.attrs["unit"] = unit or ", or ".join(sorted(labels))
     return table

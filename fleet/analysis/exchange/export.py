@@ -1,4 +1,4 @@
-"""Write runs and summaries as other tools print them, for their readers, and samples as CSV."""
+"""Export runs and summaries in the formats of other tools, and samples as CSV."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +31,10 @@ _OF_OTHERS = ("other_ticks", "other_units")
 def export_matrix(
     root: Root, what: str, tool: str, benchmark: str | None, value: str | None = None
 ) -> Iterator[str]:
-    """Yield the text of a matrix of pairs.
+    """Yield the text of a matrix of pairs in the format of a tool.
 
-    what: a published run id, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
-    value: of VALUES, the number of each pair of a run, by default the tool's. Raises UsageError.
+    what: a published run ID, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
+    value: one of VALUES, which statistic of a run's pairs to write; None: the tool's own. Raises UsageError.
     """
     writer = TOOLS.get(tool, TOOLS["csv"])
     if not what.startswith(PREFIX):
@@ -53,7 +53,7 @@ def export_matrix(
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
     """Yield the samples of several runs as one CSV, a row per sample, in pieces.
 
-    benchmark: see `parse_benchmark_names`; runs without it are left out. UsageError if no run has it.
+    benchmark: see `parse_benchmark_names`; runs without it are left out. Raises UsageError if no run has it.
     """
     header = True
     for run_id in run_ids:
@@ -75,7 +75,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
 
 
 def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> str:
-    """Return the matrix of pairs, or one by NUMA node, which only the tool `csv` writes."""
+    """Return a run's matrix of pairs or, only for the tool `csv`, by NUMA node. Raises UsageError."""
     run, cpus = load.load_run(root, run_id), load.load_cpus(root, run_id=run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     descriptions, kinds = read_descriptions(run["hello"]), _list_measured_kinds(root, run_id)
@@ -114,8 +114,8 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     """Write a matrix in ps for `hwloc-annotate in.xml out.xml -- all -- distances FILE`.
 
-    Format: its manual page; the kind is FROM_USER | MEANS_LATENCY of hwloc/distances.h. hwloc numbers PUs in
-    the order of its tree, in which each group comes at its lowest CPU. cpus: as `load_cpus` returns them.
+    Format: its manual page; kind 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h. hwloc numbers PUs as
+    its tree sorts them, groups by lowest CPU. cpus: from `load_cpus`. Raises UsageError for a missing pair.
     """
     online = cpus[cpus["online"].astype(bool)]
     node = online.groupby("node", dropna=False)["cpu"].transform("min")
@@ -131,7 +131,7 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
 
 
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
-    """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
+    """List each `benchmark/variant` that has stored samples, regardless of what the host planned."""
     parts = load.load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
     return list(dict.fromkeys(kind for part in parts for kind in name_benchmarks(part)))
 
@@ -141,7 +141,7 @@ def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[s
 
 
 def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
-    """Return the one of these kinds, with a setting after a space, that the benchmark names."""
+    """Return the only one of `kinds`, such as "cas/llsc", that `benchmark` names; else raise UsageError."""
     if not kinds:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     names = parse_benchmark_names(benchmark) if benchmark else ()
@@ -161,7 +161,7 @@ def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
 
 
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
-    """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kinds: with None for all."""
+    """Yield frames with a row per sample of a run, each of about SAMPLES_AT_ONCE rows. kinds: [None]: all."""
     runs = load.load_runs(root, run_id=run_id)
     descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
     parts = (part for kind in kinds for part in load.load_samples_in_parts(root, run_id, benchmark=kind))
@@ -173,7 +173,7 @@ def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Itera
 
 
 def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
-    """Yield a row per sample, with the other threads' numbers in it; a burst that is too long is cut."""
+    """Yield frames with a row per sample and the other threads' numbers; split bursts that are too long."""
     for first in range(0, max(map(len, bursts["ticks"])), SAMPLES_AT_ONCE):
         places = slice(first, first + SAMPLES_AT_ONCE)
         part = bursts.assign(
@@ -200,7 +200,7 @@ def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Itera
 def render_openmetrics(table: pd.DataFrame) -> str:
     """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
 
-    table: of `compute_host_medians`, with `measured_utc`, when the last run of the host began.
+    table: from `compute_host_medians`, with a column `measured_utc`, the start of the host's last run.
     """
     families: dict[str, tuple[str, list[str]]] = {
         "fleet_median_latency": ("Median one-way latency between CPUs of a relation.", []),
@@ -225,7 +225,7 @@ def render_openmetrics(table: pd.DataFrame) -> str:
 
 
 def _list_medians(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """List the rows, with the ends of the 95 % interval of each median: None where it has none."""
+    """Return the rows as dicts; add `lower` and `upper`, the median's 95 % interval, None without one."""
     low, high = (table["median_ns"] * (1 + sign * table["half"]) for sign in (-1, 1))
     return text.to_records(table.assign(lower=low, upper=high))
 
@@ -264,7 +264,7 @@ DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
 
 
 def _escape_cell(words: str) -> str:
-    """Escape a text for a cell of Markdown: no character of it is markup or HTML."""
+    """Escape text for a Markdown cell, so that none of it is read as markup or HTML."""
     return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(words))
 
 

@@ -9,16 +9,16 @@ from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.exchange.tools import Grid
 from fleet.model import Cpu, Topology
 
-APART = 1.3  # a level of latencies is that much slower than the one before
-SIBLINGS_NS = 25.0  # SMT siblings are faster: they share an L1 cache
+APART = 1.3  # a jump between latencies by more than this factor divides groups of CPUs
+SIBLINGS_NS = 25.0  # SMT siblings share an L1 cache, so they are faster than this
 
 
 def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     """Guess the groups of CPUs by average linkage of the logarithms of their latencies.
 
-    SMT siblings are pairs of all CPUs, or on a machine of P- and E-cores pairs of neighbours before single
-    CPUs. The nearest other groups, of equal size, share a cluster if they have two cores, else a last-level
-    cache. None: there are fewer than three CPUs, a cell is missing, or the sockets are not told apart.
+    SMT siblings are pairs faster than SIBLINGS_NS, if all CPUs are in pairs or all single CPUs (E-cores) come
+    last. The smallest larger groups of equal size share a cluster if they have two cores, else a last-level
+    cache. Return None for fewer than three CPUs, a missing cell, or sockets that cannot be told apart.
     """
     from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
 
@@ -64,7 +64,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
 
 
 def _compute_mean_logs(grid: Grid) -> Floats:
-    """Return the logarithms of a matrix, each pair the mean of its directions; NaN where neither is known."""
+    """Return the log latencies, each the mean of a pair's two directions; NaN where neither is known."""
     places = {cpu: place for place, cpu in enumerate(grid.cpus)}
     values = np.full((len(places), len(places)), np.nan)
     for (row, column), ns in grid.cells.items():
@@ -76,7 +76,7 @@ def _compute_mean_logs(grid: Grid) -> Floats:
 
 
 def _cut_linkage_at_jumps(linkage: Floats) -> Iterator[tuple[float, Ints]]:
-    """Yield the groups below each jump of a linkage's heights, and the median height inside them, in ns."""
+    """Cut a linkage at each jump of its heights; yield the median height below it in ns, and CPUs' groups."""
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
     heights = linkage[:, 2]
@@ -86,12 +86,12 @@ def _cut_linkage_at_jumps(linkage: Floats) -> Iterator[tuple[float, Ints]]:
 
 
 def _have_equal_sizes(groups: Ints) -> bool:
-    """Report whether groups, numbered from 1, have one size."""
+    """Report whether all groups have the same size. groups: the group of each CPU, numbered from 1."""
     return len({*np.bincount(groups)[1:]}) == 1
 
 
 def _are_pairs_before_singles(groups: Ints, is_single: Ints) -> bool:
-    """Report whether, if several CPUs are single, the pairs are neighbours that come before all of them."""
+    """Report whether no CPU is single, or several are and they all follow pairs of neighbouring CPUs."""
     first = len(groups) - int(is_single.sum())
     are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()
     return first == len(groups) or bool(

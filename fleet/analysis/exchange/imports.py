@@ -1,4 +1,4 @@
-"""Read summaries, imported or shipped with fleet, and import them: one number per pair, without a verdict."""
+"""Read summaries, imported or shipped with fleet, and import them: one number per pair, no samples."""
 
 import json
 import re
@@ -37,7 +37,7 @@ from fleet.store.writing import SUMMARIES, write_summary
 from fleet.text import format_count, printable, suggest_similar
 
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
-RELATIONS, GUESSED = "relations", "guessed"  # a label
+RELATIONS, GUESSED = "relations", "guessed"  # key and value of a label
 _NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@.*")
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
 _NEAR = (Relation.SMT, Relation.CLUSTER, Relation.LLC, Relation.DIE, Relation.NODE, Relation.PACKAGE)
@@ -45,7 +45,7 @@ MAX_BYTES = 64 << 20  # 2,500 CPUs as CSV
 
 
 def load_imports(root: Root) -> pd.DataFrame:
-    """Load the imported summaries, a row per pair (docs/tables.md); a StoreWarning names a file left out."""
+    """Load imported summaries, a row per pair (docs/tables.md). Skip damaged files with a StoreWarning."""
     place = open_listing(root).place
     with store_errors("read the summaries", place):
         names = place.files(SUMMARIES)
@@ -54,12 +54,12 @@ def load_imports(root: Root) -> pd.DataFrame:
 
 @cache
 def load_published() -> pd.DataFrame:
-    """Load the summaries that fleet ships (fleet/published), in the same columns."""
+    """Load the summaries that fleet ships (fleet/published), in the columns of `load_imports`."""
     return _read_summaries(_SHIPPED, _SHIPPED.files("*.parquet"))
 
 
 def _read_summaries(place: Place, names: Sequence[str], *, skip_damaged: bool = False) -> pd.DataFrame:
-    """Read files of summaries, keys as plain strings, so that frames of different origin can be joined."""
+    """Read summary files into one frame; its keys are plain strings, so that it can be joined with others."""
     frame: pd.DataFrame = read_files(place, names, "summaries", skip_damaged=skip_damaged).to_pandas()
     keys = frame.select_dtypes("category").columns
     return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
@@ -100,7 +100,7 @@ def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
 
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:
-    """Return the rows of a summary, named with or without `summary:`. UsageError lists what there is."""
+    """Return the rows of a summary, named with or without `summary:`. Raises UsageError if there is none."""
     name, names = name.removeprefix(PREFIX), locate_summaries(root)
     if name not in names:
         raise UsageError(
@@ -112,7 +112,7 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 
 def summarize_model(root: Root, cpu_model: str) -> pd.DataFrame:
-    """Load a row per undamaged summary of this CPU model, benchmark, variant and relation: `median_ns`."""
+    """Return `median_ns` by summary of a CPU model, benchmark, variant and relation; skip damaged files."""
     names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
     def read_if_of_model(name: str) -> pd.DataFrame | None:
@@ -137,9 +137,9 @@ def simplify_cpu_model(text: str) -> str:
 def make_summary_rows(
     name: str, tool: str, grid: Grid, columns: Mapping[str, Any], machine: Topology | None = None
 ) -> list[dict[str, Any]]:
-    """Turn one matrix into rows of the summaries table; columns: values, else of the matrix or the tool.
+    """Turn one matrix into rows of the summaries table. columns: values that override the matrix's or tool's.
 
-    machine: for the relations; None: unknown. Raises UsageError if the benchmark is not known.
+    machine: names the relations; None: they are unknown. Raises UsageError if no benchmark is named.
     """
     benchmark = columns.get("benchmark") or grid.benchmark
     if benchmark is None:
@@ -160,13 +160,13 @@ def make_summary_rows(
 
 
 def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Compute half of each pair's interval as a share of its number; NaN without an interval."""
+    """Compute half the width of each pair's interval, relative to its latency; NaN without an interval."""
     low, high = (rows[end].astype(float) for end in ("low_ns", "high_ns"))
     return (high - low) / 2 / rows["latency_ns"]
 
 
 def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
-    """Give the CPUs of a matrix these numbers, in order; some formats lose them. Raises UsageError."""
+    """Give a matrix the CPU numbers that its format lost; None: keep its own. Raises UsageError."""
     if cpus is None:
         return grid
     if len(cpus) != len(grid.cpus):
@@ -190,7 +190,7 @@ def make_grid(rows: pd.DataFrame) -> Grid:
 
 
 def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
-    """Derive the groups of a summary's CPUs from its relations, in columns of `cpus`; no rows if unknown."""
+    """Derive a table like `cpus` from a summary's relations; it has no rows if the relations are unknown."""
     words = rows["relation"].str.split(" ")
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
     table = pd.DataFrame({"cpu": cpus, "kind": None}).astype({"kind": "object"})
@@ -221,15 +221,15 @@ def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Report for each row of `summaries` whether its relation was guessed from the levels of the matrix."""
+    """Report for each row of `summaries` whether its relation was guessed from the latencies."""
     guesses = {text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()}
     return rows["labels_json"].map(guesses).astype(bool)
 
 
 class ImportMetadata(NamedTuple):
-    """Statements of the user about the files. topology: a selection, whose last run has their CPUs.
+    """Options of an import, as the user states them. topology: a selection, whose last run lists the CPUs.
 
-    sockets: of the machine, for a guess of its topology.
+    sockets: how many the machine has, to guess its topology if no run is selected.
     """
 
     tool: str | None = None
@@ -282,7 +282,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
 
 
 def _load_topology(root: str | Path, text: str, matrices: Sequence[tuple[Path, str, Grid]]) -> Topology:
-    """Load the topology of the last run selected. Raises UsageError if it lacks a CPU of the matrices."""
+    """Load the topology of the last run that `text` selects. Raises UsageError if it lacks a matrix's CPU."""
     store = Store(root)
     run = select_runs(store.list_runs(), [text], store.place)[-1]
     rows = to_records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])

@@ -1,4 +1,4 @@
-"""Show summaries: the list of them, some with their relations and matrices, or beside each other and runs."""
+"""List summaries, show some with relations and matrices, or set them beside each other and runs."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _KIND = ["benchmark", "variant", "relation"]
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
-    """Render these summaries, named with or without `summary:`; without names, list all."""
+    """Render summaries by name or CPU model, with or without `summary:`; without names, list all."""
     if not names:
         return list_summaries(load_all_summaries(root))
     stored, parts = imports.locate_summaries(root), []
@@ -52,7 +52,7 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
-    """Format a row per pair of these summaries, or of all, as JSON."""
+    """Format these summaries, or without names all, as JSON with a row per pair."""
     chosen = [find_summary(root, name) for name in _require_summaries(names)]
     return format_document("summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True))
 
@@ -112,11 +112,11 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
 
 
 def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
-    """Lay out a row per side, benchmark, variant and relation, all pairs together last.
+    """Return a row per side, benchmark, variant and relation; the relation ALL is all pairs together.
 
-    Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
-    `relation`, `cells`, `median_ns`, `half` (the median half width of a pair's interval, a share; NaN: none),
-    and `ratio` to the first side where it has the same kind, else NaN. Raises UsageError for a missing side.
+    Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`, `variant`,
+    `relation`, `cells`, `median_ns`, `half` (of the median pair's interval, relative; NaN without one) and
+    `ratio` (to the first side's same row; NaN if it has none). Raises UsageError for a side without pairs.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
@@ -149,7 +149,7 @@ def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
 
 
 def render_sides(rows: pd.DataFrame) -> str:
-    """Render a table per benchmark, the first side above."""
+    """Render a table per benchmark, with the first side on top. rows: from `tabulate_sides`."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
     parts = [one_line(f"{names}: no verdict is possible, since a summary is of one run.")]

@@ -52,10 +52,10 @@ Cells = Mapping[tuple[int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
+    """A printed matrix. cells: one-way latencies in ns by (row CPU, column CPU); the row's CPU is timed.
 
-    A cell the tool left empty is absent; what the text does not name is None. samples, iterations: of each
-    pair, as the tool counts them. variant, arch: by our names.
+    A cell that the tool left empty is absent. A field that the text does not state is None. samples,
+    iterations: of each pair, as the tool counts them. variant, arch: in fleet's names.
     """
 
     cpus: tuple[int, ...]
@@ -73,12 +73,12 @@ class Grid:
 
 
 def _get_line(lines: list[str], number: int) -> str:
-    """Return a line, the first of which is 1; empty beyond the end."""
+    """Return line `number`, counted from 1, or an empty string beyond the last line."""
     return lines[number - 1] if number <= len(lines) else ""
 
 
 def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
-    """Return the CPU numbers of a heading, in the order of its columns; none if it is not a heading."""
+    """Return the CPU numbers of a heading, in the order of its columns; () if it is not a heading."""
     if not all(map(_CPU.fullmatch, words)):
         return ()
     numbers = tuple(map(int, words))
@@ -109,9 +109,9 @@ def _parse_latency(word: str, line: int) -> float | None:
 def _parse_row(
     words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
 ) -> dict[tuple[int, int], float]:
-    """Parse the cells of a printed row, which begins with its CPU, but not of the CPU with itself.
+    """Parse a printed row, which begins with its CPU; leave out empty cells and the CPU with itself.
 
-    columns: their CPUs. Raises InputError for any other row.
+    columns: the CPU of each cell. Raises InputError for any other row.
     """
     if words[:1] != [str(cpu)]:
         raise InputError(f"line {line}: expected the row of CPU {cpu}, found {' '.join(words)[:40]!r}.")
@@ -123,7 +123,7 @@ def _parse_row(
 
 
 def _make_square(rows: Sequence[Sequence[float | None]]) -> Grid:
-    """Make a matrix of full rows, of CPUs 0 to the last, without the diagonal."""
+    """Make a matrix of CPUs that are numbered from 0, one per row; leave out empty cells and the diagonal."""
     cells = {
         (row, column): value
         for row, values in enumerate(rows)
@@ -154,7 +154,7 @@ def _read_core_latency(text: str) -> list[Grid]:
 
 
 def _write_core_latency(grid: Grid) -> str:
-    """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
+    """Write a matrix as the tool prints it: ns rounded down, missing cells filled across the diagonal."""
     cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
     title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
     if grid.benchmark == "cas":  # that of old versions, for instructions the tool does not have
@@ -177,7 +177,7 @@ def _is_c2clat(text: str) -> bool:
 
 
 def _read_c2clat(text: str) -> list[Grid]:
-    """Read one table, or several whose titles name different benchmarks: [CAS (ns)], [RW (ns)]."""
+    """Read one table, or several whose titles, [CAS (ns)] and [RW (ns)], differ. Raises InputError."""
     lines, grids = text.splitlines(), dict[str, Grid]()
     usual, title = "cas" if _PLOT_OF_WRITES in text else "readwrite", None
     for number, line in enumerate(lines, 1):
@@ -203,7 +203,7 @@ def _read_c2clat(text: str) -> list[Grid]:
 
 
 def _write_c2clat(grid: Grid) -> str:
-    """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
+    """Write a matrix as the tool prints it: ns rounded down, missing cells filled across the diagonal."""
     cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
     cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
     rows = ((row, *(cells.get((row, column), "nan") for column in grid.cpus)) for row in grid.cpus)
@@ -230,14 +230,14 @@ def _parse_plot(lines: list[str], begin: int) -> Grid:
 
 
 def _is_core_to_core(text: str) -> bool:
-    """Report whether this is its output, or a square of numbers in its format."""
+    """Report whether `text` is the output of core-to-core-latency, or only numbers in its CSV format."""
     lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
     is_csv = ("," in text or ";" in text) and all(map(_CSV.fullmatch, lines))
     return is_csv or any(line.startswith("Num cores:") for line in lines)
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
-    """Read every matrix, the exact one where a screen and a CSV hold the same. Raises InputError."""
+    """Read all matrices, with the exact numbers of the CSV if there is one. Raises InputError."""
     head, screens, blocks = _split_into_matrices(text)
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
@@ -262,7 +262,7 @@ def _write_core_to_core(grid: Grid) -> str:
 
 
 def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
-    """Sort the lines: properties of all matrices, matrices of the screen, blocks of CSV."""
+    """Split a text into the properties of all matrices, the matrices of the screen, and blocks of CSV."""
     head, benchmark, screens, blocks = Grid(()), None, list[Grid](), list[NumberedLines]()
     lines = [line.strip() for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()]
     place = 0
@@ -295,7 +295,7 @@ def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLine
 
 
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
-    """Parse the matrices of one block of CSV: as many rows as columns each, one below the other."""
+    """Parse a block of CSV into square matrices, which stand one below another. Raises InputError."""
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = [(number, line.split(separator)) for number, line in block if line]
     rows = _pad_triangle(rows) or rows
@@ -316,9 +316,9 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
 
 
 def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
-    """Pad rows that end before or at the diagonal to a square; return None for other rows.
+    """Pad the rows of a lower triangle to a square; return None for other rows.
 
-    The row of the first CPU is empty, and not among `rows`, unless its own cell is written out.
+    The rows have no empty line, so the first CPU's is missing unless its cell with itself is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
@@ -329,9 +329,9 @@ def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str
 
 
 def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
-    """Return the rows of a matrix whose first row and column are CPU numbers, by line; none of other text.
+    """Split CSV whose first row and column are CPU numbers; return line numbers and cells, [] for other text.
 
-    Fleet, pandas, R and spreadsheets write it so, perhaps in quotation marks; R puts an X before numbers.
+    Fleet, pandas, R and spreadsheets write it, sometimes with quotation marks; R puts an X before numbers.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     first = lines[0][1] if lines else ""
@@ -366,12 +366,12 @@ def _read_labelled(text: str) -> list[Grid]:
 
 
 def _write_labelled(grid: Grid) -> str:
-    """Write for a spreadsheet: a row and a column for each CPU, both sides of the diagonal."""
+    """Write CSV with CPU numbers as first row and column. Fill missing cells across the diagonal."""
     return write_matrix_csv("CPU", grid.cpus, grid.cpus, grid.fill_both_halves())
 
 
 def write_matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells) -> str:
-    """Write a matrix as CSV. corner: its first cell; rows, columns: their numbers."""
+    """Write a matrix as CSV. corner: text of its first cell. rows, columns: the number of each."""
     texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
     lines = [[corner, *map(str, columns)]]
     lines += [[str(row), *(texts.get((row, column), "") for column in columns)] for row in rows]
@@ -379,13 +379,13 @@ def write_matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], c
 
 
 def _format_number(value: float) -> str:
-    """Format the shortest decimal number that reads back as exactly `value`, without an exponent."""
+    """Format `value` as the shortest decimal that reads back exactly, without an exponent."""
     text = repr(float(value))
     return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
 
 
 class Tool(NamedTuple):
-    """Functions that recognize a tool's output, read its matrices (InputError names a line) and write one."""
+    """A tool. claims: recognizes its output. read: parses it; InputError names the line. write: prints it."""
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
@@ -402,9 +402,9 @@ TOOLS: Mapping[str, Tool] = {
 
 
 def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
-    """Return the tool that printed `text`, unless `tool` names it, and its matrices, one per benchmark.
+    """Return the name of the tool that printed `text`, and its matrices, one per benchmark.
 
-    where: the file's name. Raises UsageError for text no tool prints and for a damaged matrix, with its line.
+    tool: None: recognize it. where: the file's name. Raises UsageError for other text and damaged matrices.
     """
     if tool is None:
         tool = next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)

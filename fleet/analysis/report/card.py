@@ -1,7 +1,7 @@
-"""Draw one run as a card of 1200 x 630, its map beside its medians, as SVG, PNG and Markdown.
+"""Draw one run as a card of 1200 x 630 pixels, its map beside its medians, as SVG, PNG and Markdown.
 
-Both pictures draw one layout of pictures, lines and texts; agent/emit/svg.c has the same layout. Matplotlib
-is not imported: that takes a second.
+SVG and PNG are drawn from one `Card`, whose layout agent/emit/svg.c has too. Matplotlib is not imported,
+since that takes a second.
 """
 
 import base64
@@ -52,9 +52,9 @@ _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
 _LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
-_NUMBERED = 16  # CPUs; of more the numbers would be too small to read
+_NUMBERED = 16  # CPUs; with more, the numbers would be too small to read
 _MAX_ROWS = 8
-_EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
+_EM = 0.64  # width of a character relative to the font's size; most sans-serif fonts are narrower
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 _INKS = {"ink": "#1b1f24", "strong": "#1b1f24", "muted": "#57606a", "white": "#fff", "black": "#000"}
@@ -62,7 +62,7 @@ _INKS = {"ink": "#1b1f24", "strong": "#1b1f24", "muted": "#57606a", "white": "#f
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words on a card. kind: ink, strong, muted, white or black. anchor: start, middle or end."""
+    """Words on a card, in pixels. kind: ink, strong, muted, white or black. anchor: start, middle or end."""
 
     x: float
     y: float
@@ -75,11 +75,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card. kind: its benchmark and variant. title: its alternative text.
+    """The layout of a card. kind: its benchmark and variant. title: its alternative text.
 
-    cells: shades of the map, SHADES for none. edges: offsets of the lines between groups in the map. rows:
-    the table beside it, titles first. quotes: whether it is as expected; the fastest, middle and slowest
-    pair. about: lines about the machine and the run.
+    cells: the map's shades, SHADES where nothing was measured. edges: offsets of the lines between groups in
+    the map. rows: the table beside it, titles first. quotes: a line on whether the run is as expected, then
+    on the fastest, middle and slowest pair. about: lines about the machine and the run.
     """
 
     kind: str
@@ -93,9 +93,9 @@ class Card:
 
 
 def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
-    """Return the card of a run's first benchmark of pairs, else by NUMA node.
+    """Return the card of a run's first benchmark between CPUs or, if it has none, between NUMA nodes.
 
-    ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
+    ranges: what is expected of machines. Raises UsageError if the run has neither, and StoreError.
     """
     (run,), _, cpus = read_runs(root, [run_id])
     judged = judge_hosts(root, [run_id], ranges)
@@ -108,8 +108,8 @@ def lay_out_card(
 ) -> Card:
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the line below, for a
-    run without agent, date and ID. accepted: whether it is as expected.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line, if not
+    version, date and run ID. accepted: what `fleet accept` says of the run.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
@@ -172,7 +172,7 @@ def _describe_counts(order: Layout) -> str:
 
 
 def _describe_extremes(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -> list[str]:
-    """Describe the pairs with the least, the middle and the greatest number."""
+    """Return a line each for the pairs with the lowest, the middle and the highest number."""
     rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
     chosen = to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]])
@@ -225,7 +225,7 @@ def _place_words(
     lines: Sequence[str],
     foot: str,
 ) -> Iterator[Text]:
-    """Place the words beside the map, from the top down; the lines end above the foot."""
+    """Yield the texts beside the map from the top down, with `lines` just above the last line, `foot`."""
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _fit_line(_LEFT, y, 24, line, "strong")
@@ -251,7 +251,7 @@ def _place_words(
 
 
 def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
-    """Yield the names of groups, the numbers of a small map, and its scale."""
+    """Yield the texts of a map: names of groups, numbers of pairs if it is small, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, level in enumerate(reversed(drawn.group_labels)):
         away = 8.0 + 18 * line + 22 * numbered
@@ -288,20 +288,20 @@ def _write_numbers(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterato
 
 
 def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
-    """Return the map and its scale: left, upper edge, width, height, and shades."""
+    """Return (left, top, width, height) and the shades of the map, then those of its scale."""
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
 
 def draw_pixels(cells: Ints) -> Image.Image:
-    """Draw one pixel per cell, in a palette of all shades, then one for cells not measured."""
+    """Draw one pixel per cell, with a palette of all shades and white for cells not measured."""
     image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
     image.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
     return image
 
 
 def to_png(cells: Ints, side: int | None = None) -> bytes:
-    """Encode a PNG of one pixel per cell, or `side` per line; cells not measured are transparent."""
+    """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are transparent."""
     buffer, image = io.BytesIO(), draw_pixels(cells)
     small = image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
     small.save(buffer, "png", transparency=SHADES)
@@ -309,7 +309,7 @@ def to_png(cells: Ints, side: int | None = None) -> bytes:
 
 
 def render_svg(card: Card) -> str:
-    """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
+    """Render the card as SVG, light or dark as its page is; its last line but one has the text `foot`."""
     pictures = [
         (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
         for place, cells in _place_map_and_scale(card)
@@ -347,7 +347,7 @@ def render_png(card: Card) -> bytes:
 
 
 def render_paste_text(card: Card, name: str) -> str:
-    """Render the Markdown to paste: the line of the picture, and its words as text."""
+    """Render Markdown to paste: the picture `name`, then the card's table and lines as text."""
     clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
     lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")

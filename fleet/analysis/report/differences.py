@@ -22,13 +22,13 @@ from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_not_equivalent, render_headlines
 from fleet.store.runs import Root
 
-_MANY = 2  # differences; of more, each map is but a small picture
+_MANY = 2  # comparisons; with more, each map is only a small picture
 
 
 def summarize_differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> dict[str, Any]:
-    """Compare two sides host by host, baseline first. tables: those of all readings' runs."""
+    """Compare two sides, baseline first, host by host, for the template. tables: of all readings' runs."""
     by_run = {reading.run["run_id"]: reading for reading in readings}
     places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
     comparisons = compare(root, sides, tables=tables)
@@ -57,7 +57,7 @@ def summarize_differences(
 def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Draw the changes of each benchmark and relation with a verdict in two or more comparisons.
 
-    effect: over all hosts, if any; also the first row of the picture.
+    effect: the change over all hosts, also the first row of the picture; None if there is none.
     """
     pooled = {
         tuple(row[name] for name in CLASS): row | {"name": "all hosts"}
@@ -95,7 +95,7 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 
 def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
-    """Report whether a cell means the same on both sides: one host or one CPU model, with one topology."""
+    """Report whether all runs are of one host or CPU model, with one topology, so that cells correspond."""
     runs = (*a, *b)
     hosts = {reading.run["host_id"] for reading in runs}
     models = {reading.run["cpu_model"] for reading in runs}
@@ -106,10 +106,10 @@ def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
 def _map_residuals(
     comparison: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[dict[str, Any]]:
-    """Map how each pair changed beside its relation, grey where that may be chance.
+    """Map how much more each pair changed than its relation did, grey where that may be chance.
 
-    pairs: with `run`, the index of each one's reading. small: as a picture of a pixel a pair. drawn: the map;
-    picture: a data URI or SVG, None where it is shown as numbers.
+    pairs: with a column `run`, an index into a + b. small: draw a pixel per pair. Each result has the map
+    `drawn` and its `picture`, a data URI or SVG, or None if the page shows the map as numbers.
     """
     order, residuals = a[0].order, []
     for part in a[0].parts:
@@ -141,7 +141,7 @@ def _map_residuals(
 
 
 def _estimate_chance_limits(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Return the largest relative change of each pair that chance explains. first: runs of side A."""
+    """Return the largest change of each pair that chance explains, relative. first: number of A's runs."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

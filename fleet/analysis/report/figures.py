@@ -1,4 +1,4 @@
-"""Draw the plots of a report as inline SVG: unique IDs, real text, the colours of the page, a title."""
+"""Draw the plots of a report as inline SVG with unique IDs, real text, a title and the page's colours."""
 
 import base64
 import io
@@ -22,7 +22,7 @@ from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.plots import choose_ink
 from fleet.text import one_line
 
-_INK, _RULE = "#010203", "#040506"  # of figures.mplstyle, stand for the page's own colours
+_INK, _RULE = "#010203", "#040506"  # colours in figures.mplstyle, to be replaced by the page's
 _STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), use_default_template=False)
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
 _NO_SOFTWARE: Any = {"Software": None}
@@ -40,10 +40,10 @@ def draw(
     onto: Callable[[Axes], object],
     margins: tuple[int, int, int, int],
 ) -> Markup:
-    """Draw on Axes and return them as an SVG element of `size` (CSS pixels).
+    """Call `onto` with new Axes and return what it draws as an SVG element of `size` (CSS pixels).
 
-    name: prefix of its IDs, unique on the page. title: its content, for screen readers. margins: left,
-    bottom, right, top, in CSS pixels.
+    name: prefix of the element's IDs, unique on the page. title: a description for screen readers. margins:
+    left, bottom, right, top, in CSS pixels.
     """
     (width, height), (left, bottom, right, top) = size, margins
     with mpl.rc_context(_STYLE):
@@ -64,10 +64,10 @@ def draw_map(
     colours: str | Colormap = "viridis",
     side: int = _SIDE,
 ) -> Markup:
-    """Draw a labelled map as SVG of at most `side` CSS pixels; a pixel per pair keeps it small.
+    """Draw a labelled map as SVG of at most `side` CSS pixels; its picture has a pixel per pair.
 
-    scales: classes of elements, and the map in the colours of each. tips: paths around cells, in cells from
-    the upper left corner, and their texts. title: its content, for screen readers.
+    title: a description for screen readers. scales: CSS classes, each with the map in its own colour scale.
+    tips: paths around cells, in units of a cell from the upper left corner, and their texts.
     """
     drawn = scales[0][1]
     cell = min(_MAX_CELL, side / len(drawn.labels))
@@ -155,7 +155,7 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
 
 
 def _move_style_to_group(group: ET.Element) -> None:
-    """Move a style that all marks of a group share to the group: half of a scatter plot is style."""
+    """Move a style that all marks of a group share to the group; it is half the size of a scatter plot."""
     styles = {child.get("style") for child in group}
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()
@@ -168,7 +168,7 @@ def _move_style_to_group(group: ET.Element) -> None:
 def _place_group_names(
     drawn: Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""
+    """Yield each group's name ("" if it does not fit), where it begins and ends, and where its line is."""
     for line, level in enumerate(reversed(drawn.group_labels)):
         bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
         for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):

@@ -1,4 +1,4 @@
-"""State what runs show without a question: what changed when, and which of equal machines is odd.
+"""Find what runs show without being asked: what changed when, and which of equal machines are odd.
 
 Use the functions of `fleet compare HOST`, `fleet compare --siblings` and `fleet accept`, for pages and the
 site.
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to one question. headline: one sentence. note: what has no verdict."""
+    """The answer to one question. headline: one sentence. note: caveats, such as what has no verdict."""
 
     question: str
     headline: str
@@ -52,8 +52,8 @@ class Answer(NamedTuple):
 class HostFindings:
     """The findings about one host.
 
-    courses: drawings of its changes. marks: those beyond the threshold, in a few words. accepted: whether its
-    last run is as expected, empty if it was not judged.
+    courses: a drawing per change. marks: changes beyond the threshold and oddities, in a few words each.
+    accepted: what `fleet accept` says of its last run; empty if it was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -66,8 +66,8 @@ class HostFindings:
 class Findings:
     """The findings about the runs of some hosts.
 
-    changes: the day and the cells of each change, under `CHANGE_TITLES`. hosts: the findings by host.
-    acceptances: whether the last run of each is as expected.
+    changes: each change as its day and its table cells (titles: `CHANGE_TITLES`). hosts: findings by host.
+    acceptances: whether the last run of each host is as expected.
     """
 
     answers: Sequence[Answer] = ()
@@ -76,7 +76,7 @@ class Findings:
     acceptances: Sequence[Acceptance] = ()
 
     def list_acceptances(self) -> list[str]:
-        """List the lines of `fleet accept`; of several machines only those that are off, then counts."""
+        """List the lines of `fleet accept`; of several machines list only those off, and count the others."""
         machines = self.acceptances
         is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
         lines = [render_acceptance(machine) for machine in machines if machine.outcome not in is_counted]
@@ -88,7 +88,7 @@ class Findings:
 def judge_hosts(
     root: Root, selection: Sequence[str], ranges: Sequence[ExpectedRange] = (), only: Only = ALL
 ) -> list[Acceptance]:
-    """Hold the last run of each host against what is expected; empty if nothing can be compared."""
+    """Judge the last run of each host by what is expected of it; return [] if nothing can be compared."""
     try:
         return judge_last_runs(root, selection, ranges, load_tables=partial(summarize_model, root), only=only)
     except UsageError:
@@ -98,7 +98,7 @@ def judge_hosts(
 def find(
     root: Root, selection: Sequence[str], benchmark: str | None = None, ranges: Sequence[ExpectedRange] = ()
 ) -> Findings:
-    """Find what changed when in a selection, which of its equal machines are odd, and which as expected."""
+    """Find what changed when, and which machines are odd or as expected; empty if nothing can be compared."""
     only, hosts = Only(benchmark), defaultdict[str, HostFindings](HostFindings)
     try:
         past = find_changes_over_time(root, selection, only=only)
@@ -126,7 +126,7 @@ def find(
 
 
 def _find_odd_machines(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answer:
-    """Answer which machines of a group are odd; add the findings to `hosts`, the least likely as a mark."""
+    """Answer which machines of a group are odd. Add the findings to `hosts`, the clearest also as a mark."""
     numbers = view.format_odd_numbers(group) if group.odd_hosts else []
     findings = list[tuple[str, Finding]]()
     for host, kind, relation, this, others, change, interval, _ in numbers:
@@ -144,13 +144,13 @@ def _find_odd_machines(group: Siblings, hosts: defaultdict[str, HostFindings]) -
 
 
 def _draw_nights(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Markup:
-    """Draw a host's nights around a change. words: the change, under `CHANGE_TITLES`."""
+    """Draw a host's nights around a change. words: the change's table cells (titles: `CHANGE_TITLES`)."""
     rows, far_off = past.logs.loc[[host]], past.odd[past.odd["host"] == host]
     kind, descriptions = change["benchmark"], past.descriptions
     if kind:
         own = [change[name] for name in CLASS]
         rows, far_off = rows.loc[[(host, *own)]], far_off[(far_off[CLASS] == own).all(axis=1)]
-    else:  # of several relations their mean, each beside its own middle
+    else:  # the mean of several relations, each relative to its own median
         rows = rows.sub(rows.median(axis=1), axis=0)
     sign = -1 if is_rate(descriptions[kind]) else 1
     series = rows.mean().dropna() * sign

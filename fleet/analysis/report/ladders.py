@@ -1,4 +1,4 @@
-"""Draw what memory gives: ladders by its size, and the roofline of products, each beside its levels."""
+"""Draw memory: ladders of latency or rate by its size, and the roofline of matrix products."""
 
 import itertools
 import math
@@ -34,10 +34,10 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The ladders of one benchmark and variant on like CPUs; lines are medians over them.
+    """The ladders of one benchmark and variant on CPUs of one kind, as medians over these CPUs.
 
-    titles, lines: the table of levels, without lines if no level is known. steps: rows by setting and size,
-    or by the column `over`.
+    titles, lines: the table of memory levels, without lines if none is known. steps: a row per setting and
+    memory size, or per setting and value of the column `over`.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Ladder:
 def build_ladders(
     pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str], descriptions: Descriptions = SHIPPED
 ) -> list[Ladder]:
-    """Return the ladders and curves of a run, ordered as in `kinds`. pairs: from `as_float64`."""
+    """Return the ladders of a run, by memory size and by load, in the order of `kinds`. pairs: as float64."""
     benchmarks = [descriptions[kind] for kind in kinds]
     loaded = [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
     ladders = list(_build_load_curves(pairs[pairs["benchmark"].isin(loaded)], descriptions))
@@ -74,7 +74,7 @@ def build_ladders(
 
 
 def _build_load_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
-    """Yield numbers over the rate other threads got, a line per operation, from no load on."""
+    """Yield ladders over the rate that other threads got, a line per operation, which begins without load."""
     for key, part in group_by_core_kinds(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
         lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
@@ -120,10 +120,10 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """The products that one number of CPUs multiplies in a second.
+    """The rates of matrix products on `threads` CPUs.
 
-    roofs: by memory level, nearest first, the rate at which they read together, in GB/s. rows: columns
-    `variant`, `operation`, `shape` and `gops`, medians over like CPUs; of several sizes the largest.
+    roofs: the rate at which these CPUs together read each memory level, nearest first, in GB/s. rows: columns
+    `variant`, `operation`, `shape` and `gops`, medians over like CPUs, each of the largest size measured.
     """
 
     threads: int
@@ -135,7 +135,7 @@ class Products:
 def build_gemm_rates(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Products]:
-    """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
+    """Return a run's rates by number of CPUs, one CPU first. pairs, cpus: its rows of these tables."""
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     keys = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
@@ -156,7 +156,7 @@ def build_gemm_rates(
 
 
 def draw_roofline(reading: Any) -> Markup:
-    """Draw how fast the units multiply, over the operations per byte from memory."""
+    """Draw the rate of matrix products over their operations per byte from memory."""
     every: list[Products] = reading.products
     sentences = []
     for group in every:
@@ -179,7 +179,7 @@ def draw_roofline(reading: Any) -> Markup:
 
 
 def _plot_products(every: Sequence[Products], axes: Axes) -> None:
-    """Draw a line style per number of CPUs and a colour per variant; the axes end at the data."""
+    """Plot a roofline: a line style per number of CPUs, a colour per variant. Fit the axes to the data."""
     parts = [group.rows.assign(cpus=place, threads=group.threads) for place, group in enumerate(every)]
     rows = pd.concat(parts, ignore_index=True)
     peaks, dots = rows[rows["operation"] == "peak"], rows[rows["operation"].isin(_FROM_MEMORY)]
@@ -220,7 +220,7 @@ def _plot_products(every: Sequence[Products], axes: Axes) -> None:
 
 
 def _compute_intensity(row: dict[Any, Any]) -> float:
-    """Return a product's operations for each byte that is new in it: B, and where all streams A as well."""
+    """Return a product's operations per byte from memory: of matrix B and, for the operation `deep`, of A."""
     m, n, k = map(int, row["shape"].split("x"))
     size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4
     moved = size * k * (n + m if row["operation"] == "deep" else n)

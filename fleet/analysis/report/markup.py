@@ -1,4 +1,4 @@
-"""Render the templates of pages, maps and cards, and tell the files that fleet made of them from others."""
+"""Render the templates of pages, maps and cards, and refuse to replace files that fleet did not make."""
 
 from contextlib import suppress
 from datetime import UTC
@@ -52,7 +52,7 @@ def _load_templates() -> jinja2.Environment:
 
 
 def format_ns(value: float | None) -> str:
-    """Format nanoseconds with one decimal, from a thousand on with none."""
+    """Format nanoseconds with one decimal, or with none from a thousand on; "-" if unknown."""
     if text.is_none(value) or value is None:
         return "-"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
@@ -63,7 +63,7 @@ def _escape_controls(value: Any) -> Any:
 
 
 def check_output(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if nothing may be written to `path`; only `force` replaces more than our own files."""
+    """Raise UsageError if `path` must not be written. Without `force`, only fleet's files are replaced."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:

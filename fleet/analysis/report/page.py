@@ -41,16 +41,16 @@ from fleet.text import format_count, one_line
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
-_MAX_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
-_FEW_MAPS = 10  # runs in detail; of more, pairs have no number and no tip of their own
+_MAX_PAIR_TIPS = 64  # CPUs; with more, a tip is about the pairs of two groups
+_FEW_MAPS = 10  # runs in detail; with more, pairs have no number and no tip of their own
 
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
 
 
 class PageWarning(NamedTuple):
-    """A warning of one or more runs. key: as in `RunWarning`; deed: what the reader can do, if not plain.
+    """A warning about one or more runs. key: as in `RunWarning`. deed: what the reader can do, or empty.
 
-    affected: none for the whole page.
+    affected: empty if the warning is about the whole page.
     """
 
     key: str
@@ -69,10 +69,10 @@ def render(
     heading: str = "",
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Return the page about these runs; raise StoreError, or UsageError for no run.
+    """Return the HTML page about these runs. Raises StoreError, and UsageError if there is no run.
 
     sides: two sides to compare, baseline first. Without them the page opens with findings of `selection` or
-    these runs. heading: from `render_heading`, where hosts are missing. ranges: what is expected of machines.
+    these runs. heading: from `render_heading`, if hosts are missing. ranges: what is expected of machines.
     """
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
@@ -130,7 +130,7 @@ def render(
 
 
 def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
-    """Return the warnings of the page, each once with the runs it applies to, without harmless ones."""
+    """Return the page's warnings except minor ones, each once, with the runs that it applies to."""
     runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
         for warning in reading.warnings:
@@ -165,7 +165,7 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
 
 
 def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
-    """Yield each affected host by its last run, with how many of its runs are affected."""
+    """Yield the last run of each affected host, and how many of the host's runs are affected."""
     counts = Counter(reading.run["host_id"] for reading in readings)
     last = {reading.run["host_id"]: reading for reading in readings}
     for host, count in Counter(reading.run["host_id"] for reading, _ in affected).items():
@@ -189,7 +189,7 @@ def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -
 
 
 def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
-    """Group columns by the table they share; those of a single host share one if their names are equal."""
+    """Return the overview groups of each table: one, or for a single host all that have the same columns."""
     is_single = table["host_id"].nunique() == 1
     shared = defaultdict[object, list[overview.Group]](list)
     for group in overview.group_columns(sort_overview(table), descriptions):
@@ -200,7 +200,7 @@ def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[
 def _draw_history(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
 ) -> dict[str, list[tuple[str, Markup]]]:
-    """Return panels by overview group, one per column: runs are dots on hosts' lines, rounds are ticks."""
+    """Draw a panel per column, by overview group, with a line per host, a dot per run, a tick per round."""
     panels = defaultdict[str, list[tuple[str, Markup]]](list)
     groups = sort_overview(rows).groupby([*OVERVIEW[:4]], sort=False)
     for (benchmark, variant, about, column), own in groups:
@@ -235,10 +235,10 @@ def _draw_history(
 def _build_map(
     reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]
 ) -> dict[str, Any]:
-    """Build the map of a part: numbers of pairs where they fit, else a picture and numbers of groups.
+    """Return the map of a part for the template: numbers of pairs if they fit, else a picture.
 
-    limits: of its scale. cells: shown as numbers, with tips by row and column, one for a pair's two cells.
-    readings: all of the page; few in detail leave room for numbers of pairs.
+    limits: of its scale. cells: the map of pairs or groups to show as numbers, or None. tips: by row and
+    column, one for a pair's two cells. readings: all of the page; if few are in detail, pairs get numbers.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
@@ -262,7 +262,7 @@ def _build_map(
 
 
 def _choose_cover(reading: Reading) -> tuple[str, Markup] | None:
-    """Return the caption and picture of a run for the first screen: its first map, ladder or distribution."""
+    """Return a caption and a run's first map, ladder or distribution, for the first screen, or None."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
@@ -293,7 +293,7 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
 
 
 def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[int, int], str]:
-    """Return the tip of each pair, by one of its cells. number: the column that is drawn."""
+    """Return each pair's tip, keyed by (row, column) of one of its cells. number: the column drawn."""
     places, tips = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
     for row in text.to_records(pairs):
         ping, pong = row["ping_cpu"], row["pong_cpu"]
@@ -305,7 +305,7 @@ def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[in
 
 
 def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
-    """Return a tip for the pairs between any two groups of CPUs: relations, median, lowest and highest."""
+    """Return a path and a tip for the pairs between any two groups: relations, median, lowest, highest."""
     blocks, _ = heatmap.choose_blocks(order)
     places = {cpu: place for place, block in enumerate(blocks) for cpu in block}
     ends = np.sort([pairs["ping_cpu"].map(places), pairs["pong_cpu"].map(places)], axis=0)

@@ -28,11 +28,11 @@ _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the
 _LARGEST_NUMBER, _SMALLEST_NUMBER = 9.0, 3.0  # points
 _MAX_TICKS = 24  # CPUs named along an axis, where there is no room for all
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
-LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
-_FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
+LOG_BEYOND = 20  # ratio of the largest to the smallest value beyond which an axis is logarithmic
+_FEW_DECADES = 200  # ratio of its ends up to which a logarithmic axis labels 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
 _MIN_WIDTH = 0.05  # of the median; dots within it must not look far apart
-_SHORT = 9  # characters of a name of which three stand side by side
+_SHORT = 9  # characters; longer names stand two, not three, side by side
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
 RELATION_LINES = {
@@ -47,7 +47,7 @@ RELATION_LINES = {
     "unknown": ("#737373", ":"),
 }
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
-_OTHER_DASHES = (":", "-.", "--")  # of the same relation between other kinds of cores
+_OTHER_DASHES = (":", "-.", "--")  # for the same relation between other kinds of cores
 _TICKS = [4096 * 8**power for power in range(12)]  # sizes that are named
 
 # Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
@@ -164,7 +164,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
 
 
 def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw how many bursts of a pair took how long, those away from its number in their run in orange.
+    """Draw a histogram of a pair's bursts; those away from the pair's number in their run are orange.
 
     bursts: from `Results.bursts`, of one benchmark and point.
     """
@@ -191,7 +191,7 @@ def ladder(
 
     steps: rows of `select_ladder_steps` of one benchmark, variant and set of CPUs. levels: plateaus, drawn as
     thick pieces of the line; caches are grey lines. settings: those to draw, in order. rate: draw GB/s, not
-    ns. over: "other_rate" for the GB/s that other threads got, joined in the order of the rows.
+    ns. over: the column to draw over; "other_rate" is the GB/s of other threads, joined in the rows' order.
     """
     axes = _make_axes(axes)
 
@@ -243,7 +243,7 @@ def _draw_legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> No
 
 
 def label_log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Name the steps of a logarithmic axis."""
+    """Label a logarithmic axis at 1, 2 and 5 of each decade, or only at 1 if it spans many."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())

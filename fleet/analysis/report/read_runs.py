@@ -28,7 +28,7 @@ from fleet.analysis.views import warnings as run_warnings
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
-MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
+MANY_RUNS = 6  # with more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
 _AT_ONCE, _BURSTS_AT_ONCE = 4096, 200_000  # runs that are read together, and their bursts
 _MAX_DRAWN = 1 << 20  # samples of a distribution
@@ -41,11 +41,11 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 @dataclass(slots=True)
 class Part:
-    """One benchmark and variant of a run. of_cpus: it measures single CPUs.
+    """One benchmark and variant of a run. of_cpus: it measures single CPUs, not pairs.
 
-    relations: of `summarize_relations`. Only for a run in detail: pairs (rows with flags), table (the matrix,
-    None for single CPUs), rounds (columns `relation`, `ns`, a row per round), curves (quantiles of all
-    samples by relation).
+    relations: a row per relation. Filled only for a run in detail: pairs (rows of `pairs`), table (the
+    matrix; None for single CPUs), rounds (a row per relation and round, with its median `ns`), curves
+    (quantiles of all samples, by relation).
     """
 
     name: str
@@ -60,10 +60,10 @@ class Part:
 
 @dataclass(slots=True)
 class Reading:
-    """One run. name: from `name_runs`. anchor: its place on the page. number: the column of `pairs` shown.
+    """One run. name: from `name_runs`. anchor: its ID on the page. number: the column of `pairs` to show.
 
-    detailed: whether it has its own section. points: tables. checks: from `summarize_checks`. descriptions:
-    of its benchmarks. memory: from `describe_memory`.
+    detailed: whether it has its own section. points: tables of points and events. checks: from
+    `summarize_checks`. descriptions: of its benchmarks. memory: from `describe_memory`.
     """
 
     name: str
@@ -85,9 +85,9 @@ class Reading:
 def load_readings(
     root: Root, run_ids: Sequence[str], benchmark: str | None = None
 ) -> tuple[list[Reading], Tables]:
-    """Read the runs, each once, grouped by host, and their tables.
+    """Return a `Reading` per run, each run once, grouped by host; and the tables of all runs.
 
-    benchmark: read only its rows; each run has measured it. Raise StoreError for a run that is not stored.
+    benchmark: keep only its rows; every run must have it. Raises StoreError for a run that is not stored.
     """
     listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
@@ -117,7 +117,7 @@ def load_readings(
 
 
 def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Name each run, keyed by its ID: its host, and of several the date or time and labels that differ."""
+    """Name runs by ID: the host and, if it has several, the date or time, and the labels that differ."""
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
@@ -132,7 +132,7 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield runs to read together, whose agents describe the benchmarks alike; a big one comes alone."""
+    """Yield batches of runs to read together, limited in size, whose agents describe benchmarks alike."""
     batch: list[dict[str, Any]] = []
     bursts = 0
     for row in rows:
@@ -159,7 +159,7 @@ def _read_batch(
     detailed: Set[str],
     earlier: Mapping[str, topology_check.Medians],
 ) -> Iterator[Reading]:
-    """Yield the runs of a batch. pairs: theirs. names: of runs and their anchors. earlier: medians by run."""
+    """Yield a `Reading` per run. pairs: of these runs. names: name and anchor of each. earlier: by run ID."""
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
     flagged = [run_warnings.load_marked_bursts(listing, bursts.keys() - detailed)]
@@ -213,7 +213,7 @@ def _add_details(
     kinds: Sequence[str],
     counts: pd.DataFrame,
 ) -> None:
-    """Add its tables of points, and what its samples show, to a run. counts: from `count_per_unit`."""
+    """Add tables of points, rounds and curves to the `reading` of a run. counts: from `count_per_unit`."""
     run_id, descriptions = reading.run["run_id"], reading.descriptions
     parts, placed = {part.name: part for part in reading.parts}, is_node_placed(pairs, descriptions)
     for kind in kinds:
@@ -243,7 +243,7 @@ def _add_details(
 def _summarize_samples(
     part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions
 ) -> tuple[pd.DataFrame, dict[str, Floats]]:
-    """Return the rounds and the curves of a part. bursts: its own, some at a time; excess is dropped."""
+    """Return `rounds` and `curves` of a part, curves of at most about _MAX_DRAWN samples. bursts: its own."""
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
     medians, values = [], {row["relation"]: list[Floats]() for row in part.relations}
     for samples in bursts:

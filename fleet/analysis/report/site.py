@@ -51,7 +51,7 @@ _MAP = 96  # pixels
 _COURSE = 6  # runs of the index
 _SHARED_FILES = ("index.html", "runs.json", "changes.html", "changes.xml")
 _CELL = ["benchmark", "variant", "about", "relation"]
-_SUMMARY = "~summary"  # after its name: no host's id has a ~
+_SUMMARY = "~summary"  # ends the page's name of a summary: no host's ID has a ~
 _OURS = re.compile(
     r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
 )
@@ -78,7 +78,7 @@ def write_site(
     heading: str = "",
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Write the pages about these runs and summaries; return how many, in words.
+    """Write the site about these runs and summaries into `folder`; return how much was written, in words.
 
     summaries: rows by name. heading: from `render_heading`, for the index. ranges: what is expected of
     machines. Raise UsageError if a file that fleet did not write is in the way.
@@ -140,7 +140,7 @@ def write_site(
 def _render_index_files(
     rows: Sequence[Row], changes: Sequence[Any], title: str | None, heading: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file about all machines. changes: as in the state, oldest first."""
+    """Yield the name and text of each file about all machines. changes: as in `State`, oldest first."""
     subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
     lines, entries = [], []
     for day, slug, cells, model in reversed(changes):
@@ -171,7 +171,7 @@ def _tabulate_machines(rows: Sequence[Row]) -> tuple[str, str, Sequence[str], Se
 
 
 def _render_page(name: str, **values: Any) -> str:
-    """Render a page of the site, whose policy has the digests of its own style and script."""
+    """Render a page of the site; its content security policy allows only its own style and script."""
     base, own, script = (
         (_TEMPLATES / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
     )
@@ -183,9 +183,9 @@ def _render_page(name: str, **values: Any) -> str:
 
 
 def _read_state(folder: Path) -> State:
-    """Read the state of the site in the folder, empty without one; raise UsageError if it cannot be read.
+    """Read the state of the site in the folder; return an empty one without it. Raises UsageError.
 
-    If a file of it is missing, nothing but `files` is returned.
+    If a file of the site is missing, only `files` is filled, so that all pages are written anew.
     """
     empty: State = {"keys": {}, "rows": {}, "changes": {}, "files": {}}
     try:
@@ -220,7 +220,7 @@ def _digest_code() -> str:
 
 
 def _write_file(folder: Path, name: str, data: str | bytes, written: str | None = None) -> str:
-    """Write a file of the site; return the digest of its content. written: of the file that may be there."""
+    """Write a file unless it is there and `written` is the digest of `data`; return the digest of `data`."""
     path = folder / name
     digest = hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
     if digest != written or not path.exists():
@@ -276,8 +276,8 @@ def _render_machine(
 ) -> tuple[Row, Files]:
     """Return the index row and the files of a machine, or of a summary, which has no runs.
 
-    shared: medians in words; far: the last, in ns. marks: findings in few words. course: of a summary whether
-    it has intervals.
+    In the row, shared: medians as text. far: the slowest of them, in ns. marks: findings in a few words.
+    course: the last medians as blocks, or whether a summary has intervals.
     """
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
     try:
@@ -337,7 +337,7 @@ def _draw_medians(medians: "pd.Series[float]") -> str:
 
 
 def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descriptions) -> float | None:
-    """Return the best number of the memory as shown: ns per load, or GB/s; None if not measured."""
+    """Return a machine's best memory number, in ns per load or GB/s; None if it was not measured."""
     medians = usual.loc[(usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"]
     if medians.empty:
         return None
@@ -347,7 +347,7 @@ def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descr
 def _list_usual_numbers(
     usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
 ) -> list[tuple[str, ...]]:
-    """List each usual number: name, relation, number, ±95 %, pairs, runs, lowest, highest and course."""
+    """Return table cells: name, relation, usual number, ±95 %, pairs, runs, lowest, highest and course."""
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
     lines = []
     for row in text.to_records(usual):
