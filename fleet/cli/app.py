@@ -75,7 +75,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def expand_groups(texts: list[str] | None) -> list[str] | None:
-    """Replace the inventory's groups by their hosts in words that select runs. If none, change nothing."""
+    """Replace inventory groups by their hosts in words that select runs; without any, return `texts`."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
@@ -275,7 +275,7 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Return the hosts that `select` and `limit` both select; `results` is for ages. Raises UsageError."""
+    """Return the hosts that `select` and `limit` both select. Raises UsageError. results: has their ages."""
 
     def read_last_runs() -> dict[str, Any]:
         runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
@@ -304,7 +304,7 @@ def common_options(
 
 
 def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
-    """Return "width", None for a pipe without $COLUMNS, and "colour", a bool. Default stream: stdout."""
+    """Return a stream's "width", None for a pipe without $COLUMNS, and "colour": whether to use it."""
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
     width = shutil.get_terminal_size().columns if has_width else None

@@ -1,4 +1,4 @@
-"""The commands that give results away and take others' in: report, import, export."""
+"""The commands that publish results and take in those of others: report, import, export."""
 
 import sys
 import time

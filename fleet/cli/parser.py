@@ -65,7 +65,7 @@ class Command(TyperCommand):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command. If a UsageError names an option that a variable set, add the variable."""
+        """Call the command. If a UsageError begins with an option that a variable set, name that variable."""
         try:
             return super().invoke(ctx)
         except UsageError as err:

@@ -244,7 +244,7 @@ def print_outcomes(
     json: bool,
     as_map: bool = False,
 ) -> None:
-    """Print how the hosts ended. started: time.monotonic() at the beginning."""
+    """Print each host's outcome, and medians, as text or JSON. started: time.monotonic() at the beginning."""
     from fleet.console.summary import render_medians, render_outcomes, render_outcomes_json
 
     if json:

@@ -106,7 +106,7 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
 
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:
-    """Render a JSON list, one object a host; `check` is null for a host without facts."""
+    """Render a JSON list, one object per host; `check` is null for a host without facts."""
     rows = []
     for check in checks:
         facts, notes = check.facts, list(check.outcome.notes)

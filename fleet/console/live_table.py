@@ -109,7 +109,7 @@ class LiveTable:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose at most `count` rows: the last failed, in half or the free ones, then the longest at work."""
+    """Choose up to `count` rows: failed hosts in half of them, or in all left free; then those at work."""
     failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
     working = [row for row in rows if row.state is None and row.stage != WAITING]
     working.sort(key=lambda row: row.started)

@@ -86,7 +86,7 @@ class _LineWriter:
 
 
 class Lines(_LineWriter):
-    """Writes a line per event, of bursts only at each tenth with medians, and notes if hosts are few."""
+    """Writes a line per event: bursts only at each tenth, with medians; notes only if hosts are few."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)

@@ -116,7 +116,7 @@ def _count_endings(outcomes: Sequence[Outcome]) -> str:
 
 
 def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
-    """Render each message with its hosts, the most frequent first."""
+    """Render each failure message once, with its hosts, the most frequent first; count the rest."""
     stages = {outcome.host.name: outcome.stage for outcome in outcomes}
     groups = group_messages((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
     texts = []
@@ -133,7 +133,7 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """Render the notes of many hosts, the most frequent first."""
+    """Render each note once, with its hosts, the most frequent first; count the rest."""
     notes = ((o.host, note) for o in outcomes for note in o.notes if not note.startswith(FORECAST))
     groups = group_messages(((host, strip_host_name(host, note)) for host, note in notes), numbers_alike=True)
     lines = [
@@ -152,7 +152,7 @@ def shorten_message(text: str) -> str:
 
 
 def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
-    """Render a JSON list, one object a host."""
+    """Render a JSON list, one object per host."""
     rows = [
         outcome_object(o)
         | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
@@ -184,7 +184,7 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
 
 
 def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
-    """Render a JSON list, one object a host."""
+    """Render a JSON list, one object per host."""
     rows = (
         outcome_object(host.outcome) | {"removed": list(host.removed), "left": list(host.left)}
         for host in cleaned

@@ -123,7 +123,7 @@ def _parse_labgrid(line: str) -> _Candidate:
 
 
 def _parse_lines(printed: str) -> Iterator[_Candidate]:
-    """Parse a host per line: NAME [ADDRESS] [KEY=LABEL...]. NAME may be n[1-3]. Raises InputError."""
+    """Parse lines of NAME [ADDRESS] [KEY=LABEL...]; NAME may be a range, n[1-3]. Raises InputError."""
     for line in printed.splitlines():
         pattern, *words = line.split("#")[0].split() or [""]
         labels = dict(word.split("=", 1) for word in words if "=" in word)

@@ -43,7 +43,7 @@ class Document:
         self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
 
     def require_no_problems(self, file: Path) -> None:
-        """Raise InventoryError that lists the mistakes in the file's order, each with `file:line: `."""
+        """Raise InventoryError if there are problems; list them in file order, each with `file:line: `."""
         if self.problems:
             lines = [f"{file}:{line}: {text}" for line, text in sorted(self.problems, key=itemgetter(0))]
             raise InventoryError("\n".join(dict.fromkeys(lines)))
@@ -77,7 +77,7 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
 
 
 def parse(text: str) -> Document:
-    """Parse a YAML document. If it is invalid, return a problem and no data; if empty, data of None."""
+    """Parse a YAML document. Invalid text becomes one with a problem and no data; empty text has no data."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader, document = getattr(yaml, "CSafeLoader", yaml.SafeLoader), Document()

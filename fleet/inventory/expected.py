@@ -89,7 +89,7 @@ def _read_entries(document: Document, path: Path, measured: Collection[str]) -> 
 
 
 def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
-    """Return why this is neither a benchmark nor a variant of one; "" if it is. measured: also variants."""
+    """Return why this is neither a benchmark nor a variant; "" if it is. measured: further valid variants."""
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))

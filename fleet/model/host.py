@@ -40,7 +40,7 @@ class LockPolicy(StrEnum):
 
 
 class BuildPlace(StrEnum):
-    """Where the agent's binary comes from; AUTO takes the first there is, the cheapest first."""
+    """Where the agent's binary comes from. AUTO takes the cheapest source that is available."""
 
     AUTO = "auto"
     HOST = "host"

@@ -31,7 +31,7 @@ class LinePolicy(StrEnum):
 
 
 class Order(StrEnum):
-    """In which order a round visits its pairs; SHUFFLED by the seed."""
+    """The order in which a round visits its pairs. The seed decides SHUFFLED."""
 
     SHUFFLED = "shuffled"
     SEQUENTIAL = "sequential"
@@ -45,7 +45,7 @@ class Side(StrEnum):
 
 
 class Pages(StrEnum):
-    """The pages that a benchmark's memory lies in; base where there are no huge ones."""
+    """The pages that hold a benchmark's memory. HUGE is refused where there are none."""
 
     HUGE = "huge"
     BASE = "base"

@@ -142,7 +142,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence from the agent for the person: a refused priority, a coarse clock, ..."""
+    """A sentence from the agent for people: a refused priority, a coarse clock, ..."""
 
     text: str
 

@@ -18,7 +18,7 @@ _EVERYWHERE = ("auto", ALL)
 
 
 class BenchmarkName(NamedTuple):
-    """A benchmark, a variant ("": any), and a setting: words that a point's name must have ((): none)."""
+    """A benchmark, a variant, "" for any, and a setting: words that a point's name must have, () for any."""
 
     benchmark: str
     variant: str = ""
@@ -50,7 +50,7 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
 
 
 def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
-    """Return the kinds, such as "cas/cmpxchg", that a list of names chooses."""
+    """Return those of `kinds`, such as "cas/cmpxchg", that a list of names matches. Raises UsageError."""
     names = parse_benchmark_names(text)
     return [kind for kind in kinds if any(name.matches_kind(kind) for name in names)]
 

@@ -86,6 +86,6 @@ def _look_up_events(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, s
 
 
 def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
-    """Replace "generic" and "coherence" by their events; keep "coherence" if the CPU has no such events."""
+    """Replace "generic" and "coherence" by their events; keep "coherence" if `family` is None."""
     groups = {"generic": _TABLE["generic"], "coherence": family.coherence if family else ("coherence",)}
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))

@@ -73,7 +73,7 @@ def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = Fal
 
 
 def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
-    """Parse "age>7d" or "age<12h" to a predicate of a UTC time; None if it is no age. Raises InputError."""
+    """Parse "age>7d" or "age<12h" to a predicate of a UTC time; None for other text. Raises InputError."""
     if not text.startswith(("age<", "age>")):
         return None
     match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)
@@ -118,7 +118,7 @@ def require_choice(text: str, choices: tuple[str, ...]) -> str:
 
 
 def _parse_benchmarks(text: str) -> tuple[str, ...]:
-    """Parse "cas,readwrite" or "all", in order, without repeats."""
+    """Parse "cas,readwrite" or "all", in order, without repeats. Raises InputError."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if names == ("all",):
         return tuple(KNOWN)

@@ -54,7 +54,7 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
 
 
 def cpus_to_measure(plan: Plan, facts: Facts) -> frozenset[int]:
-    """Return the CPUs on which the plan measures."""
+    """Return the online CPUs that `--cpus` names; without it, the usable ones and those of `--pairs`."""
     named = named_cpus(plan).intersection(cpu.cpu for cpu in facts.cpus if cpu.online)
     return named if plan.cpus else facts.usable_cpus | named
 

@@ -202,7 +202,7 @@ def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
 
 
 def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
-    """Return the pairs, requested or default, for benchmarks with many points; None: those of all others."""
+    """Return the pairs, requested or default, for benchmarks with many points; None: as for the others."""
     many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
@@ -265,7 +265,7 @@ def parse_choice(name: str, text: str, choices: Iterable[str]) -> str:
 
 
 def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
-    """Parse key=value words. Raises UsageError for other text, or for two values of a key."""
+    """Parse key=value texts to a mapping. Raises UsageError for other text, or for two values of a key."""
     labels_by_key: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
