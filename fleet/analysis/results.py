@@ -111,7 +111,7 @@ class Results:
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Find changes over time, as `fleet compare SELECTION`; see `compare.history.History.changes`."""
+        """Find changes over time, as `fleet compare SELECTION`; return `compare.history.History.changes`."""
         return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
     @skip_damaged_runs

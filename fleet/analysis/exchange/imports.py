@@ -201,7 +201,7 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
         near = rows[words.str[0].isin(_NEAR[:count])]
         ends = [np.searchsorted(cpus, near[name]) for name in ("ping_cpu", "pong_cpu")]
         groups, before = cpus.copy(), cpus[:0]
-        while not np.array_equal(groups, before):  # the lowest CPU that near pairs lead to
+        while not np.array_equal(groups, before):  # until each CPU has the lowest that near pairs lead to
             before = groups.copy()
             for end, other in (ends, ends[::-1]):
                 np.minimum.at(groups, end, groups[other])

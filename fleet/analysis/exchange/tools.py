@@ -24,7 +24,7 @@ from fleet.plan.cpulist import MAX_CPU
 _CPU = re.compile(r"0*[0-9]{1,5}")
 _LONGEST_COUNT = 15  # digits
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
-_CAS_TITLES = {  # with the variant and the machine, which is None for any
+_CAS_TITLES = {  # each with its variant and machine (None: any)
     "CAS (CPP)": ("c11", None),
     "CAS_x86_64": ("cmpxchg", "x86_64"),
     "CAS_x86": ("cmpxchg", "i386"),

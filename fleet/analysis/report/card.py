@@ -49,8 +49,8 @@ from fleet.store.runs import Root
 from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
-_X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
-_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
+_X, _Y, _SIDE = 64.0, 52.0, 520.0  # pixels: left edge, top and side of the map
+_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # pixels: edges of the texts beside it, and their last line
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; with more, the numbers would be too small to read
 _MAX_ROWS = 8

@@ -63,7 +63,7 @@ def _escape_controls(value: Any) -> Any:
 
 
 def check_output(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if `path` must not be written. Without `force`, only fleet's files are replaced."""
+    """Raise UsageError if `path` must not be written. Without `force`, it may only be fleet's own."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:

@@ -64,8 +64,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 Files = dict[str, str | bytes]  # by name
 Row = dict[str, Any]  # a machine as runs.json has it, from `_render_machine`
-# A site as it was written last. keys: digests of what machines and CPU models were made of, by name. rows: by
-# host. changes: day, slug, cells and model of each, by slug of the model. files: the digest of each, by name.
+# A site as last written. keys: a digest of what each machine and CPU model was made from, by name. rows: by
+# host. changes: lists of [day, slug, cells, model], by slug of the model. files: the digest of each, by name.
 State = dict[str, dict[str, Any]]
 
 

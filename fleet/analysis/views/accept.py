@@ -1,4 +1,4 @@
-"""Text, JSON and CSV of `fleet accept`: a line per machine, fit for a log or a scheduler's reason."""
+"""Text, JSON and CSV of `fleet accept`: a line per machine, short enough for a scheduler's reason field."""
 
 import json
 import math
@@ -13,8 +13,8 @@ from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.text import format_count, one_line
 
-_LISTED = 3  # numbers of a machine
-_MANY = 0.1  # of the bursts of a run: was the host busy?
+_LISTED = 3  # numbers named for each machine
+_MANY = 0.1  # share of a run's bursts that failed or are flagged; from there on the line says so
 _LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = (
     "a number needs 3 earlier runs, equal machines or tables, on a virtual machine at its level, "
@@ -28,7 +28,7 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Name the units of the numbers in these lines, and what is expected; "" if they have none."""
+    """Explain the units of the numbers in these lines, and "expected"; return "" if there are no numbers."""
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]
     predicted = "" if named["q"].isna().all() else " Expected: where 19 of 20 such machines or runs are."
@@ -91,21 +91,21 @@ def _describe_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> Iterato
 
 
 def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
-    """Render a list of machines; `ns`, `low` and `high` in ns, null where unknown."""
+    """Render machines as a JSON list, with `ns`, `low` and `high` in ns, null where unknown."""
     names = ("host", "run_id", "outcome", "failed", "flagged", "rows")
     machines = [{name: getattr(acceptance, name) for name in names} for acceptance in acceptances]
     return text.format_document("accept", machines)
 
 
 def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
-    """Render a row per machine, number and expectation."""
+    """Render CSV with a row per machine, number and expectation."""
     rows = pd.concat([item.rows.assign(host=item.host, run_id=item.run_id) for item in acceptances])
     names = ["host", "run_id"]
     return text.format_csv(rows[[*names, *rows.columns.drop(names)]]).rstrip("\n")
 
 
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
-    """Render expected.yaml: by CPU model, the ranges of machines not below them. Raises UsageError."""
+    """Render an expected.yaml by CPU model, without machines below expectation. UsageError if it is empty."""
     lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
     by_model: dict[str, list[Acceptance]] = {}
     for acceptance in acceptances:
@@ -129,6 +129,6 @@ def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
 
 
 def _round(value: float, towards: Callable[[float], int]) -> str:
-    """Format a positive number with three digits, rounded down or up."""
+    """Format a positive number with three significant digits, rounded by `towards`, floor or ceil."""
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{towards(value / step) * step:.{max(0, -math.floor(math.log10(step)))}f}"

@@ -23,7 +23,7 @@ from fleet.text import format_count, one_line, table
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 CHANGE_TITLES = ("when", "where", "change", "95 % interval", "what else changed in that run")
 SIBLING_TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
-# What programs get of each result.
+# The fields of each result that its JSON has.
 _FIELDS = "a b unit threshold relations pairs levels unlike environment caveats fleet"
 _CHANGE_FIELDS = "hosts relations runs has_verdict threshold caveats nights changes odd elsewhere"
 _SIBLING_FIELDS = "hosts about runs threshold has_verdict odd_hosts smallest rows environment caveats"
@@ -69,7 +69,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
-    """Render comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
+    """Render comparisons as JSON: shares as fractions, one-way latencies in ns, null where unknown."""
     rows = _select_fields(comparisons, _FIELDS)
     for row in rows:
         for letter, side in (("a", row["a"]), ("b", row["b"])):
@@ -82,13 +82,13 @@ def _select_fields(results: Sequence[Any], names: str) -> list[dict[str, Any]]:
 
 
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
-    """Render one row per comparison and relation, with the names of both sides."""
+    """Render CSV with a row per comparison and relation, and the names of both sides."""
     rows = [item.relations.assign(a=item.a.name, b=item.b.name, unit=item.unit) for item in comparisons]
     return text.format_csv(pd.concat(rows)).rstrip("\n")
 
 
 def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
-    """Render the share of false alarms by order of the runs, from `count_false_alarms`, and a legend."""
+    """Render the shares of false alarms by order of the runs. alarms: from `count_false_alarms`."""
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = [
         (
@@ -113,12 +113,12 @@ def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
 
 
 def is_finding(rows: pd.DataFrame) -> pd.Series:
-    """Return which rows changed or are at another level."""
+    """Report for each row whether its verdict is `changed` or `at another level`."""
     return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
 
 
 def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return a sentence for each two sides: how many relations changed, on which hosts."""
+    """Return a sentence per pair of sides that says how many relations changed, and on which hosts."""
     headlines = []
     for (a, b), group in _group_by_sides(comparisons).items():
         if len(group) == 1:
@@ -133,7 +133,7 @@ def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def render_headline(comparison: Comparison) -> str:
-    """Say how many relations of a comparison changed, and by how much at most."""
+    """Say in a sentence how many relations of a comparison changed, and by how much at most."""
     a, b = comparison.a.name, comparison.b.name
     names = f"{b} against {a}" if len(a + b) <= _NAMES_LENGTH else "B against A"
     rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
@@ -154,7 +154,7 @@ def render_headline(comparison: Comparison) -> str:
 
 
 def format_not_equivalent(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return host or side and COLUMNS of each relation that is not equivalent, findings first."""
+    """Return the host or side, and the cells of COLUMNS, of each relation not equivalent, findings first."""
     groups = _group_by_sides(comparisons)
     tables = [(f"all {len(group)}", sides[1], group[0].fleet) for sides, group in groups.items()]
     tables += [
@@ -181,7 +181,7 @@ def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], 
 
 
 def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[str, ...]:
-    """Return the cells of COLUMNS; in a row of all hosts their number as pairs, and no A and B."""
+    """Return the cells of COLUMNS. A row about all hosts has their number as pairs, and "-" as A and B."""
     change, low, high = text.convert_change(row, descriptions)
     numbers = [row.get("hosts"), "-", "-"]
     if "pairs" in row:
@@ -195,7 +195,7 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
 def _count_verdicts(
     rows: list[dict[str, Any]], comparison: Comparison, notes: dict[Verdict, str]
 ) -> list[str]:
-    """Count the rows, those of each verdict with its note, and those whose runs are at several levels."""
+    """Return phrases: how many rows, how many of each verdict, with its note, how many at several levels."""
     descriptions = comparison.descriptions
     notes = {
         **notes,
@@ -212,7 +212,7 @@ def _count_verdicts(
 
 
 def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
-    """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
+    """Name the levels of the row, of `verdicts`, whose sides differ most, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
         return ""
@@ -264,7 +264,7 @@ def _render_comparison(
 
 
 def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
-    """Show both sides' numbers of different variants, and the command that makes them comparable."""
+    """Render the numbers of sides that used different variants, and a command to make them comparable."""
     rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in text.to_records(comparison.unlike):
         (number,) = text.format_columns(row, ("ns",), comparison.descriptions)
@@ -290,7 +290,7 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
 def _render_environment(
     differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
-    """Yield differences besides latencies as tables, or as lists if too wide."""
+    """Yield the facts that differ between the sides, then within one, as tables, or as lists if too wide."""
     for between, title in ((True, "What else differs"), (False, "What varies within a side")):
         if rows := [row[1:] for row in differences if row[0] is between]:
             listed = table(("", "A", "B"), rows)
@@ -300,7 +300,7 @@ def _render_environment(
 
 
 def _render_relations(comparison: Comparison, width: int | None) -> str:
-    """Render the relations, findings first; without verdicts, the intervals within a run beside them."""
+    """Render a table of relations, findings first; without verdicts, with the intervals within a run."""
     rows = comparison.relations
     if comparison.has_verdict:
         is_first = is_finding(rows)
@@ -316,7 +316,7 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
 
 
 def _render_legend(comparisons: Sequence[Comparison]) -> str:
-    """Explain the words of the tables; comparisons: all with verdicts, or all without."""
+    """Explain the words of tables; "" without relations. comparisons: all with verdicts, or all without."""
     rows = pd.concat([comparison.relations for comparison in comparisons]) if comparisons else pd.DataFrame()
     if rows.empty:
         return ""
@@ -347,7 +347,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
-    """Say how much of their scatter the relations of a command share; empty where each has its own."""
+    """Say how far the relations' scatter is moderated by that of all; return "" if each has only its own."""
     shared = rows[rows["borrowed"] > 0]
     if shared.empty:
         return ""
@@ -358,7 +358,7 @@ def explain_scatter(rows: pd.DataFrame) -> str:
 
 
 def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
-    """Say how many pairs changed, and list those that changed unlike their relation, most different first."""
+    """Yield how many pairs changed, then a table of those that differ most from their relation's change."""
     kind = ["benchmark", "variant", "relation"]
     usual = comparison.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
     changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)
@@ -382,7 +382,7 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
 
 
 def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions) -> str:
-    """List the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
+    """Render a table of the pairs with most bursts at another level. levels: from `compare_burst_levels`."""
     rows = []
     for row in text.to_records(levels.head(_LEVELS_LISTED)):
         numbers = text.format_columns(row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions)
@@ -403,7 +403,7 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
 
 
 def render_changes(history: History) -> str:
-    """Render for people a sentence, a row per change, odd nights, and hosts at another level."""
+    """Render a sentence for people, a row per change, the odd nights, and the hosts at another level."""
     parts = [render_changes_headline(history)]
     if len(history.changes):
         parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
@@ -415,12 +415,12 @@ def render_changes(history: History) -> str:
 
 
 def changes_as_json(history: History) -> str:
-    """Render a single row; dates as text, shares as fractions."""
+    """Render a history as a JSON list of one object; dates are text, and shares are fractions."""
     return text.format_document("changes", _select_fields([history], _CHANGE_FIELDS))
 
 
 def changes_as_csv(history: History) -> str:
-    """Render a row per change."""
+    """Render CSV with a row per change."""
     changes = history.changes
     joined = {"hosts": changes["hosts"].map(" ".join), "else": changes["else"].map("; ".join)}
     return text.format_csv(changes.assign(**joined)).rstrip("\n")
@@ -445,7 +445,7 @@ def render_changes_headline(history: History) -> str:
 
 
 def _describe_moved_levels(history: History) -> str:
-    """Count the relations at another level since a night, and name the levels of what moved furthest."""
+    """Count the relations that moved to another level, and describe the one that moved furthest."""
     rows = text.to_records(history.elsewhere)
     if not rows:
         return "0 at another level"
@@ -490,7 +490,7 @@ def _format_day(night: date, reference: date) -> str:
 
 
 def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield a line per host and night, with the relation furthest off."""
+    """Yield a line per host and night that names the relation furthest off, then how many are left out."""
     rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values("apart", ascending=False)
     groups = list(rows.groupby(["host", "night"], sort=False))
     for (host, night), group in groups[:_NIGHTS_LISTED]:
@@ -524,12 +524,12 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
 
 
 def siblings_as_json(groups: Sequence[Siblings]) -> str:
-    """Render a list of groups; latencies one way in ns, shares as fractions, null where unknown."""
+    """Render groups as JSON: one-way latencies in ns, shares as fractions, null where unknown."""
     return text.format_document("siblings", _select_fields(groups, _SIBLING_FIELDS))
 
 
 def siblings_as_csv(groups: Sequence[Siblings]) -> str:
-    """Render a row per host and number, with its group's number."""
+    """Render CSV with a row per host and measured number, and the index of its group."""
     rows = [group.rows.assign(group=place) for place, group in enumerate(groups)]
     return text.format_csv(pd.concat(rows)).rstrip("\n")
 

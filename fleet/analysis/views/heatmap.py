@@ -57,7 +57,7 @@ def draw_matrix(
     marked: Pairs = frozenset(),
     as_map: bool = False,
 ) -> Text:
-    """Draw a table in the order of its CPUs as exactly as fits; as_map: rather its shape than groups."""
+    """Draw a matrix in numbers if they fit, else in colours, else by groups. as_map: shades, not numbers."""
     drawn, cpus = heatmap.map_cpus(table, order), order.cpus
     marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
     many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
@@ -101,7 +101,7 @@ def _lay_out_matrix(
 
 
 def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a column for each CPU, two rows of pairs in a line, with gaps between groups."""
+    """Draw a coloured matrix, a character per column and two of its rows, with gaps between groups."""
     label = max(map(len, drawn.labels))
     text = Text(
         f"{quantity}, by colour; rows ping, columns pong{'; x: pair with a flag' * bool(marks.any())}\n"
@@ -152,7 +152,7 @@ def _draw_characters(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
 
 
 def _render_column_labels(drawn: Heatmap, label: int) -> str:
-    """Render the columns' names downwards, a digit a line, so that neighbours do not run together."""
+    """Render the columns' names vertically, a digit per line, so that neighbours do not run together."""
     lines = (
         " " * (label + 1) + _spread_words([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
         for digit in range(-label, 0)
@@ -188,7 +188,7 @@ def colour_by_rank(text: str, rank: float) -> str:
 
 
 def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
-    """Draw groups of CPUs in numbers, as many as fit."""
+    """Draw the medians between groups of CPUs as numbers, for as many groups as fit."""
     for max_groups in (heatmap.MAX_GROUPS, heatmap.MAX_GROUPS // 2, heatmap.MAX_GROUPS // 4, 2):
         drawn = heatmap.map_groups(table, order, max_groups)
         letters = [_name_group(number) for number in range(len(drawn.labels))]

@@ -1,4 +1,4 @@
-"""Many hosts on a screen, also after `fleet run`, and one relation or host run by run."""
+"""Show many hosts on one screen, also after `fleet run`, and one relation or one host run by run."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ from fleet.text import format_count, one_line, shorten_name
 from fleet.text import table as laid_out
 
 _RANKED_FROM = 3  # hosts; fewer need no colours
-_SEPARATE_UP_TO = 10  # hosts; of more, fewer tables without intervals are easier to read than more with them
-_LISTED = 3  # of which the levels between runs are listed
+_SEPARATE_UP_TO = 10  # hosts; with more, fewer tables without intervals are easier to read
+_LISTED = 3  # hosts that are named as changed, and numbers that are at several levels
 _GAP, _WIDE_GAP = "  ", "    "
 _KEYS = ["host_id", "host_name", "benchmark", "variant", "about", "relation", "place"]
 
 
 class Cell(NamedTuple):
-    """A number for people, half its interval, its rank among the hosts from 0 to 1, its host, its ns."""
+    """A number, as text and in ns. within: half its interval. rank: among the hosts, 0 to 1, or None."""
 
     text: str
     within: str
@@ -44,9 +44,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The columns of one benchmark: cells by column and host. bursts, flagged: by host.
+    """The columns of one benchmark, with cells by host. bursts, flagged: number and flagged share, by host.
 
-    variants: by host, where hosts were measured with different ones; else empty.
+    variants: by host, if hosts were measured with different ones; else empty.
     """
 
     title: str
@@ -70,14 +70,14 @@ class Group:
 def compute_host_medians(rows: pd.DataFrame, comparable: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return a row per host and column of the overview. rows, comparable: from `load_overview_history`.
 
-    Rows that `mark_usual` does not call usual are left out. comparable: all runs like these of their
-    hosts, to say how far one of them may be off.
+    Rows that `mark_usual` marks as not usual are left out. comparable: all runs of these hosts under the
+    same conditions, from which the interval of a host with few rows is predicted.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
-    (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative;
-    `describe_interval` says between what; NaN where this host has none of the kind), `behind` (the number of
-    runs it is from), `since` (the first night after its last change, or None), `levels` (ns and number of the
-    runs at the main level and, by their median, of any others), `bursts` and `flagged_bursts` of all.
+    (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative, of the kind
+    that `describe_interval` names; NaN without one), `behind` (the number of runs that `half` is from),
+    `since` (the first night after its last change, or None), `levels` (ns and number of the runs at the main
+    level, then median ns and number of any other runs), `bursts` and `flagged_bursts` (sums over all runs).
     """
     rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
     histories = () if comparable is None else comparable.groupby(_KEYS, sort=False)
@@ -105,7 +105,7 @@ def describe_interval(table: pd.DataFrame) -> str:
 
 
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
-    """Return a table of `compute_host_medians` as groups of columns of a variant, or of one by host."""
+    """Group the columns by benchmark, and by variant if a host has several. table: `compute_host_medians`."""
     hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)["variant"].transform("nunique")
     is_single = hosts.groupby([table["benchmark"], table["about"]]).transform("max") == 1
     keys = [table["benchmark"], table["variant"].where(~is_single, ""), table["about"]]
@@ -146,7 +146,7 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
 
 
 def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """Render a table of `compute_host_medians` in a line per column: its fastest and slowest host."""
+    """Render the fastest and slowest host of each column of the overview. table: `compute_host_medians`."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
     for group in group_columns(table, descriptions):
@@ -162,7 +162,7 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
-    """Name the hosts with a benchmark that has no number in the table, or without one asked for."""
+    """Name hosts that measured a benchmark without a number in `table`, or that have nothing of `only`."""
     host_benchmarks = set(zip(table["host_id"], table["benchmark"], strict=True))
     hosts_with_numbers = {host for host, _ in host_benchmarks}
     hosts_by_reason: dict[str, dict[str, None]] = {}
@@ -199,7 +199,7 @@ def render_heading(
 
 
 def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, Any]:
-    """Compute the columns of `compute_host_medians` from runs of a host. comparable: medians of all."""
+    """Compute columns of `compute_host_medians` for a host. comparable: medians of all its like runs."""
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = are_at_main_level(values)
     main, others = values[is_main], values[~is_main]
@@ -217,7 +217,7 @@ def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, 
 
 
 def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
-    """Yield the cell of each host in a column; equal hosts share their mean rank."""
+    """Yield each host of a column with its cell; hosts with equal numbers share their mean rank."""
     places = rows["median_ns"].rank(method="average") - 1
     ranks = places / (len(rows) - 1) if len(rows) >= _RANKED_FROM else [None] * len(rows)
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
@@ -228,7 +228,7 @@ def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tupl
 
 
 class _HostTables:
-    """Groups as tables that fit a canvas: side by side if of the same hosts, else one below another."""
+    """Tables of groups that fit a canvas: side by side if of the same hosts, else one below another."""
 
     def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
         usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
@@ -251,7 +251,7 @@ class _HostTables:
         return "\n\n".join(self._render_table(groups, intervals=intervals) for groups in tables)
 
     def _split_to_fit(self, group: Group) -> list[Group]:
-        """Split a group into parts that fit."""
+        """Halve the columns of a group until each part fits the canvas or has one column."""
         names, middle = list(group.columns), len(group.columns) // 2
         if middle == 0 or self._canvas.fits(self._render_table([group], intervals=False)):
             return [group]
@@ -298,7 +298,7 @@ class _HostTables:
 
 
 def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
-    """Render a column: numbers, and their intervals below one another where there are some."""
+    """Return the cells of a column, each a number and, if asked and known, its interval, aligned."""
     host_cells = [cells.get(host) for host in hosts]
     halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in host_cells]
     width = max(map(len, halves))
@@ -309,7 +309,7 @@ def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals
 
 
 def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: str) -> Iterator[str]:
-    """Explain relations and units, then name hosts that changed or are at several levels. others: columns."""
+    """Explain relations, units and `others`, then name hosts that changed or are at several levels."""
     yield from filter(None, [text.explain_relations(table["relation"])])
     yield f"numbers: {text.describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
     rows = text.to_records(table)
@@ -347,7 +347,7 @@ _MIN_SPAN = 0.05  # of the smallest value; less would make noise look like chang
 def render_relation_history(
     history: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """Render a line per run, benchmark and variant, oldest first, then each host's course."""
+    """Render a line per run, benchmark and variant, oldest first, then a sparkline per host and relation."""
     relations = list(history["relation"].unique())
     several = len(relations) > 1
     names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
@@ -387,7 +387,7 @@ def render_relation_history(
 
 
 def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions) -> str:
-    """Render a host's comparable runs by level and course. history: from `mark_usual`."""
+    """Render a host's comparable runs: usual number, extremes, sparkline. history: from `mark_usual`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
@@ -415,7 +415,7 @@ def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptio
 
 
 def draw_sparkline(values: npt.ArrayLike) -> str:
-    """Draw values as blocks, the newest SPARKS at most; the scale spans at least 5 %."""
+    """Draw the newest values, at most SPARKS, as blocks; their scale spans at least 5 % of the smallest."""
     newest = np.asarray(values, dtype=float)[-SPARKS:]
     low, high = float(newest.min()), float(newest.max())
     spare = max(_MIN_SPAN * low - (high - low), 0.0) / 2

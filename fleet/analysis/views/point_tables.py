@@ -32,7 +32,7 @@ def render_ladder(
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
-    """Render a benchmark and variant by like CPUs: a row per level; per size if asked, or without levels."""
+    """Render ladders as tables by memory level, one per kind of CPUs; by size if asked, or without levels."""
     first, rows = pairs.iloc[0].to_dict(), ladders.select_ladder_steps(pairs, descriptions)
     benchmark = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
@@ -69,7 +69,7 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> Table:
-    """Return titles and a row per level, medians of a group of like CPUs; in_cycles: loads in cycles too."""
+    """Return titles and a row per memory level, as medians over `group`. in_cycles: add loads in cycles."""
     parts = {}
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == ladders.MEMORY):
@@ -87,7 +87,7 @@ def _tabulate_sizes(rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles
 
 
 def _render_fitting(tabulate: Callable[..., Table], rows: pd.DataFrame, width: int | None, names: int) -> str:
-    """Render a table below its CPUs, without cycles if it would be too wide. names: columns of text."""
+    """Render a table below its CPUs' names, without cycles if too wide. names: how many columns are text."""
     for in_cycles in (True, False):
         titles, lines = tabulate(in_cycles=in_cycles)
         listed = table(titles, lines, right=set(range(names, len(titles))))
@@ -97,7 +97,7 @@ def _render_fitting(tabulate: Callable[..., Table], rows: pd.DataFrame, width: i
 
 
 def _format_cell(rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool) -> list[str]:
-    """Return a number, and its cycles: ~ for a plateau that is not level, 12|34 at two levels."""
+    """Return the text of a number and, if `cycles`, of its cycles. ~: uneven plateau. 12|34: two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
     middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
@@ -109,7 +109,7 @@ def _format_cell(rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool) -> l
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
-    """Explain ~ and | where a table of these levels has them."""
+    """Return a line that explains ~ and one for |, each only if a table of these levels has it."""
     lines = []
     if (levels["rise"] > ladders.STEP).any():
         lines.append(f"~: no plateau: some sizes take more than {ladders.STEP:g} times as long as others")
@@ -126,7 +126,7 @@ def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]
 
 
 def describe_pages(rows: pd.DataFrame) -> str:
-    """Name the kinds of pages of the memory of these rows."""
+    """Name the kinds of memory pages that these rows were measured with."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
@@ -150,7 +150,7 @@ BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 @dataclass(frozen=True, slots=True)
 class PointTable:
-    """One table; the first cell of a line names it. shades: of the other cells, as in `Heatmap`, if any."""
+    """One table. The first cell of a line is its name. shades: of the other cells, as in `Heatmap`, or ()."""
 
     title: str
     titles: tuple[str, ...]
@@ -160,7 +160,7 @@ class PointTable:
 
 @dataclass(frozen=True, slots=True)
 class PointTables:
-    """The tables of one benchmark and variant. legend: what is counted; note: below the last table."""
+    """The tables of one benchmark and variant. legend: what is counted. note: the line below them."""
 
     name: str
     legend: str
@@ -182,7 +182,7 @@ Cells = dict[Key, dict[Key, float]]
 
 
 def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
-    """Return the tables of the pairs of one benchmark and variant; a number is the median of pairs."""
+    """Return tables of one benchmark and variant, by its parameters. Each number is a median of pairs."""
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
     tables, rows, columns = split_parameters_by_axis(benchmark, pairs)
     rows = rows or [_POINT]
@@ -234,13 +234,13 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 
 def _format_other_work(values: Sequence[float | None]) -> str:
-    """Format what the other threads did: the least and the largest share, or a rate."""
+    """Format what other threads did: the least and the largest share, or one rate; "-" if unknown."""
     decimals = 2 if len(values) > 1 else 1
     return "-".join(f"{value:.{decimals}f}" for value in values if not text.is_none(value)) or "-"
 
 
 def _format_knee(numbers: Cells, rates: Cells, row: Key, across: Sequence[Key]) -> str:
-    """Format the rate at which a number reaches _KNEE times its idle value, interpolated."""
+    """Format the rate of other threads at which a row's number reaches _KNEE times its idle value, or "-"."""
     ends = [(rates[row_key][key], ns) for row_key, line in numbers.items() for key, ns in line.items()]
     rate, idle = min(ends)
     if rate:
@@ -270,7 +270,7 @@ def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
 
 
 def _compute_cells(pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]) -> dict[Key, Cells]:
-    """Return the median of a column, by the values of the parameters of tables, rows and columns."""
+    """Return medians of the column `number`, by the parameters of tables, then of rows, then of columns."""
     names = [parameter.name for part in parameters for parameter in part]
     medians = pairs.groupby(names, sort=False, dropna=False, observed=True)[number].median()
     cells: dict[Key, Cells] = {}
@@ -323,7 +323,7 @@ def _format_block_costs(block: Any, own: float | None, shared: float | None) -> 
 
 
 def tabulate_gemm_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
-    """Return the points of one variant of gemm, a table per number of CPUs; medians of like CPUs."""
+    """Return the tables of one variant of gemm, one per number and kind of CPUs; medians of like CPUs."""
     rows = add_peak_shares(pairs, descriptions)
     groups = group_by_core_kinds(rows).values()
     tables = [PointTable(describe_cpus(group), *_tabulate_gemm(group)) for group in groups]
@@ -333,11 +333,11 @@ def tabulate_gemm_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPP
 
 
 def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Return the rows of products in `pairs`, in the order of a table, with columns for people.
+    """Return the rows of matrix products in `pairs`, sorted as in a table, with these columns added.
 
-    `gops`: operations a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
-    per cycle, or per nanosecond where a frequency is unknown; `per_cycle`: operations of a core in a cycle;
-    `shape`: empty for peak. NaN without a peak or frequency.
+    `gops`: operations per nanosecond of all threads. `share`: of the peak of the same run, variant and CPUs,
+    compared per cycle, or per nanosecond if a frequency is unknown. `per_cycle`: operations of one core per
+    cycle. `shape`: such as 256x256x256, empty for the peak. NaN without a peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     rows = pairs[pairs["benchmark"].map(lambda name: descriptions[name].view is View.PRODUCTS).astype(bool)]
@@ -377,7 +377,7 @@ def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str,
 def tabulate_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
-    """Return the matrices of each benchmark and variant of a run that was measured by node."""
+    """Return matrices by NUMA node, for each benchmark and variant of a run that was measured by node."""
     node_facts = run.get("nodes") or []
     cells = ladders.select_node_cells(pairs, cpus, descriptions)
     groups = cells.groupby(["benchmark", "variant"], sort=False, observed=True)
@@ -387,7 +387,7 @@ def tabulate_nodes(
 def tabulate_line_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
-    """Return what the NUMA node of a line costs by relation, where nodes were asked for; of one run."""
+    """Return tables of latencies by relation and by how many of a pair's CPUs are on the line's NUMA node."""
     rows = ladders.select_pairs_on_nodes(pairs, descriptions)
     nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     near = sum((rows[name].map(nodes) == rows["memory_node"]).astype(int) for name in _ENDS)
@@ -445,7 +445,7 @@ def _tabulate_node_matrices(
 
 
 def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix) -> str:
-    """Compare remote memory with a node's own, and name the worst pair; empty without either."""
+    """Compare remote memory with a node's own, and name the worst pair of nodes; "" if one is missing."""
     values = {cell: text.convert_to_shown(benchmark, ns) for cell, ns in matrix.items()}
     away = [(row, node) for row, node in values if row != node and (row, row) in values]
     ratios = {(row, node): values[row, node] / values[row, row] for row, node in away}
@@ -456,7 +456,7 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
 
 
 def render_tables(tables: PointTables, width: int | None = None) -> str:
-    """Render the tables for a terminal, one below another; wider ones in parts."""
+    """Render the tables for a terminal, one below another; split tables wider than `width`."""
     parts = (f"{one_line(part.title)}\n{_render_table(part, width)}" for part in tables.tables)
     return "\n".join((one_line(f"{tables.name}: {tables.legend}"), *parts, one_line(tables.note)))
 
@@ -476,14 +476,14 @@ def _render_table(point_table: PointTable, width: int | None) -> str:
     )
 
 
-_SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
+_SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # views whose threads all do the same work
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
 def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per benchmark, variant, point, relation, thread and event.
+    """Return events per unit of work, a row per benchmark, variant, point, relation, thread and event.
 
-    counters: the table `counters` of one run. pairs: its rows of `pairs`. Columns: those names, `per_unit`
+    counters: the table `counters` of one run. pairs: its rows of `pairs`. Columns: those six, `per_unit`
     (median of bursts; NaN where the CPU had no counter free), `bursts`, and `scaled` (share of bursts whose
     event was counted for a part of the time, and the rest estimated). thread: `ping` or `other`.
     """
@@ -509,7 +509,7 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 def tabulate_events(
     events: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
-    """Return the tables of one benchmark and variant of a run, or None; events: from `count_per_unit`."""
+    """Return tables of the events of one benchmark and variant, or None. events: from `count_per_unit`."""
     if events.empty:
         return None
     first = events.iloc[0]

@@ -8,7 +8,7 @@ from fleet.analysis.base.text import add_common_labels, find_common_labels, form
 from fleet.store import RunSummary
 from fleet.text import table
 
-_MAX_KINDS = 4  # benchmarks and variants that are all named; of more some, and --json has all
+_MAX_KINDS = 4  # benchmarks and variants up to which all are named; --json has all
 
 
 def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:

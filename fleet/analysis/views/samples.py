@@ -28,7 +28,7 @@ from fleet.text import format_count, one_line, table
 
 _BINS, _BAR = 16, 40  # at most; columns of the longest bar
 _MIN_SPAN = 0.05  # of the fastest burst; less would make noise look like levels
-_LOG_BEYOND = 4  # largest to smallest burst from which on bins are equal factors
+_LOG_BEYOND = 4  # ratio of the largest to the smallest burst beyond which bins are geometric
 _PAIRS_NAMED = 12
 _ENDS = ["ping_cpu", "pong_cpu"]
 _KIND = ["run_id", "benchmark", "variant", "point", "relation"]
@@ -55,7 +55,7 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     """Return a row per variant, point and pair that exchanged messages; no rows if none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
-    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (bounds of the higher CPU's offset).
+    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (bounds of `high`'s clock offset).
     """
     parts = load.load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
     rows = (row for part in parts for row in text.to_records(part.dropna(subset=["other_ticks"])))
@@ -103,9 +103,9 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
     """Return a row per burst of two CPUs ("3-17", in either direction) or of one ("3"), in order of time.
 
     Columns: `load.RUN_COLUMNS`, those that name its run, benchmark, point and relation, and _OF_BURST:
-    `burst_ns` is the median of its samples, in ns of a unit; `grain_ns` what a step of the clock adds to a
-    sample (NaN if unknown); `pair_ns` and `pair_flags` are the pair's number and flags in that run. Raises
-    UsageError for a pair that no run measured.
+    `burst_ns` is the median of its samples, in ns per unit of work; `grain_ns` is what a step of the clock
+    adds to a sample (NaN if unknown); `pair_ns` and `pair_flags` are the pair's number and flags in that run.
+    Raises UsageError for a pair that no run measured.
     """
     match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", pair)
     if not match:
@@ -139,7 +139,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
 
 
 def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
-    """Name the pairs that were measured: some, or the CPUs if each two of them were."""
+    """List in a sentence some measured pairs, or only the CPUs if all pairs of them were measured."""
     ends = sorted({tuple(sorted(cpus)) for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)})
     cpus = sorted({cpu for pair in ends for cpu in pair})
     if sum(a != b for a, b in ends) == len(cpus) * (len(cpus) - 1) // 2 > 0:
@@ -150,14 +150,14 @@ def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
 
 
 def find_main_level(bursts: pd.DataFrame) -> Bools:
-    """Report which bursts are within 15 % of their pair's number in their run."""
+    """Report for each burst whether it is within 15 % of its pair's number in its run."""
     ratios = bursts["burst_ns"].to_numpy(dtype=float) / bursts["pair_ns"].to_numpy(dtype=float)
     main: Bools = np.abs(np.log(ratios)) <= np.log(REACH)
     return main
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return the edges of up to _BINS bins, none narrower than `grain`; by factors over a wide range."""
+    """Return the edges of up to _BINS bins, none narrower than `grain`; geometric over a wide range."""
     low, high = float(values.min()), float(values.max())
     width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))

@@ -43,7 +43,7 @@ _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run as sections need it; pairs: as planned; counters: by unit; number: its column of `pairs`."""
+    """A run to show. pairs: in plan order. counters: per unit of work. number: which column of `pairs`."""
 
     run: dict[str, Any]
     cpus: pd.DataFrame
@@ -57,7 +57,7 @@ class RunData:
 
 
 def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
-    """Load what is shown of a run. Raises UsageError if nothing of `only` was measured."""
+    """Load the data that is shown of a run. Raises UsageError if nothing of `only` was measured."""
     (run,), _, cpus = load.read_runs(root, [run_id])
     pairs, descriptions = as_float64(load_pairs(root, run_id=run_id)), read_descriptions(run["hello"])
     places = {name: place for place, name in enumerate(run["benchmarks"])}  # in the order of the plan
@@ -73,7 +73,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
 
 
 def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: bool) -> Iterator[str]:
-    """Yield the header, each benchmark and variant and its events, and the tables by NUMA node."""
+    """Yield a run's header, then each benchmark and variant and its events, then tables by NUMA node."""
     legend, width, descriptions = True, canvas.width, data.descriptions
     memory = ladders.describe_memory(data.run, data.pairs, data.cpus, descriptions)
     yield "\n".join((_render_header(data), *map(one_line, memory)))
@@ -100,7 +100,7 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
 
 
 def _render_events(data: RunData, kind: tuple[Any, Any], width: int | None, *, all_events: bool) -> str:
-    """Render the events of a benchmark and variant; beyond _MAX_EVENTS lines, say how to see them."""
+    """Render the events of a benchmark and variant, or if not asked for and too long, how to see them."""
     own = (data.counters["benchmark"] == kind[0]) & (data.counters["variant"] == kind[1])
     tables = point_tables.tabulate_events(data.counters[own], data.run["hello"], data.descriptions)
     if tables is None:
@@ -144,7 +144,7 @@ def _render_header(data: RunData) -> str:
 
 
 def _format_option(value: Any) -> str:
-    """Format the value of an option as it is stored: CPUs as ranges, a choice of pairs as it is typed."""
+    """Format a stored option value as it is typed: CPUs as ranges, pairs as 0-1,0-2 or by their choice."""
     if isinstance(value, dict) and "which" in value:
         listed = ",".join(f"{ping}-{pong}" for ping, pong in value["listed"])
         some = f"{value['which']}:{value['per_relation']}"
@@ -225,12 +225,12 @@ def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
 
 
 def _find_flagged_pairs(pairs: pd.DataFrame) -> "pd.Series[bool]":
-    """Report which pairs have a flag of their own; flags of single bursts do not move a pair's number."""
+    """Report for each pair whether it has a flag itself; a flag of only some bursts does not count."""
     return pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
 
 
 def _render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
-    """Render the fastest and slowest pairs of each relation that has enough; as many as fit."""
+    """Render the fastest and slowest pairs, as many as fit, of relations with enough; [] if none has."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
         if len(part) > 2 * PAIRS_LISTED:
@@ -270,10 +270,10 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RunsToShow:
-    """Runs to show: those whose numbers count, oldest first, and the last run of each host.
+    """The selection of `fleet show`. runs: oldest first. latest: the ID of each host's last run.
 
-    left_out: hosts with runs that the last session did not measure, where nothing was selected. missing:
-    those of the selection that the last run's session or a later one could not measure.
+    left_out: if nothing was selected, how many hosts have runs but were not in the last session. missing:
+    selected hosts that the session of the last run, or a later one, could not measure.
     """
 
     runs: tuple[RunSummary, ...]
@@ -285,12 +285,12 @@ class RunsToShow:
 def show_as_json(
     root: Root, run_ids: Sequence[str], only: Only = ALL, missing: Sequence[selection.MissingHost] = ()
 ) -> Iterator[str]:
-    """Yield runs for programs, in pieces of one JSON document.
+    """Yield one JSON document about these runs, in pieces.
 
-    A run has `run`, `relations`, `pairs` (ns of a unit) and `cpus` in topology order. A missing host comes
-    last, with empty lists and the `state` "missing". `plateaus`, `ladder`: of memory, a row per level, size,
-    in ns of a unit by all threads together (1 / `median_ns` of a byte is GB/s). counters: for each unit.
-    number: the column of `pairs` that counts.
+    A run has `run`, `relations`, `pairs` (in ns per unit of work) and `cpus` in topology order. A missing
+    host comes last, with empty lists and the `state` "missing". `plateaus` and `ladder` have a row per memory
+    level and per size, in ns per unit by all threads together (if the unit is a byte, 1 / `median_ns` is
+    GB/s). `counters`: per unit. `number`: the column of `pairs` that the text shows.
     """
     start, end = format_document("show", []).split("[]")
     yield f"{start}["
@@ -323,7 +323,7 @@ def show_run(
     """Render one run: header, a table by relation, the matrix, the ladders, the warnings.
 
     all_sizes: every size of ladders and every counted event. both_ways: with the directions of messages.
-    as_map: as in `draw_matrix`. earlier: comparable runs of the host, for a table of several.
+    as_map: as in `draw_matrix`. earlier: comparable runs of the host; two or more get a table.
     """
     data = load_run_data(root, run_id, only)
     run, pairs, descriptions = data.run, data.pairs, data.descriptions
@@ -344,7 +344,7 @@ def show_run(
 
 
 def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
-    """Render the heat maps of one run below its name; empty where it lacks the benchmark."""
+    """Render a run's heat maps, each below its benchmark and host; "" if nothing of `only` was measured."""
     try:
         data = load_run_data(root, run_id, only)
     except UsageError:
@@ -383,7 +383,7 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 
 
 def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
-    """Return the comparable runs of these hosts, or the last session without `texts`. Raises UsageError."""
+    """Select comparable runs of the hosts of `texts`, or else of the last session's. Raises UsageError."""
     listed, left_out = root.runs, 0
     chosen = texts or selection.find_last_session(listed, root.place)
     hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))
@@ -400,7 +400,7 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
 
 
 def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
-    """Render the selection. detail: see `show_run`; only `as_map` applies to several hosts."""
+    """Render one host's last run, or several hosts. detail: as of `show_run`; for several, only `as_map`."""
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
         page = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
@@ -420,7 +420,7 @@ def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, *
 def render_overview(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
-    """Render the overview of runs and what it omits. earlier: runs like them. ends: extreme hosts only."""
+    """Render an overview of runs and what it lacks. earlier: like runs before. ends: extreme hosts only."""
     descriptions = load.merge_descriptions([*earlier, *runs])
     history = load_overview_history(root, [*earlier, *runs], ALL, descriptions)
     if earlier:

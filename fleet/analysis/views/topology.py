@@ -20,7 +20,7 @@ Blocks = Sequence[Sequence[int]]
 def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     """Return the groups of a run's online CPUs as lists for taskset, numactl and isolcpus: "0-7,32-39".
 
-    group: of CPU_GROUPS; `smt` are the cores with several CPUs, `cores` one list of a CPU of each core.
+    group: one of CPU_GROUPS; `smt` lists the cores with several CPUs, `cores` one CPU per core in one list.
     Raises UsageError if the host does not report these groups.
     """
     cpus = load_cpus(root, run_id=run_id)
@@ -57,7 +57,7 @@ def describe_topology(order: Layout) -> list[str]:
 
 
 def list_core_kinds(order: Layout) -> str:
-    """List the CPUs of each kind of core, "kinds of cores: P 0-7, E 8-15"; empty if all are of one."""
+    """List the CPUs of each kind of core, "kinds of cores: P 0-7, E 8-15"; empty if all are of one kind."""
     of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
     listed = [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]
     return f"kinds of cores: {', '.join(listed)}" if listed else ""

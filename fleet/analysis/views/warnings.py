@@ -27,12 +27,12 @@ from fleet.text import format_count, one_line
 
 HEADING = "Warnings"
 _WIDE = 0.05  # widest interval without a warning, where no precision was requested
-_CHANCE = 0.01  # of pairs without drift, the share that the test reports by chance
+_CHANCE = 0.01  # share of the pairs without drift that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; a hypervisor may take less without a warning
-_LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
+_LACK = 0.1  # of a burst's time; a burst with `busy_cpu` has lacked at least this
 _QUIETER = "Stop other work (`fleet check` names it), then run again."
 _FREQUENCY = "Fix the frequency (--governor performance, --boost off), then run again."
 _PLACED = "Place the memory yourself (--node), then run again."
@@ -115,7 +115,7 @@ class RunWarning:
     """One warning about one run; `str()` is the whole line.
 
     key: the flag or check it is about, empty for a note. text: a sentence that is the same for every run.
-    extent: how much of this run it concerns. worst: the worst few cases. minor: of no effect on medians.
+    extent: how much of this run it concerns. worst: the worst few cases. minor: medians tolerate it.
     """
 
     key: str
@@ -137,7 +137,7 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """Rows of a run that may be worth a warning. pairs, bursts: those rows. counts: how many in all."""
+    """Pairs and bursts of a run that may be worth a warning. counts: of all its pairs and bursts."""
 
     pairs: list[dict[str, Any]]
     pair_count: int
@@ -160,7 +160,7 @@ def _derive_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key
 
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
-    """Return the bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
+    """Return the runs' bursts that have a flag or lost time to a hypervisor, with BURST_COLUMNS."""
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.stamps[run.key] for run in runs}
@@ -169,7 +169,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
 
 def verify_marked_bursts(root: Root) -> list[str]:
-    """Derive the marked bursts again; name the runs whose bursts differ in the index."""
+    """Derive all marked bursts again; return the names of runs whose marked bursts in the index differ."""
     listing = open_listing(root)
     marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
     return verify_derived(listing, _MARKED, marks, partial(_derive_bursts, listing.place))
@@ -178,7 +178,7 @@ def verify_marked_bursts(root: Root) -> list[str]:
 def select_marked_rows(
     pairs: pd.DataFrame, bursts: pd.DataFrame, burst_counts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Return each run's marked rows by ID. bursts: with BURST_COLUMNS. burst_counts: their number by run."""
+    """Return marked rows by run ID. bursts: with BURST_COLUMNS. burst_counts: of all bursts, by run ID."""
     pair_counts = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
@@ -198,7 +198,7 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """List a run's warnings, one a fact, the most serious first, then notes. checked: from `check_run`."""
+    """List a run's warnings, one per fact, most serious first, then its notes. checked: from `check_run`."""
     warnings = [
         *_warn_about_failures(run, rows),
         *_warn_about_flags(run, rows),
@@ -226,7 +226,7 @@ def list_warnings(
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
-    """Render a heading and a line per warning, each with its deed, then the notes; empty without any."""
+    """Render a heading, each warning with what to do about it, then the notes; return "" without any."""
     notes = [warning for warning in warnings if isinstance(warning, RunWarning) and not warning.key]
     lines = []
     for warning in warnings:
@@ -255,7 +255,7 @@ def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunW
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
-    """Merge reasons that differ only in numbers, each number as a range."""
+    """Merge reasons that differ only in numbers into one, with a range for each number."""
     numbers = [sorted(set(values), key=float) for values in zip(*map(_NUMBER.findall, reasons), strict=True)]
     ranges = iter(values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}" for values in numbers)
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
@@ -269,7 +269,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
             share, cause = counts[flag] / rows.burst_count, ""
-            if flag == "busy_cpu":  # of which a hypervisor, and no other work, took the time
+            if flag == "busy_cpu":  # a hypervisor may have taken the time, not other work
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
                 taken_shares = _steal_shares(rows.bursts[marked.astype(bool)])
                 taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
@@ -287,7 +287,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
-    """Return the share of each burst's time that a hypervisor took from one thread; 0 where unknown."""
+    """Return the share of each burst's time that a hypervisor took from the thread it hit most, else 0."""
     parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
     return shares
@@ -311,7 +311,7 @@ def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
 def _warn_about_pairs(
     flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], pair_count: int
 ) -> Iterator[RunWarning]:
-    """Yield the warning about pairs with a flag, unless as many have it by chance."""
+    """Yield a warning about pairs with a flag, if more have it than are expected by chance."""
     if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
         pairs = [row for row in pairs if row["relation"] != "smt"]
     extent, by_chance = f"{len(pairs)} of {pair_count}", 0
@@ -324,7 +324,7 @@ def _warn_about_pairs(
 
 
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the pairs furthest off by what the flag measures; for some flags the smallest are."""
+    """Format the worst pairs by the flag's column in _MEASURES: largest first, for some flags smallest."""
     column, describe = _MEASURES[flag]
     sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
@@ -333,7 +333,7 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
 
 
 def _warn_about_checks(findings: pd.DataFrame, checked: pd.DataFrame) -> Iterator[RunWarning]:
-    """Yield a warning per check of the topology, then of numbers that must fit; the worst cases first."""
+    """Yield a warning per failed check of the topology, then per failed cross-check; worst cases first."""
     if len(findings):
         usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
         far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))
