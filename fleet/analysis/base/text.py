@@ -59,7 +59,7 @@ def is_too_wide(text: str, width: int | None) -> bool:
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """Format the time from one moment to another, to the minute."""
+    """Format two times, to the minute, as one text; the date of the second is left out if it is the same."""
     begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
     return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
 
@@ -202,7 +202,7 @@ def render_rich(text: Any, width: int | None, *, colour: bool) -> str:
 
 
 def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Convert rows to dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
+    """Convert rows to dictionaries of plain values: arrays become lists; null, and NaN in an array, None."""
     columns = {}
     for name, column in frame.items():
         values = [*map(_to_plain, column)] if column.dtype == object else column.tolist()
@@ -264,5 +264,5 @@ def name_benchmark(row: Mapping[Any, Any]) -> str:
 
 
 def indent_lines(text: str) -> str:
-    """Indent each line by two columns."""
+    """Indent each line by two spaces."""
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

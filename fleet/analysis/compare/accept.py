@@ -1,4 +1,4 @@
-"""Holds each machine's last run against what is expected of it (docs/accepting.md)."""
+"""Compare each machine's last run with the numbers expected of it (docs/accepting.md)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """A machine's last run beside what is expected of it.
+    """A machine's last run beside the numbers expected of it.
 
-    failed, flagged: the shares of its bursts that gave no number, and of its other bursts that have a flag.
-    rows: a row per number and expectation: CLASS, `ns`, the range expected, `low` to `high` in ns (NaN: no
-    such limit), `source` of the expectation, `count` of the runs or machines it is of and how many of them
-    are slower or less (`beaten`), `p` and `q` of a number as far off (NaN for ranges by hand), `outcome`.
+    failed: the share of bursts without a number. flagged: the share of its other bursts with a flag. rows: a
+    row per number and expectation, with CLASS, `ns`, the expected range `low` to `high` in ns (NaN: no such
+    limit), its `source`, the `count` of runs or machines behind it, how many of these are slower (`beaten`),
+    `p` and `q` (NaN for ranges set by hand), and `outcome`.
     """
 
     host: str
@@ -61,7 +61,7 @@ class Acceptance:
 
     @property
     def outcome(self) -> Outcome:
-        """Return below if a number is; cannot tell if disturbed or none can be judged; above if one is."""
+        """Return the first of BELOW, ABOVE, AS_EXPECTED in `rows`; CANNOT_TELL if none, or if disturbed."""
         outcomes, order = set(self.rows["outcome"]), (Outcome.BELOW, Outcome.ABOVE, Outcome.AS_EXPECTED)
         worst = next((outcome for outcome in order if outcome in outcomes), Outcome.CANNOT_TELL)
         return Outcome.CANNOT_TELL if self.is_disturbed else worst
@@ -76,12 +76,12 @@ def judge_last_runs(
     threshold: float | None = None,
     only: Only = ALL,
 ) -> list[Acceptance]:
-    """Hold the last selected run of each host against its earlier runs and against equal machines.
+    """Compare the last selected run of each host with its earlier runs and with equal machines.
 
-    A number for which there is a range is held against that alone; the first range that applies counts.
-    Equal machines that are odd among themselves are left out. Where neither is enough, tables of the CPU
-    model count: load_tables returns a row for each `summary` and CLASS with `median_ns`. threshold: a smaller
-    deviation is as expected. Raises UsageError for a selection without runs.
+    A number is compared with the first of `ranges` that applies, and then with nothing else. Equal machines
+    that are odd among themselves are left out. If neither has three values, tables of the CPU model are used:
+    load_tables takes its name and returns `median_ns` by `summary` and CLASS. threshold: a smaller deviation
+    is as expected. Raises UsageError if no run is selected or none has numbers.
     """
     listing = open_listing(root)
     last_runs = {run.host_id: run.run_id for run in select_comparable(listing.runs, texts, listing.place)}
@@ -121,7 +121,7 @@ def _compute_expected(
     descriptions: Descriptions,
     load_tables: Callable[[str], pd.DataFrame] | None,
 ) -> pd.DataFrame:
-    """Return a row per number of a run and expectation. table: ns, a row per number, a column per run."""
+    """Return a row per number of `run` and expectation. table: ns, a row per number, a column per run."""
     logs = np.log(table[table[run["run_id"]].notna()])
     own = logs[run["run_id"]].to_numpy()
     is_own = runs["host_id"] == run["host_id"]
@@ -140,7 +140,7 @@ def _compute_expected(
     parts, is_open = [rows[is_told]], ~is_told
 
     def add_expected(values: Floats, minimum: int, noun: str) -> None:
-        """Add a row for each open number with as many values at its level. values: logarithms."""
+        """Add a row for each open number with `minimum` values or more at its level. values: logarithms."""
         if run["hypervisor"] is not None:  # it may be at one of several levels
             labels = judge.label_levels(np.column_stack([own, values]))
             values = np.where(labels[:, 1:] == labels[:, :1], values, np.nan)
@@ -167,7 +167,7 @@ def _compute_expected(
 
 
 def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Predict one more value of each row, NaN where one is missing: its mean, standard error and freedom."""
+    """Predict one more value of each row, ignoring NaN; return means, standard errors, degrees of freedom."""
     counts = (~np.isnan(logs)).sum(axis=1)
     centre = judge.compute_nanmean(logs, axis=1)
     squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
@@ -177,10 +177,10 @@ def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """Add the range expected, p, q and the outcome; all numbers of a command share one rate of errors.
+    """Add the range expected, p, q (corrected over all rows) and the outcome.
 
-    rows: CLASS, `run_id`, `ns`, `source`, and `low` and `high` by hand, or `mean`, `error` and `freedom` as
-    `predict_next` returns them; neither if nothing can be told.
+    rows: with CLASS, `run_id`, `ns`, `source`, and either `low` and `high`, or `mean`, `error` and `freedom`
+    from `predict_next`; with NaN in all of them the outcome is CANNOT_TELL.
     """
     names = ("mean", "error", "freedom")
     centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T

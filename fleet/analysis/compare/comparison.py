@@ -163,7 +163,7 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
 def _lay_out_comparison(
     a: ComparisonSide, b: ComparisonSide, pairs: Sequence[pd.DataFrame], threshold: float, by: str | None
 ) -> tuple[Comparison, verdicts.SideRuns, verdicts.SideRuns]:
-    """Return the comparison, not judged yet, and the numbers of its relations and of its pairs."""
+    """Return the comparison without verdicts, and the numbers to judge of its relations and of its pairs."""
     runs, number = pd.concat([a.runs, b.runs]), choose_number_column(a.runs, b.runs)
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     is_one_host = unit == "run" and a.hosts == b.hosts
@@ -218,7 +218,7 @@ def _reduce_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number:
 
 
 def _average_main_level(runs: pd.Series) -> float:
-    """Return the geometric mean of the runs at the main level."""
+    """Return the geometric mean of those runs that are at the main level."""
     values = runs.to_numpy(dtype=float)
     return compute_geometric_mean(values[are_at_main_level(values)])
 

@@ -29,9 +29,9 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     """Count false alarms: a row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    `interval_share`: of the relations compared, those whose interval excludes no change (5 % expected);
-    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05. Runs of one host,
-    plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
+    `interval_share`: the share of relations whose interval does not hold 0 (5 % expected); `verdict_share`:
+    that of relations called changed; `pair_share`: that of pairs with p < 0.05. Only runs of one host, plan,
+    agent, kernel and boot are compared. Raises UsageError if no host has six.
     """
     runs = every = load_runs(root)
     if host is not None:
@@ -96,7 +96,7 @@ def _count_group_alarms(root: Root, runs: pd.DataFrame, rng: np.random.Generator
 
 
 def _count_alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return the shares SHARES of each benchmark in one split, as `compare` finds them."""
+    """Compute the columns SHARES of each benchmark for one split, by the rules of `compare`."""
     relations, pairs = verdicts.lay_out_relations(a, b, number), verdicts.lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = verdicts.judge_comparisons([relations], THRESHOLD, questions=questions)

@@ -294,7 +294,7 @@ def _describe_row_changes(
 def _estimate_change(
     values: Floats, cut: int, wider: float, variance_share: float
 ) -> tuple[float, tuple[float, float], tuple[int, int]]:
-    """Return the change at a cut, its 95 % interval, and the first and last cut nearly as likely."""
+    """Return the change at a cut, its 95 % interval, and the first and last cut that are nearly as likely."""
     count = len(values)
     sides = values[:cut], values[cut:]
     squares = max(float(sum(((side - side.mean()) ** 2).sum() for side in sides)), judge.ROUNDING)

@@ -1,7 +1,7 @@
-"""Judges changes from side A to side B by rules with names from a textbook (docs/comparing.md).
+"""Judge changes from side A to side B by textbook statistics (docs/comparing.md).
 
-Pure: arrays of logarithms, a row per number that is judged, a column per run in order of time, NaN where a
-run lacks it. `verdicts` builds tables from it; nights and siblings use its levels, variance and q.
+Arrays hold logarithms: a row per number to judge, a column per run in order of time, NaN where a run lacks
+it. `verdicts` makes tables of the results; `history` and `siblings` share levels, variances and q.
 """
 
 from collections.abc import Iterable
@@ -28,10 +28,10 @@ _TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs
 
 
 class LeastSquares(NamedTuple):
-    """Changes of rows by least squares of block + side.
+    """The change of each row from A to B, fitted by least squares with an effect per block and one per side.
 
-    change: a logarithm. scale: the variance of the change as a multiple of that of a run. variance, freedom:
-    of the residuals. All NaN where block + side leave no degree of freedom.
+    change: a logarithm. scale: the variance of the change, divided by that of a run. variance, freedom: those
+    of the residuals. All are NaN if the fit leaves no degree of freedom.
     """
 
     change: Floats
@@ -41,9 +41,9 @@ class LeastSquares(NamedTuple):
 
 
 def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
-    """Return the pass of each run: it ends as soon as it has runs of both sides; the rest joins the last.
+    """Number the pass of each run. A pass ends once it has both sides; runs left over join the last pass.
 
-    minimum: of fewer passes all runs are one.
+    minimum: if there are fewer passes, all runs are in pass 0.
     """
     passes, sides, ended = [], set[bool](), 0
     for side in is_b.tolist():
@@ -56,7 +56,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Return the usual standard deviation of runs of a side, by a row's nearest quarter, or 0."""
+    """Estimate the standard deviation of a side's runs from the quarter nearest their median; 0 if none."""
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
@@ -71,7 +71,7 @@ def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
 
 
 def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
-    """Return the level of each value among those of its row, 0 the lowest; -1 where the value is missing.
+    """Number the level of each value within its row, from 0 for the lowest; -1 where the value is missing.
 
     A gap of more than 8 %, or six times the usual scatter if that is more, begins another level. scatter: by
     default that of these rows, as if all runs were of one side.
@@ -86,10 +86,10 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
 
 
 def estimate_session_shifts(rows: Floats, labels: Floats, is_b: Bools, scatter: float) -> Floats:
-    """Return by how much all rows were off together in each run; zeros where that is not worth taking out.
+    """Estimate by how much all rows are off together in each run; all 0 if that is too little to subtract.
 
-    A row is off from the mean of its level, of three runs or more; the median row counts. It must vary by a
-    tenth of the variance of a row, and by more than a median of so many rows does by chance.
+    A row is off from the mean of its level, of three runs or more; a run's shift is the median row's. Shifts
+    must vary by a tenth of a row's variance, and by twice what chance makes of a median of so many rows.
     """
     off = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=0)) + 1):
@@ -103,7 +103,7 @@ def estimate_session_shifts(rows: Floats, labels: Floats, is_b: Bools, scatter: 
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:
-    """Fit block + side to rows without gaps; one block: Student's t. values: rows x runs; blocks: of runs."""
+    """Fit an effect per block and per side to rows without NaN. values: rows x runs. blocks: of each run."""
     side, left = is_b.astype(float), values.copy()
     for block in np.unique(blocks):
         columns = blocks == block
@@ -119,7 +119,7 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Shrink variances towards a common one (Smyth, SAGMB 3, 2004); return them and their freedom then."""
+    """Shrink variances towards a common one (Smyth, SAGMB 3, 2004); return them and their new freedom."""
     if len(variances) < 3:
         return variances, freedom
     logs = np.log(variances) - special.digamma(freedom / 2) + np.log(freedom / 2)
@@ -136,7 +136,7 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
 
 
 def control_false_discovery(p: Floats) -> Floats:
-    """Return Benjamini and Hochberg's q of each p that is not NaN: of q < 0.05 one finding in 20 is false."""
+    """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of rows with q < 0.05, 1 in 20 is false."""
     q, tested = np.full(len(p), np.nan), np.flatnonzero(~np.isnan(p))
     falling = tested[np.argsort(-p[tested])]
     adjusted = p[falling] * len(falling) / np.arange(len(falling), 0, -1)
@@ -151,7 +151,7 @@ def apply_student(change: Floats, error: Floats, freedom: Floats) -> tuple[Float
 
 
 def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, matters: float) -> Floats:
-    """Return the change that 8 of 10 comparisons find: p < `alpha`, and beyond `matters`; logarithms."""
+    """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha` and beyond `matters`."""
     needed = np.maximum(special.stdtrit(freedom, 1 - alpha / 2) * error, matters)
     return np.asarray(needed + special.stdtrit(freedom, POWER) * error)
 
@@ -159,12 +159,12 @@ def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, mat
 def judge_rows(
     rows: Floats, labels: Ints, is_b: Bools, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> dict[str, Any]:
-    """Fit the change of each row at levels that both sides have twice, else from what most runs are at.
+    """Fit each row's change at the levels that both sides have twice; if there are none, between main levels.
 
-    labels: of `label_levels`. blocks: of the runs; None: passes, if there are four or more, and three runs a
-    side are needed. session: by how much each run is off. Return columns: those of `LeastSquares`; `levels`,
-    how many there are; `are_apart`, whether sides were compared at different ones; and of the level that most
-    runs of A and of B are at: `a_runs` of `a_units`, `a_ns`, their mean.
+    labels: from `label_levels`. blocks: the block of each run; None: its pass, if there are four or more, and
+    no fit for fewer than three runs a side. session: the shift of each run, to subtract. Return columns:
+    those of `LeastSquares`; `levels`, how many there are; `are_apart`, whether different levels were
+    compared; for a and for b, `a_runs` of `a_units` at the side's main level and `a_ns`, their mean.
     """
     are_asked = blocks is not None
     has_enough = are_asked or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
@@ -194,7 +194,7 @@ def judge_rows(
 def _choose_blocks(
     levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
 ) -> tuple[Ints, bool]:
-    """Return each run's block, -1 for none, and whether sides differ in level. counts: at each level."""
+    """Return each run's block, -1 to leave it out, and whether levels differ. counts: by side and level."""
     shared, main = np.flatnonzero((counts >= MIN_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
     keep, are_apart = levels >= 0, False
     if levels.max(initial=0) and len(shared):
@@ -209,16 +209,16 @@ def _choose_blocks(
 
 
 def compute_level_probability(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
-    """Return how likely so many runs of a side are at another level by chance: the binomial tail."""
+    """Return how likely `runs` of `total` or more are at another level by chance, summed over the sides."""
     tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
     return np.asarray(tails.sum(axis=-1).clip(max=1))
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
-    """Return the change of each pair beside its relation that is no evidence: beyond it, one map in twenty.
+    """Return how far each pair may change beside its relation by chance; one map in twenty has one beyond it.
 
-    a, b: logarithms, a row per pair, a column per run. With three runs a side the scatter between runs
-    counts, moderated over the relation; with fewer that of the changes of its pairs, inf for under eight.
+    a, b: logarithms, a row per pair, a column per run. From three runs a side, limits come from the scatter
+    between runs, moderated over the relation; below, from that between its pairs, inf for fewer than eight.
     """
     names, largest = np.array(list(relations), dtype=object), np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # every pair is looked at
@@ -238,7 +238,7 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
 
 
 def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floats:
-    """Return the median of the values that are not NaN, NaN of none; lower: of two middle ones the lower."""
+    """Return the median, ignoring NaN; NaN if none is left. lower: of two middle values take the lower."""
     ordered = np.sort(values, axis=axis)
     count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
     if not values.shape[axis]:
@@ -250,7 +250,7 @@ def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floa
 
 
 def compute_nanmean(values: Floats, axis: int) -> Floats:
-    """Return the mean of the values that are not NaN; NaN of none."""
+    """Return the mean, ignoring NaN; NaN if no value is left."""
     is_known = ~np.isnan(values)
     counts = is_known.sum(axis=axis)
     return np.asarray(np.where(is_known, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))

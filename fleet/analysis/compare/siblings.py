@@ -240,7 +240,7 @@ def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any
 
 
 def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the facts in which an odd host's last run differs from most of the others' last runs."""
+    """Return the facts in which an odd host's last run differs from the last runs of most others."""
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
     hosts, differences, around = list(last["host_id"]), [], describe_table_environments(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
@@ -290,7 +290,7 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
 
 
 def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
-    """Group columns by machine; the result of a reduction has a row per machine."""
+    """Group the columns of `runs` by machine, as rows of a data frame to reduce."""
     return pd.DataFrame(runs.T).groupby(machines)
 
 

@@ -1,4 +1,4 @@
-"""Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
+"""Find the runs of the sides of a comparison, or of one selection; `selection` explains the syntax."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ class ComparisonSide:
 
     @property
     def hosts(self) -> list[str]:
-        """Return the hosts of its runs."""
+        """Return the IDs of the hosts of its runs."""
         return sorted(self.runs["host_id"].unique())
 
     @property
     def name_without_host(self) -> str:
-        """Return the name without the host of a comparison host by host."""
+        """Return the name without a leading `HOST@`, which `select_host` adds."""
         return self.name.removeprefix(f"{self.hosts[0]}@")
 
     def select_host(self, host_id: str) -> "ComparisonSide":
@@ -48,7 +48,7 @@ class ComparisonSide:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Rows of the tables `runs`, `cpus` and `pairs`, these as float64. descriptions: of their benchmarks."""
+    """Rows of the tables `runs`, `cpus` and `pairs` (as float64), and descriptions of their benchmarks."""
 
     runs: pd.DataFrame
     cpus: pd.DataFrame
@@ -89,7 +89,7 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 
 def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
-    """Return the sides of these runs, given by `match_sides`. runs: rows of `runs` that have them all."""
+    """Make the sides that `match_sides` chose, from rows of `runs`; StoreError if a side has none of them."""
     own = {text: runs[runs["run_id"].isin(ids)] for text, ids in chosen.items()}
     sides = [ComparisonSide(text, rows.reset_index(drop=True)) for text, rows in own.items()]
     for side in sides:
@@ -101,7 +101,7 @@ def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> l
 def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """Return the listing, and `runs` and `cpus` of each host's runs like its last one. Raises UsageError."""
+    """Return the listing, and `runs` and `cpus` of each host's comparable runs. UsageError if none."""
     listing = open_listing(root)
     ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
     return listing, *load.load_runs_and_cpus(listing, run_id=ids)
@@ -110,7 +110,7 @@ def read_selected_runs(
 def reduce_to_relations(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, only: Only
 ) -> tuple[Tables, str, pd.DataFrame]:
-    """Return the tables of runs, their number's column, its medians by relation. Raises UsageError."""
+    """Return the runs' tables, the column to compare, its medians by run and relation. UsageError if none."""
     number = choose_number_column(runs)
     summaries = load.list_published(root, run_id=runs["run_id"])
     descriptions = load.merge_descriptions(summaries)
@@ -123,7 +123,7 @@ def reduce_to_relations(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Return the block (by: "time", or a label) of the runs in blocks with both sides. Raises UsageError."""
+    """Return each run's block, its pass (by "time") or label, if it has both sides; UsageError if none."""
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     passes = assign_passes(runs["is_b"].to_numpy())

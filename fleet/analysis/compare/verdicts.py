@@ -37,12 +37,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideRuns:
-    """The numbers of one comparison, its runs in order of time.
+    """The numbers of one comparison, with the runs of both sides in order of time.
 
-    rows: what each row of `logs` is of, with the keys CLASS. logs: of ns, a row per number, a column per run,
-    NaN where a run lacks it. is_b: the side of each run. turns: of each run; hosts that share one were
-    measured at the same time. sides: comparisons of other hosts with the same are judged as one session;
-    None: judged alone. blocks: of each run, if the change is that within blocks.
+    rows: identifies each row of `logs`, by CLASS at least. logs: logarithms of ns, a row per number, a column
+    per run, NaN where a run lacks it. is_b: whether each run is of side B. turns: each run's; runs of several
+    hosts with equal turns were measured together. sides: comparisons with equal `sides` are judged as one
+    session; None: alone. blocks: each run's, to fit the change within blocks; None: not requested.
     """
 
     rows: pd.DataFrame
@@ -54,12 +54,12 @@ class SideRuns:
 
     @property
     def keys(self) -> list[tuple[Any, bool]]:
-        """Return each run's turn and whether it is of B: the same in comparisons measured together."""
+        """Return each run's turn and whether it is of B; hosts' runs with equal keys belong together."""
         return list(zip(self.turns, self.is_b.tolist(), strict=True))
 
 
 class _Session(NamedTuple):
-    """By how much all rows are off, by the keys of their runs, and the change of that; what is taken out."""
+    """The shifts of runs that all hosts share, by `SideRuns.keys`, and the change of these from A to B."""
 
     off: Mapping[tuple[Any, bool], float]
     change: float
@@ -71,11 +71,11 @@ _NO_SESSION = _Session({}, 0.0, 0.0, 0.0)
 
 
 def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
-    """Return a row per benchmark, variant and relation that both sides have, the nearest relation first.
+    """Lay out a row per benchmark, variant and relation that both sides have, the nearest relation first.
 
-    a, b: rows per pair and `unit`, a run's id or a host's name, with latencies in ns in the column `number`.
-    A unit's number of a relation is the median of its pairs. `a_within`, `b_within`: the typical half
-    interval inside a single run, which is no error of the change. order: see `_order_runs`.
+    a, b: rows per pair and `unit`, a run's ID or a host's name, with latencies in ns in the column `number`.
+    A unit's number of a relation is the median of its pairs. `a_within`, `b_within`: the median half interval
+    within a run; the error of the change does not use it. order: see `_order_runs`.
     """
     kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     ns = _pivot_medians(a, b, number, CLASS)
@@ -89,13 +89,13 @@ def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: An
 
 
 def lay_out_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
-    """Return a row per pair that every unit has, for sides of the same topology. a, b: as for relations."""
+    """Lay out a row per pair that every unit has. a, b: as for `lay_out_relations`, of one topology."""
     ns = _pivot_medians(a, b, number, CELL).dropna()
     return _order_runs(ns.index.to_frame(index=False), ns, **order)
 
 
 def _pivot_medians(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
-    """Return medians of the keys that both sides have, a column per side and unit; NaN where one lacks it."""
+    """Return medians: a row per key that both sides have, a column per side and unit, NaN if it has none."""
     tables = []
     for side in (a, b):
         medians = side.groupby([*keys, "unit"], sort=False, observed=True)[number].median()
@@ -110,7 +110,7 @@ def _order_runs(
     turns: Mapping[str, tuple[str, int]] | None = None,
     blocks: Mapping[str, object] | None = None,
 ) -> SideRuns:
-    """Put the columns of `ns` in order of time. By unit, turns: session and place, else as listed; blocks."""
+    """Sort the columns of `ns` by turn (session, place), else by side and unit. turns, blocks: by unit."""
     runs: list[Any] = list(ns.columns)
     turn = {run: run if turns is None else turns[run[1]] for run in runs}
     runs.sort(key=turn.__getitem__)
@@ -122,18 +122,18 @@ def _order_runs(
 def judge_comparisons(
     comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1, are_pairs: bool = False
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
-    """Return a table per comparison, and by `sides` one of the changes over all hosts.
+    """Judge comparisons; return a table for each and, by `sides`, one of the changes over all hosts.
 
-    questions: that the command asks of these runs, each with an equal part of the 5 %; what all hosts have in
-    common, where it is taken out, is one more. are_pairs: the rows are pairs: those that cannot be tested are
-    left out, and none is tested over all hosts.
+    questions: into how many parts the command splits the 5 %; there is one more if a shift that all hosts
+    share is subtracted. are_pairs: whether rows are pairs: those that cannot be tested are then left out, and
+    there are no tables over all hosts.
 
-    Columns, beside those of the rows: `a_units`, `b_units`, how many runs of each side have it; `a_ns`,
-    `b_ns`, what most of them are at; `levels` of the row; `shared`, the change of the session beside which it
-    is, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of that
-    change; `borrowed`, how much of `freedom` comes from other rows; `chance` that the sides are at different
-    levels; `more`, how many runs a side would tell a row at several levels; `q`; `smallest`, the change that
-    would be found; `verdict`, `why`.
+    Columns, beside those of the rows: `a_units`, `b_units`: how many runs of each side have it; `a_ns`,
+    `b_ns`: their mean at the main level; `levels`: how many there are; `shared`: the change of all hosts,
+    already subtracted, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`,
+    `p` of that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the probability
+    that the sides' levels differ by chance; `more`: how many runs a side would settle several levels; `q`;
+    `smallest`: the change that would be found; `verdict`, `why`.
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     labels = [judge.label_levels(comparison.logs, scatter) for comparison in comparisons]
@@ -160,21 +160,21 @@ def judge_comparisons(
 def compare_relations(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
-    """Return the table of one comparison. a, b: rows per pair and `unit`, with ns in the column `number`."""
+    """Judge the relations of one comparison. a, b: rows per pair and `unit`, with ns in column `number`."""
     return judge_comparisons([lay_out_relations(a, b, number)], threshold)[0][0]
 
 
 def compare_pairs(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
-    """Return a row per pair that every run has and that can be tested; for sides of the same topology."""
+    """Judge each pair that every run has and that can be tested; the sides must have the same topology."""
     return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[0][0]
 
 
 def _estimate_sessions(
     comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
 ) -> dict[Hashable, _Session]:
-    """Return the changes that all rows of three or more comparisons with the same sides have in common."""
+    """Return, for `sides` that three or more comparisons share, the shift that all their rows share."""
     sessions = {}
     for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
         hosts = [part for part in zip(comparisons, labels, strict=True) if part[0].sides == sides]
@@ -198,7 +198,7 @@ def _estimate_sessions(
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test each change by the variance over all rows, and levels by how often all runs change theirs."""
+    """Test each change with variances moderated over all rows, levels by how often runs are off theirs."""
     tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
     raw = rows[tested]
@@ -215,7 +215,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the changes of three hosts or more, a row per relation; last, the change common to all rows."""
+    """Test the mean change of three hosts or more, a row per relation, and last what all rows share."""
     changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
     shared = float(np.exp(session.change))
     numbers = [
@@ -230,7 +230,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the ratio, its interval and p, which allow no change where levels may be chance."""
+    """Add ratio, interval and p; where levels may differ by chance, extend the interval to no change."""
     names = ["change", "error", "freedom", "chance"]
     change, error, freedom, chance = rows[names].to_numpy(dtype=float).T
     low, high, p = judge.apply_student(change, error, freedom)
@@ -240,7 +240,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q` over the rows of all tables; the change common to a session is a question of its own."""
+    """Add `q`, corrected over the rows of all tables; rows of what all hosts share are corrected apart."""
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
     q = np.full(len(p), np.nan)
@@ -251,10 +251,10 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
-    """Return how many runs a side would separate rows at several levels; NaN for more than 200.
+    """Estimate how many runs a side each row at several levels needs for a verdict; NaN for more than 200.
 
-    Where the sides were compared at different levels: as many as make that unlikely by chance in one of
-    `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
+    If different levels were compared: enough that chance seldom makes them differ in any of `tests` rows.
+    Else: enough that in nine sessions of ten both sides have two runs at the commonest level.
     """
     at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
@@ -268,7 +268,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
 
 
 def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """Return the rows with `smallest`, `verdict` and `why`; threshold: the change that matters, a share."""
+    """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that matters, a share."""
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
     error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
@@ -279,7 +279,7 @@ def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
 
 def _choose_verdict(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdict, str]:
-    """Return the first outcome that applies, and why."""
+    """Return the first verdict that applies to a row, and the reason for it."""
     matters, share, is_tested = float(np.log1p(threshold)), f"{threshold * 100:g}%", not np.isnan(row["p"])
     change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))
     is_significant, is_split = row["q"] < ALPHA, row["levels"] > 1
@@ -303,7 +303,7 @@ def _choose_verdict(row: Mapping[Any, Any], threshold: float, tests: int) -> tup
 
 
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:
-    """Say which change would be found, and how many runs would show the target, a logarithm."""
+    """Describe the change that would be found, and how many runs would show `target`, a logarithm."""
     if not row["smallest"] <= 1:
         return "would show no change below a factor of two"
     ratio, more = float(np.log1p(row["smallest"])) / target, ""

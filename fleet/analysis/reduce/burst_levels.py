@@ -1,7 +1,7 @@
 """Reduce the bursts of pairs: main level, interval, bursts at another level, drift and asymmetry.
 
-Bursts, the units of replication (docs/statistics.md), lie row after row, a row per pair and benchmark, in
-order of time. The agent finds the main level in the same way (agent/base/level.c).
+A burst is the unit of replication (docs/statistics.md). Arrays hold the bursts of one row after those of
+another, each in order of time; a row is a pair and benchmark. agent/base/level.c finds the same main level.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ _TINY_NS = 1e-6  # a coarse clock may give 0
 def find_half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
-    Of the values, the half that lies closest together is taken until two are left (Robertson, Cryer, J. Am.
-    Stat. Assoc. 69, 1974). The mode is their mean, or the smaller one if they are at two levels.
+    Again and again, keep the half of the values that lies closest together, until two are left (Robertson,
+    Cryer, J. Am. Stat. Assoc. 69, 1974). Return their mean, or the smaller one if they are at two levels.
     """
     rows = np.sort(logs, axis=1)
     while (count := rows.shape[1]) > 2:
@@ -45,8 +45,8 @@ def are_at_main_level(medians: Floats) -> Bools:
 def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -> Bools:
     """Report which bursts are at the main level of their run.
 
-    medians: of each burst, in ns. counts: bursts of each row. visits: the number of each burst's visit.
-    units: of each row; rows that share one are benchmarks measured together, visit by visit.
+    medians: of each burst, in ns. counts: how many bursts each row has. visits: each burst's visit number.
+    units: each row's unit; rows of one unit are benchmarks measured together, visit by visit.
 
     The value of a visit is the mean of its bursts, each divided by the median of its row. A row without a
     visit at the main level is at the main level as a whole.
@@ -67,7 +67,7 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
 
 
 def summarize_bursts(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
-    """Compute the columns of `pairs` that come from burst medians, in their unit; times: of each burst.
+    """Compute the columns of `pairs` that come from burst medians, in their unit. times: of each burst.
 
     The interval is around the mean of the main bursts, extended to their median; NaN for a single burst. If
     more than a tenth of the bursts are at another level, `drift` is NaN; otherwise `other_ns` is.
@@ -103,7 +103,7 @@ def estimate_half_widths(rows: Floats) -> Floats:
 
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:
-    """Compute the relative change of each row over the run; NaN where not proved, or up to 2 %.
+    """Compute the relative change of each row over the run; NaN if it is not proved or is at most 2 %.
 
     Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is by Sen's slope (J. Am.
     Stat. Assoc. 63, 1968).

@@ -1,4 +1,4 @@
-"""Read an Arrow table of samples into bursts as flat arrays, without warm-ups or an object each."""
+"""Read an Arrow table of samples into flat arrays of bursts, without warm-ups or an object per burst."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ SAMPLE_COLUMNS = (
 )
 LISTS = ("ticks", "other_ticks", "other_units")
 WORK_COLUMNS = ("least_share", "most_share", "other_rate")
-"""The columns on the work of a burst's threads: `_normalize_by_units`."""
+"""The columns that describe the work of a burst's threads; see `_normalize_by_units`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Bursts: a row each without ticks, all samples in ns of a unit by all threads, and samples of each."""
+    """Bursts. about: a row each. counts: samples of each. latencies: samples, ns of a unit by all threads."""
 
     about: pd.DataFrame
     latencies: Floats
@@ -45,7 +45,7 @@ class Bursts:
 
 
 def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
-    """Read the bursts of an Arrow table with SAMPLE_COLUMNS, making no list for a burst of a pair."""
+    """Read bursts without warm-ups from an Arrow table with SAMPLE_COLUMNS; drop bursts of warm-ups only."""
     samples = to_pandas(table.select([name for name in SAMPLE_COLUMNS if name not in LISTS]))
     latencies, counts, is_warmup = convert_ticks(samples, table, descriptions)
     latencies = latencies[~is_warmup]
@@ -58,7 +58,7 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
 
 
 class Lists:
-    """A column of lists of lists. known: whether each row is not null."""
+    """An Arrow column of lists of lists. known: for each row, whether it is not null."""
 
     def __init__(self, column: Any) -> None:
         self.known = column.is_valid().to_numpy(zero_copy_only=False)
@@ -74,7 +74,7 @@ class Lists:
 def _combine_thread_times(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists, descriptions: Descriptions
 ) -> None:
-    """Turn samples of groups into the time of a unit by all threads; others: ticks of threads but ping."""
+    """Convert samples of groups, in place, to the time of a unit by all threads. others: ticks but ping's."""
     is_group = has_shape(samples["benchmark"], Shape.GROUP, descriptions)
     first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & is_group & (counts > 0)):
@@ -87,12 +87,12 @@ def _combine_thread_times(
 def _normalize_by_units(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, descriptions: Descriptions
 ) -> Floats:
-    """Convert samples to the time of one unit by all threads, where each thread counts its units.
+    """Convert samples in place to the time of one unit by all threads, if all threads count the same unit.
 
-    units: of the other threads; pairs count none. Samples change only if all threads count the same unit.
-    Return WORK_COLUMNS for each burst, NaN where nothing is counted: the least and most done by a thread, as
-    shares of the mean (of ping's count if the others count another unit); if the others count bytes, their
-    bytes per ns in the sample of the median latency.
+    units: those counted by the other threads; pairs count none. Returns WORK_COLUMNS for each burst, NaN
+    where nothing is counted: the least and the most that a thread did, as shares of the mean, or of ping's
+    count if the others count another unit; and if they count bytes, their bytes per ns in the sample of the
+    median latency.
     """
     columns = np.full((len(WORK_COLUMNS), len(samples)), np.nan)
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
@@ -118,7 +118,7 @@ def _normalize_by_units(
 
 
 def group_rows_by_length(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Group rows of `counts` values, stored one after the other, by length: their indices and a matrix."""
+    """Yield, for each length of a row, the rows' indices and a matrix of them. values: rows end to end."""
     first = np.cumsum(counts) - counts
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)

@@ -1,8 +1,8 @@
-"""Make the rows of comparisons, histories and overviews: per run and cell, in the columns of `pairs`.
+"""Make the rows of comparisons, histories and overviews: one per run and cell, in the columns of `pairs`.
 
-Pairs of CPUs keep their relation; of a plateau it is level and setting: "L2 read", "mem copy x64"; any other
-point follows its own: "package written.chase.128K", shortened for loads under load: "package read full". The
-rate of the other CPUs at full load is a number of its own, of a benchmark `load`.
+Pairs of CPUs keep their `relation`. That of a plateau is level and setting: "L2 read", "mem copy x64". Any
+other point is appended to its own: "package written.chase.128K", shortened for loads under load: "package
+read full". The rate of the other CPUs at full load becomes a row of a benchmark `load`.
 """
 
 import math
@@ -80,7 +80,7 @@ def build_comparison_rows(
 
 
 def _add_loads_to_relations(rows: pd.DataFrame) -> list[str]:
-    """Name each row's load behind its relation, with size and threads if a run has several."""
+    """Return each row's relation followed by its load, with size and threads if the run has several."""
     several = rows.groupby(_KIND, observed=True)[["bytes", "threads"]].transform("nunique") > 1
     names = []
     for row, sizes, threads in zip(to_records(rows), several["bytes"], several["threads"], strict=True):
@@ -92,7 +92,7 @@ def _add_loads_to_relations(rows: pd.DataFrame) -> list[str]:
 
 
 def _make_load_rate_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make rows of the rate that other CPUs reach, from rows at full load."""
+    """Make rows of the benchmark `load` from rows at full load: the rate of the other CPUs, as ns."""
     if "other_rate" not in rows:
         return rows[:0]
     full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
@@ -101,13 +101,13 @@ def _make_load_rate_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Report which cells are pairs of CPUs, by their relation."""
+    """Report which of these relations are those of pairs of CPUs, not of levels or points."""
     places, names = pd.factorize(relations)
     return pd.Series(np.array([*map(is_relation, names)], dtype=bool)[places], relations.index)
 
 
 class Only(NamedTuple):
-    """A selection from runs. benchmark: `cas` or `cas/llsc`. cpus: a list such as 0-7, or a core kind."""
+    """A filter. benchmark: `cas` or `cas/llsc`. cpus: a list such as 0-7, or a core kind. None: all."""
 
     benchmark: str | None = None
     cpus: str | None = None
@@ -116,7 +116,7 @@ class Only(NamedTuple):
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
     def select(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-        """Select from these rows; cpus: of the table `cpus`. Raises UsageError if none is left."""
+        """Select the rows of `pairs` that match. cpus: their runs' rows of `cpus`. UsageError if none do."""
         pairs = select_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _select_cpus(pairs, cpus, self.cpus)
 
@@ -146,13 +146,13 @@ def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataF
 def select_overview_rows(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the cells that stand for a benchmark among others; `relation` is the column.
+    """Select the cells that represent each benchmark in an overview; `relation` becomes the column's name.
 
-    The description of a benchmark chooses them. Pairs: each relation. Ladders: the levels of the first
-    setting, on the fewest CPUs of the fastest kind. Products: the peaks, a column per variant. Loads under
-    load: the greatest load. Other points: the first table, a column per row, on the nearest CPUs.
+    The view of a benchmark decides. Pairs: each relation. Ladders: the levels of the first setting, on the
+    fewest CPUs of the fastest kind. Products: the peaks, a column per variant. Loads under load: the greatest
+    load. Other points: the first table, a column per row, on the nearest CPUs.
 
-    Added: `about`, that choice in words; `place`, the sort key of columns. cpus: of the same runs.
+    Adds `about`, a text on that choice, and `place`, by which columns are sorted. cpus: of the same runs.
     """
     single = drop_points(pairs, descriptions)
     places = {name: f"{relation_sort_key(name)}" for name in single["relation"].unique()}
@@ -174,7 +174,7 @@ def select_overview_rows(
 
 
 def select_overview_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Select the first setting of a run, benchmark and variant: memory of the own node and of others."""
+    """Select the first setting of a run and benchmark; name its cells by local and remote memory."""
     setting = ladders.sort_settings(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]
     where = ladders.is_local_memory(rows).map({True: "local", False: "remote"})
@@ -204,14 +204,14 @@ def _select_overview_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.Dat
 
 
 def split_parameters_by_axis(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
-    """Return the parameters that vary by table, by row and by column, if these rows have values of them."""
+    """Return the parameters that make tables, rows and columns, without those that these rows do not have."""
     names = {name for name, column in rows.items() if column.notna().any()}
     roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
     return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]
 
 
 def _select_overview_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
-    """Select the points that stand for one run, benchmark and variant."""
+    """Select the points that represent a benchmark in an overview. rows: of one run and variant."""
     tables, row, columns = split_parameters_by_axis(description, rows)
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
@@ -235,7 +235,7 @@ def _select_overview_points(rows: pd.DataFrame, description: Benchmark) -> pd.Da
 
 
 def _select_first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False) -> pd.DataFrame:
-    """Select the rows at the first value of each parameter, or the last."""
+    """Select the rows at the first value of each parameter in turn, or at the last."""
     for parameter in parameters:
         values = list(rows[parameter.name].dropna().unique()) if parameter.name in rows else []
         if values:
@@ -248,7 +248,7 @@ def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Name the kinds of cores as a suffix; empty for the fastest kind, as on machines with one kind."""
+    """Name each row's kinds of cores as a suffix; empty for the fastest kind and if there is only one."""
     kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
@@ -274,7 +274,7 @@ def load_pair_numbers(
 def _load_pairs_and_cpus(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Load the numbers, and `cpus` if needed: if `cpus`, or for benchmarks with points."""
+    """Load the pairs, and the rows of `cpus` if requested or if a benchmark has points; else no such rows."""
     ids = [run.run_id for run in runs] if cpus or _have_any_points(runs, descriptions) else []
     return load_pair_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
 

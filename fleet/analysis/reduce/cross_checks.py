@@ -1,4 +1,4 @@
-"""Check that the numbers of one run fit together: a table of checks, each with what makes a breach.
+"""Check that the numbers of one run fit together: CHECKS names the checks and what makes a breach.
 
 A breach means that a number is not what its name says, or the machine not what it reports (docs/flags.md). A
 difference within known intervals is not a breach.
@@ -43,7 +43,7 @@ NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype({"br
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers to check: a run, its pairs by relation, and its ladders and their levels."""
+    """The numbers to check: a run, its pairs, the steps and levels of its ladders, and its cells by node."""
 
     run: Mapping[str, Any]
     pairs: pd.DataFrame
@@ -52,7 +52,7 @@ class Numbers:
     nodes: pd.DataFrame
 
     def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
-        """Select a benchmark's rows with these parameters; without any, the rows that stand for a pair."""
+        """Select a benchmark's rows with these parameters; without any, those that `drop_points` keeps."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else drop_points(rows)
         for name, value in parameters.items():
@@ -68,7 +68,7 @@ CheckResults = Iterator[tuple[float, str, bool]]  # how far off, which numbers, 
 
 
 def has_cross_checks(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
-    """Report whether runs of these have numbers that must fit together; names may include a variant."""
+    """Report whether a check may apply to runs of these benchmarks; names may include a variant."""
     return any(
         descriptions[name].view not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
         for name in benchmarks
@@ -78,9 +78,9 @@ def has_cross_checks(benchmarks: Collection[str], descriptions: Descriptions = S
 def check_run(
     run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Make every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`.
+    """Make every comparison of one run: a row each with `check`, `value`, `says` (a text) and `breach`.
 
-    run, pairs, cpus: its rows of the tables, pairs from `as_float64`. value: how far off, a factor above 1.
+    run, pairs, cpus: its rows of the tables, pairs from `as_float64`. value: a factor; the larger, the worse.
     """
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
@@ -159,7 +159,7 @@ def _check_one_buffer(numbers: Numbers) -> CheckResults:
 def _compare_rows(
     rows: pd.DataFrame, others: pd.DataFrame, by: Sequence[str], limits: tuple[float, float]
 ) -> CheckResults:
-    """Compare the median of rows with that of others alike in these columns: the ratio against its limits."""
+    """Compare medians of `rows` and `others` with equal columns `by`; a ratio beyond `limits` is a breach."""
     others_by_key: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
         if key in others_by_key:
@@ -256,7 +256,7 @@ def _check_fetch_own(numbers: Numbers) -> CheckResults:
 
 
 def _check_fetch_memory(numbers: Numbers) -> CheckResults:
-    """Compare with the largest chase, if it reaches memory."""
+    """Compare fetches from memory with the largest chase, if that reaches memory."""
     chased = numbers.select("chase", order="random")
     levels = numbers.select_level("chase", ladders.MEMORY)
     least_bytes = levels["least_bytes"].min() if len(levels) else MIN_MEMORY
@@ -310,7 +310,7 @@ def _check_node_order(numbers: Numbers) -> CheckResults:
 
 
 def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
-    """Compute the median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
+    """Compute the medians of the rows' ns and of their relative half intervals, 0 if none is known."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
 
@@ -320,7 +320,7 @@ def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
 
 
 def _compute_allowed_fall(*rows: Mapping[str, Any]) -> float:
-    """Return how many times another of these numbers one may be, though it should not exceed it."""
+    """Return the factor by which one of these numbers may exceed another that should be larger."""
     return (1 + FALL) * sum(map(_read_spread, rows), 1.0)
 
 
@@ -360,7 +360,7 @@ CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 
 def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Make a line per check with comparisons: its name, the worst numbers, comparisons and breaches."""
+    """Make a line per check: its name, its worst comparison, and how many comparisons and breaches it has."""
     lines = list[tuple[str, ...]]()
     for check, part in comparisons.groupby("check", sort=False):  # in the order of CHECKS
         worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]

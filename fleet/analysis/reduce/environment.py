@@ -30,7 +30,7 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 
 
 def describe_environments(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Describe runs: a text of each for ENVIRONMENT, `extra`, and names such as label.kernel, plan.rounds."""
+    """Return a text per run for each fact: ENVIRONMENT, `extra`, and such as label.kernel or plan.rounds."""
     described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
     for run in runs:
         rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
@@ -55,9 +55,9 @@ def describe_table_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Find what differs: rows of `what`, `a`, `b` (values as text, most frequent first) and `between`.
+    """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first) and `between`.
 
-    between: no value is on both sides; otherwise it varies within a side. a, b: rows of the `runs` table.
+    between: whether the sides have no value in common. a, b: rows of the `runs` table.
     """
     rows = list[tuple[str, str, str, bool]]()
     both = pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
@@ -107,7 +107,7 @@ def _format_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of several runs. odd: per run, whether most of the others agree on another value."""
+    """A property of several runs. odd: for each run, whether most runs agree on another value."""
 
     name: str
     values: tuple[str, ...]
@@ -132,7 +132,7 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
 
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
-    """List the properties known of any run, differing ones first; values in the order of `runs`."""
+    """List the properties known of any run, those that differ first, with values in the order of `runs`."""
     environments = describe_environments(runs, _ALSO)
     if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
         flags = [set(run["cpu_flags"]) for run in runs]

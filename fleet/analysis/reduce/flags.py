@@ -1,4 +1,4 @@
-"""Name the flags (docs/flags.md) and their meanings, and find those of pairs, which no single burst shows."""
+"""Name the flags (docs/flags.md), explain them, and find those of pairs, which no single burst shows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
 def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
-    """Count the rows with each flag, the most frequent first; flags: those of each row, comma-separated."""
+    """Count the rows with each flag, the most frequent first. flags: each row's, separated by commas."""
     counts: Counter[str] = Counter()
     for joined, count in Counter(flags.tolist()).most_common():
         counts.update(dict.fromkeys(filter(None, joined.split(",")), count))
@@ -49,7 +49,7 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
 def add_pair_flags(
     pairs: pd.DataFrame, precision: Floats | float | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Add the flags of pairs to the rows of `pair_medians`; precision: requested share, NaN for none."""
+    """Add the flags of pairs to the rows of `pair_medians`. precision: the share requested; NaN: none."""
     requested = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -67,7 +67,7 @@ def add_pair_flags(
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
-    """Report which loads get less than requested, and less than loads like them get at full rate."""
+    """Report which loads reach less than requested, and less than such loads reach at full rate."""
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
@@ -81,7 +81,7 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
 
 
 def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
-    """Report siblings that are not nearest to each other, and pairs far nearer than their relation."""
+    """Report siblings that are not clearly nearest to each other, pairs far nearer than their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]

@@ -29,10 +29,10 @@ Limits = tuple[float, float]
 class Heatmap:
     """A square of values: rows ping, columns pong, NaN where nothing was measured.
 
-    labels: of rows and columns. borders: for each label, whether a line separates it from the one before.
-    limits: values at the ends of the colour scale. groups: the kind of group of a label, empty for one CPU.
-    group_labels: of `Layout.label_groups`, to write beside the labels; sizes are counted in labels. faint:
-    cells drawn in the middle colour whatever their value.
+    labels: those of both rows and columns. borders: whether a line separates each label from the one before.
+    limits: values at the ends of the colour scale. groups: the kind of group that a label is; empty for
+    single CPUs. group_labels: from `Layout.label_groups`, to write beside the labels, with sizes in labels.
+    faint: cells drawn in the middle colour whatever their value.
     """
 
     labels: tuple[str, ...]
@@ -44,7 +44,7 @@ class Heatmap:
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
-        """Return each cell's shade, 0 to SHADES - 1, -1 for none. limits: another scale, of several maps."""
+        """Return each cell's shade, 0 to SHADES - 1, or -1 for none. limits: a scale of several maps."""
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
             share = np.where(self.faint & np.isfinite(share), 0.5, share)
@@ -66,7 +66,7 @@ class Heatmap:
 
 
 def is_log(limits: Limits) -> bool:
-    """Report whether a scale's colours are logarithmic, so that siblings and sockets leave some between."""
+    """Report whether a scale is logarithmic: its low end is positive, its high end over ten times that."""
     low, high = limits
     return low > 0 and high > LOG_BEYOND * low
 
@@ -80,7 +80,7 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
 
 
 def find_scale_value(share: float, limits: Limits) -> float:
-    """Return the value at a place of a scale, from 0 to 1."""
+    """Return the value at a share of a scale: 0 is its lower end, 1 its upper end."""
     low, high = limits
     return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
 
@@ -94,7 +94,7 @@ def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) 
 
 
 def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
-    """Map nodes of CPUs and of memory to cells; square, so some rows may be empty."""
+    """Map each CPU node (row) and memory node (column) to a cell; the map is square, so rows may be empty."""
     nodes = list(dict.fromkeys((*rows, *columns)))
     values = np.array([[cells.get((row, column), np.nan) for column in nodes] for row in nodes])
     labels, borders = tuple(f"n{node}" for node in nodes), (False,) * len(nodes)
@@ -102,7 +102,7 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
 
 
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> Heatmap:
-    """Map each two groups of CPUs, at most `limit`, to a cell: the median of the pairs between or within."""
+    """Map each two of at most `limit` groups of CPUs to a cell: the median of pairs between or within."""
     blocks, groups = choose_blocks(order, limit)
     parts = [slice(*ends) for ends in pairwise([0, *accumulate(map(len, blocks))])]
     cells = np.asarray(table, dtype=np.float64)
@@ -115,8 +115,8 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
 def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
     """Map each pair to a cell, in per cent, on a symmetric scale up to the 98th percentile, at least 1 %.
 
-    change: relative, 0.1 for 10 % slower. chance: the largest change of each cell that is no evidence, which
-    gets no colour.
+    change: relative, 0.1 for 10 % slower. chance: for each cell, the largest change that is no evidence; such
+    cells get no colour.
     """
     changes = np.asarray(change, dtype=np.float64)
     finite = np.abs(changes[np.isfinite(changes)])
@@ -144,7 +144,7 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
 
 
 def choose_blocks(order: Layout, limit: int = MAX_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """Return the groups of `map_groups`, and their kind."""
+    """Return the groups of CPUs that `map_groups` uses, and a text that names their kind."""
     level = order.choose_finest(limit)
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
@@ -155,7 +155,7 @@ def choose_blocks(order: Layout, limit: int = MAX_GROUPS) -> tuple[tuple[tuple[i
 
 
 def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLabels:
-    """Count the outermost groups in blocks; empty if a block is in two groups."""
+    """Return the outermost groups with their sizes in blocks; empty if a block is in two groups."""
     ends = [0, *accumulate(map(len, blocks))]
     for level in order.label_groups()[:1]:
         bounds = [0, *accumulate(count for _, count in level)]

@@ -34,10 +34,10 @@ def student_t(freedom: int) -> float:
 
 
 def estimate_autocorrelation(deviations: Floats) -> Floats:
-    """Estimate the correlation of neighbours that alone would make a row's values as alike as they are.
+    """Estimate the correlation of neighbours that would by itself explain all correlation in each row.
 
-    deviations: rows of distances from the mean, in order of time. Sums the correlations at all distances, up
-    to the first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 for equal values.
+    deviations: rows of distances from the mean, in order of time. Sums the correlations at all lags, up to
+    the first two with a sum not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)); -1 if all values are equal.
     """
     count, squares = deviations.shape[1], (deviations**2).sum(axis=1)
     total, more = -squares, squares > 0
@@ -54,9 +54,9 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
 
 
 def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
-    """Count the independent values whose mean is as variable as that of `count` in a row.
+    """Return how many independent values have a mean as variable as that of `count` correlated ones.
 
-    count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
+    It is count (1 - r) / (1 + r) if neighbours correlate by r (first-order autoregression). A short row shows
     too little of r, and a measurement that stops at the first narrow interval stops where r shows least, so r
     is raised by a margin. Negative r is not used.
     """
@@ -83,7 +83,7 @@ def compute_mean_half_width(values: Floats) -> float:
 
 
 def compute_prediction_half_width(values: Floats) -> float:
-    """Compute how far a single run may be from the common level of runs like it; NaN for too few."""
+    """Compute how far, relative, a single run may be from the level of runs like it; NaN below MIN_RUNS."""
     if len(values) < MIN_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

@@ -1,6 +1,6 @@
-"""Make ladders, numbers by the size of memory, and plateaus, the levels of a ladder (docs/reading.md).
+"""Select ladders (numbers by memory size) and find their plateaus, one per memory level (docs/reading.md).
 
-Also put the bandwidth measured beside the theoretical peak of the memory's channels.
+Also compare the measured bandwidth with the theoretical peak of the memory channels.
 """
 
 import json
@@ -30,7 +30,7 @@ NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of mem
 
 
 def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
-    """Report which rows of `pairs`, not of two CPUs, have memory on a requested NUMA node."""
+    """Report which rows have memory on a requested NUMA node; False for benchmarks of two CPUs."""
     is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = descriptions[str(name)].node
@@ -58,12 +58,12 @@ def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPE
 def find_plateaus(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Find the plateaus: a row per run, ladder and level, with `level`, `cache_bytes` and numbers.
+    """Find the plateaus of ladders: a row per run, ladder and level, with `level`, `cache_bytes` and numbers.
 
-    pairs: of any runs; the sizes of a level are the same for all runs of a host. cpus: of the same runs.
-    `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`: medians of the sizes' numbers; `other_ns`: of
-    those at another level. `rise`: the slowest as a multiple of the fastest. `least_bytes`, `most_bytes`,
-    `sizes`: the sizes used. No rows if no cache sizes are known.
+    pairs, cpus: of any runs; a level has the same sizes in all runs of a host. `median_ns`, `low_ns`,
+    `high_ns`, `spread`, `core_ghz`, `other_ns`: the median of these over the level's sizes. `rise`: the
+    slowest size as a multiple of the fastest. `least_bytes`, `most_bytes`, `sizes`: the smallest and largest
+    size, and how many there are. No rows if no cache sizes are known.
     """
     rows = select_ladder_steps(pairs, descriptions)
     parts = [
@@ -95,7 +95,7 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """List a ladder's data caches, nearest first: name, and bytes for each of its CPUs that share it."""
+    """List a ladder's data caches, nearest first: the name, and the bytes for each CPU that shares it."""
     first = group.iloc[0]
     rows = cpus[cpus["run_id"] == first["run_id"]]
     texts = rows.loc[rows["cpu"] == first["ping_cpu"], "caches_json"]
@@ -122,7 +122,7 @@ def format_size(count: int) -> str:
 
 
 def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
-    """Sort the settings of one benchmark's rows, without repeats, in the order of its description."""
+    """Return the distinct settings of one benchmark's rows, in the order of its description."""
     columns = descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column") if len(rows) else []
     places = {word: place for place, word in enumerate(chain(*(parameter.words for parameter in columns)))}
     names = rows["setting"].unique()
@@ -132,7 +132,7 @@ def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> l
 def _split_levels(
     group: pd.DataFrame, caches: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, int, set[int]]]:
-    """Yield each level of a set of CPUs and its sizes; group: its ladders of all settings and runs."""
+    """Yield each level's name, cache bytes and sizes. group: all ladders of one set of CPUs on one host."""
     curve = _compute_relative_curve(group)
     largest, behind = 0, set[int]()
     for name, cache in caches:
@@ -148,7 +148,7 @@ def _split_levels(
 
 
 def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
-    """Compute, by ascending size, the median of the settings' times as multiples of their fastest size."""
+    """Compute, by ascending size, the time as a multiple of the fastest size's: the median over settings."""
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
     slower = (medians / medians.groupby(level="setting").transform("min")).groupby(level="bytes").median()
     return {int(str(size)): float(ratio) for size, ratio in slower.items()}
@@ -165,10 +165,10 @@ def name_setting(point: str, size: int) -> str:
 def select_node_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the rows with memory on a requested node, in their columns and those of NODE_CELL.
+    """Select the rows with memory on a requested node; add the columns of NODE_CELL.
 
-    A cell has the CPUs of one node, `cpu_node` (-1 if unknown), and the memory of another. `setting`: as of a
-    ladder, with x1 for one CPU; of several CPUs a cell keeps the largest group. cpus: of the same runs.
+    A cell is a node of CPUs, `cpu_node` (-1 if unknown), and one of memory, `memory_node`. `setting`: from
+    `name_setting`, with x1 for one CPU; of several CPUs the largest group is kept. cpus: of the same runs.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
@@ -191,7 +191,7 @@ def select_node_cells(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Lay one setting out: nodes of rows (CPUs), of columns (memory; those without CPUs last), medians."""
+    """Return the CPU nodes (rows), the memory nodes (columns; those without CPUs last) and the medians."""
     table: Any = cells.groupby(["cpu_node", "memory_node"])[column].median()
     medians = {(int(row), int(node)): float(ns) for (row, node), ns in table.items()}
     rows = sorted({row for row, _ in medians})
@@ -199,14 +199,14 @@ def lay_out_node_matrix(
 
 
 def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
-    """Report whether the memory is of the CPUs' own node."""
+    """Report which cells have their memory on the node of their CPUs."""
     return cells["cpu_node"] == cells["memory_node"]
 
 
 def describe_memory(
     run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[str]:
-    """Name a run's memory modules; put its best bandwidth beside the peak, by node, where they are known."""
+    """Return lines on a run's memory, if known: the modules, and by node the best bandwidth and the peak."""
     lines = [f"memory: {run['memory_modules']}"] if run.get("memory_modules") else []
     nodes, memory = {node["node"]: node for node in run.get("nodes") or []}, run.get("memory") or {}
     peaks: dict[int, Mapping[str, Any]] = {_MACHINE: memory, **nodes}
@@ -232,7 +232,7 @@ def describe_memory(
 
 
 def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:
-    """Put a rate in GB/s beside the peak of a machine or node; empty without a peak."""
+    """Format a rate in GB/s as a share of the peak of `place`, a machine or node; empty if it is unknown."""
     mbps = place.get("peak_mbps") or place.get("read_mbps")
     if not mbps:
         return ""

@@ -69,7 +69,7 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:
-    """Return the share of the values' variance that lies between groups, less what chance gives; from 0."""
+    """Return the share of variance that lies between groups, less what chance gives; at least 0."""
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts
     total = float(((values - values.mean()) ** 2).sum())

@@ -27,7 +27,7 @@ Chosen = str | Collection[str] | None  # one value, several, or all
 
 
 class Runs(TypedDict, total=False):
-    """A selection of runs: each filter is one value or several, None takes all. labels: required ones."""
+    """Filters of runs, each one value or several; None takes all. labels: those that a run must have."""
 
     run_id: Chosen
     host_id: Chosen
@@ -75,7 +75,7 @@ RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
 def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Put RUN_COLUMNS of their `runs`, from `load_runs`, before the rows; labels as key=value."""
+    """Insert RUN_COLUMNS of each row's run before its own; labels as key=value. runs: from `load_runs`."""
     labels = [" ".join(map("=".join, json.loads(text).items())) for text in runs["labels_json"]]
     described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
     described["run_id"] = described["run_id"].astype(object)
@@ -127,7 +127,7 @@ def _make_cpus(records: _Records) -> pd.DataFrame:
 
 
 def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decode the JSON columns of rows of `runs`, under their short names; equal texts once."""
+    """Decode the JSON columns of rows of `runs`, equal texts once, and drop `_json` from their names."""
     decode = cache(json.loads)
     return [
         {
@@ -179,7 +179,7 @@ def as_set(chosen: Chosen) -> frozenset[str] | None:
 
 
 def make_filters(**chosen: Chosen) -> dict[str, frozenset[str]]:
-    """Make filters by column, as the reader of tables takes them; without those that take all."""
+    """Make the filters that `read_files` takes: sets of values by column, without those that are None."""
     return {column: values for column, choice in chosen.items() if (values := as_set(choice)) is not None}
 
 
@@ -210,7 +210,7 @@ def compute_latencies(samples: pd.DataFrame, descriptions: Descriptions) -> tupl
 def convert_ticks(rows: pd.DataFrame, table: Any, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
     """Convert the ticks of bursts to one-way ns; count each burst's samples, and report which are warm-ups.
 
-    table: of Arrow, the rows' `ticks` and `other_ticks`. A sample is the mean of both threads', if any.
+    table: Arrow, the rows' `ticks` and `other_ticks`; a sample of a pair is the mean of both, if it has both.
     """
     ticks, others = (table.column(name).combine_chunks() for name in ("ticks", "other_ticks"))
     counts, values = np.diff(ticks.offsets), ticks.flatten().to_numpy()
@@ -243,7 +243,7 @@ def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
 def drop_contradicting(
     rows: pd.DataFrame, runs: Iterable[RunSummary], descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Drop rows of benchmarks that their run describes differently from `descriptions`. StoreWarning."""
+    """Drop rows whose run describes their benchmark differently from `descriptions`, with a StoreWarning."""
     for run in runs if descriptions.own else ():
         for name in descriptions.own.keys() & {kind.partition("/")[0] for kind in run.benchmarks}:
             if run.descriptions[name] != descriptions[name]:
@@ -287,7 +287,7 @@ def get_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED
 
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Drop all but one number of each CPU or pair: keep rows without points, or at the usual point."""
+    """Keep one number of each CPU or pair: those of views MATRIX and CPUS, without or at the usual point."""
     return rows[is_at_usual_point(rows, descriptions)]
 
 
@@ -302,7 +302,7 @@ def is_at_usual_point(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) 
 
 
 def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
-    """Compute the ns that a tick adds to the latency of a unit, or of one way of a round trip, per burst."""
+    """Compute for each burst the factor from ticks to ns of a unit, or of one way of a round trip."""
     codes, names = pd.factorize(samples["benchmark"])
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways

@@ -52,7 +52,7 @@ def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool =
 
 
 def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
-    """Make the lower CPU of each burst its ping, unless `ordered`; `turned`: whether it was not."""
+    """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`: whether it was swapped."""
     ping, pong = (about[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     turned = (ping > pong) & (not ordered)
     low, high = np.where(turned, pong, ping), np.where(turned, ping, pong)
@@ -60,7 +60,7 @@ def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
 
 
 def order_by_pair(about: pd.DataFrame) -> Ints:
-    """Return the order of bursts from `put_lower_cpu_first` by pair, then by time."""
+    """Return the indices that sort bursts from `put_lower_cpu_first` by pair, then by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), number_groups(about, PAIR)))
 
 
@@ -72,10 +72,10 @@ def reduce_to_pairs(
     summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> pd.DataFrame:
-    """Reduce bursts to pairs; bursts: from `put_lower_cpu_first` that `order_by_pair` has ordered.
+    """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by `order_by_pair`.
 
-    samples: the number in each burst. medians, outliers: from `compute_medians`. summarize: returns columns
-    SAMPLE_NUMBERS of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
+    samples: how many each burst has. medians, outliers: from `compute_medians`. summarize: returns
+    SAMPLE_NUMBERS of pairs, given the first burst of each, with the pair's number of samples in `samples`.
     """
     pair = number_groups(bursts, PAIR)
     counts = np.bincount(pair)
@@ -106,9 +106,9 @@ def reduce_to_pairs(
 def _compute_work_medians(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
     """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
-    times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is
-    the number of cycles it takes, so `core_ghz` is the median of `times` by frequency over the half of the
-    bursts nearest to the pair's median (others may be at another level), within the bursts' frequencies.
+    times: each burst's median divided by its pair's. The pair's median times `core_ghz` must be the cycles
+    that it takes. So `core_ghz` is the median of `times` x frequency, over the half of the bursts nearest to
+    the pair's median (others may be at another level), and kept within the bursts' frequencies.
     """
     medians = {name: group_medians(about[name].to_numpy(np.float64), pair) for name in WORK_COLUMNS}
     ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
@@ -132,12 +132,12 @@ def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
 
 
 def has_shared_visits(benchmark: Benchmark) -> bool:
-    """Report whether its visits to a pair come together with those of other benchmarks."""
+    """Report whether a benchmark shares its visits to a pair with other benchmarks."""
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
 def _number_visit_groups(first: pd.DataFrame, descriptions: Descriptions) -> Ints:
-    """Number the rows so that benchmarks whose visits come together share one."""
+    """Number the rows; benchmarks of a pair that share their visits get the same number."""
     shared = [name for name in first["benchmark"].unique() if has_shared_visits(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
     return number_groups(first.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
@@ -182,10 +182,10 @@ def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, In
 def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
 
-    number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
-    `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99. `spread`:
-    the median pair's; `widest`: the worst pair's; both NaN unless `number` is the median, whose they are.
-    `flagged_share`: the share of bursts with a flag.
+    number: the column of `pairs` to reduce. Benchmarks and variants stay in the order of `pairs`.
+    `median_ns`, `min_ns`, `max_ns`: over the pairs' numbers. `p99_ns`: the median of the pairs' p99.
+    `spread`, `widest`: the median and the largest spread, NaN unless `number` is `median_ns`, to which
+    spreads belong. `flagged_share`: the share of bursts with a flag.
     """
     table = reduce_by_relation(pairs, [*KIND[1:], "relation"], number)
     order = number_groups(table, KIND[1:])
@@ -214,19 +214,19 @@ def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "
 
 
 def estimator_column(run: Mapping[str, Any]) -> str:
-    """Name the column of `pairs` that is a run's number: that of its preset's estimator, else the median."""
+    """Return the column of `pairs` to use for a run: that of its preset's estimator, else the median."""
     return ESTIMATOR_COLUMNS[run["estimator"]] if run["preset"] else "median_ns"
 
 
 def choose_number_column(*runs: pd.DataFrame) -> str:
-    """Choose the column to compare: that of the estimator if all of these runs share one, else the median."""
+    """Return the column to compare: that of the estimator that all of these runs share, else the median."""
     kinds = to_records(pd.concat([rows[["preset", "estimator"]] for rows in runs]))
     columns = {estimator_column(run) for run in kinds}
     return columns.pop() if len(columns) == 1 else "median_ns"
 
 
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
-    """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
+    """Lay out the pairs of one benchmark: a row per ping, a column per pong, both in the order of `cpus`.
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured. `attrs["noise"]`: half the 95 %
     interval of the median pair, relative, below which a colour scale shows no difference; 0 if unknown.
@@ -244,7 +244,7 @@ def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floa
 
 
 def lay_out_matrices(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
-    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: the number of each row's run."""
+    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run, from 0."""
     index, size = pd.Index(cpus), len(cpus)
     ping, pong = (index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu"))
     is_inside = (ping >= 0) & (pong >= 0)

@@ -76,7 +76,7 @@ def load_pairs(
 
 
 def verify_pairs(root: Root) -> list[str]:
-    """Derive again the pairs that the index holds; name the runs of which it holds others."""
+    """Derive the pairs in the index again from samples; return a problem for each run whose pairs differ."""
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
 
@@ -92,7 +92,7 @@ def verify_derived(
     marks: Mapping[Key, str],
     derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
 ) -> list[str]:
-    """Derive again the rows that the index holds, as `load_derived` does; name the runs with other ones."""
+    """Derive the rows in the index again with `derive`; return a problem for each run whose rows differ."""
     stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
     for keys, derived in derive([key for key in marks if key in stored]):
@@ -108,12 +108,12 @@ def verify_derived(
 
 
 def _make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Return the mark of each run's pairs: the version of these statistics and the hash of its samples."""
+    """Return, by run, the mark of its indexed pairs: STATS_VERSION and the hash of its samples."""
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
 
 def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
-    """Derive the pairs of many runs into the index with a process per CPU; damaged ones are left out."""
+    """Derive the pairs of many runs into the index with a process per CPU; leave damaged runs out."""
     command = [sys.executable, "-c", f"from {__name__} import derive_into_index; derive_into_index()"]
     count = os.cpu_count() or 1
     reading_end, writing_end = os.pipe()
@@ -151,10 +151,10 @@ def derive_into_index() -> None:
 
 
 def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _Derivation:
-    """Yield runs with their pairs in one table; leave damaged ones out.
+    """Yield batches of runs with their pairs in one table; warn of damaged runs and leave them out.
 
-    Reduced at once are runs of one agent and plan, with the samples of a slice. Raises DamagedFileError if
-    all of them are damaged, and no others are `selected`.
+    A batch is of one agent build and plan and holds up to a slice of samples. selected: how many runs were
+    chosen; raises DamagedFileError if as many are damaged.
     """
     damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
@@ -210,7 +210,7 @@ def history(
 def reduce_by_run(
     runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
 ) -> pd.DataFrame:
-    """Reduce these pairs or other cells to rows of `history`; keys: columns that identify a row of a run."""
+    """Reduce pairs or other cells to rows of `history`. keys: the columns that tell a run's rows apart."""
     relations = matrices.reduce_by_relation(pairs, ["run_id", *keys])
     runs_by_id = {run.run_id: run for run in runs}
     own = [runs_by_id[run_id] for run_id in relations.pop("run_id")]
@@ -222,7 +222,7 @@ def reduce_by_run(
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Convert float32 to float64 that prints as short, and categories to plain strings."""
+    """Convert float32 to the float64 that prints with the same digits, and categories to plain strings."""
     narrow = pairs.select_dtypes("float32")
     wide: dict[Any, Any] = {name: _to_float64(column.to_numpy()) for name, column in narrow.items()}
     return decode_categories(pairs).assign(**wide)
@@ -238,7 +238,7 @@ def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
 
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
-    """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent."""
+    """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent build."""
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     records, descriptions = [file.record for file in files], runs[0].descriptions
     if len(files) == 1:
@@ -280,7 +280,7 @@ def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, o
 
 
 def add_kinds_to_relations(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
-    """Add the kinds of their cores to the `relation` of rows. kinds: of each run, by CPU."""
+    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID, the kind by CPU."""
     if not any(kinds.values()):
         return rows
     ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
@@ -349,7 +349,7 @@ def _select_slice(table: Any, part: _Slice) -> Any:
 
 
 def _count_values(latencies: Floats, values: Floats, counts: Ints) -> tuple[Floats, Ints]:
-    """Add samples to the distinct values of a pair, each with its count: a file of few bytes has few."""
+    """Merge samples into a pair's distinct values, ascending, and their counts, which take less memory."""
     own, own_counts = np.unique(latencies, return_counts=True)
     values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
     return values, np.bincount(place, np.concatenate([counts, own_counts])).astype(np.int64)
@@ -374,7 +374,7 @@ def _compute_quantile(values: Floats, counts: Ints, share: float) -> float:
 def reduce_in_parts(
     tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
 ) -> pd.DataFrame:
-    """Reduce tables as `matrices.reduce_bursts` does; tables: with SAMPLE_COLUMNS, each fit to be held."""
+    """Reduce bursts as `matrices.reduce_bursts` does, a table at a time. tables: with SAMPLE_COLUMNS."""
     parts = list[tuple[pd.DataFrame, Ints, Floats, Ints]]()
     none: tuple[Floats, Ints] = (np.empty(0), np.empty(0, dtype=np.int64))
     samples: dict[tuple[object, ...], tuple[Floats, Ints]] = {}
@@ -401,5 +401,5 @@ def reduce_in_parts(
 
 
 def _list_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:
-    """Return the values of PAIR of each burst, None where there is none."""
+    """Return each burst's values of the columns PAIR, None where one is missing."""
     return [tuple(row.values()) for row in to_records(bursts[matrices.PAIR])]

@@ -19,10 +19,10 @@ _COLUMNS = ("kind", "capacity", *GROUPS)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """CPUs in display order. `groups`: per CPU the numbers of its groups, outermost first, as GROUPS.
+    """CPUs in display order. `groups`: for each CPU the numbers of its groups, in the order of GROUPS.
 
-    They are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1 is none. `kinds`: of each
-    CPU's core, where the machine has several.
+    Groups of a level are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1: no group.
+    `kinds`: the kind of each CPU's core, if the machine has several kinds.
     """
 
     cpus: tuple[int, ...]
@@ -35,7 +35,7 @@ class Layout:
         return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
 
     def choose_border_level(self) -> str | None:
-        """Return the level whose borders are drawn: the finest with four CPUs a group on average, or two."""
+        """Return the level to draw borders of: the finest with groups of four CPUs, or two; None without."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level
@@ -48,7 +48,7 @@ class Layout:
         return tuple(place in begins for place in range(len(self.cpus)))
 
     def label_groups(self) -> GroupLabels:
-        """List the groups to name beside a map, outermost first: of each the name, if any, and the size."""
+        """List the groups to name beside a map, by level, outermost first: each name, if any, and size."""
         counts = {level: len(self._group(level)) for level in NAMES}
         named = (next((level for level in NAMES if counts[level] > 1), None), self.choose_border_level())
         return tuple(
@@ -61,7 +61,7 @@ class Layout:
         )
 
     def _group(self, level: str) -> list[tuple[int, int]]:
-        """Return the number of each group of `level`, in display order, and its number of CPUs."""
+        """Return each group of `level`, in display order: its number, and how many CPUs it has."""
         depth = GROUPS.index(level) + 1
         blocks = groupby(groups[:depth] for groups in self.groups)
         return [(groups[-1], len([*block])) for groups, block in blocks]
@@ -74,12 +74,12 @@ class Layout:
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
-    """Order `measured` CPUs by GROUPS, then number; cpus: one run's rows. CPUs not there come last."""
+    """Order `measured` CPUs by GROUPS, then number. cpus: one run's rows; CPUs that these lack come last."""
     return load_layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
 def load_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
-    """Make the layouts of several runs by ID, as `make_layout` does; equal ones are made once."""
+    """Make the layouts of several runs, by ID, as `make_layout` does; runs with equal CPUs share one."""
     rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
     for row in to_records(cpus[[name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]]):
         if row["run_id"] in rows_by_run:
@@ -89,7 +89,7 @@ def load_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> d
 
 
 def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
-    """Return the kind of each CPU's core, if there are several. cpus: one run's rows of the `cpus` table."""
+    """Return the kind of each CPU's core; empty if all are alike. cpus: one run's rows of `cpus`."""
     if not {"kind", "capacity"} <= set(cpus):
         return {}
     return name_core_kinds(tuple(row.values()) for row in to_records(cpus[["cpu", "kind", "capacity"]]))
@@ -101,7 +101,7 @@ def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
 
 
 def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
-    """Order CPUs by their groups. rows: _COLUMNS of each CPU; None or NaN for a group that it is not in."""
+    """Order CPUs by their groups. rows: by CPU, its _COLUMNS; None or NaN for a group that it is not in."""
     numbers = list[dict[Any, int]]()
     for column, level in enumerate(GROUPS, 2):
         groups = sorted({row[column] for row in rows.values() if not is_none(row[column])})

@@ -49,7 +49,7 @@ def check_topology(
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
-    """Group the medians by run ID; relations: from `reduce_by_relation`."""
+    """Group the rows of `reduce_by_relation` by run ID, as tuples of benchmark, variant, relation and ns."""
     medians: dict[str, list[Median]] = {}
     for run_id, *row in _iter_values(relations, *_RUN, "relation", "median_ns"):
         medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
@@ -59,7 +59,7 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
 def check_runs(
     pairs: pd.DataFrame, past: Mapping[str, Medians], descriptions: Descriptions = SHIPPED
 ) -> dict[str, list[tuple[object, ...]]]:
-    """Check several runs; return FINDING_COLUMNS by run ID. past: for each run, medians of earlier ones."""
+    """Check several runs; return FINDING_COLUMNS by run ID. past: by run ID, the medians of earlier runs."""
     pairs = drop_points(pairs, descriptions)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
     now = group_medians_by_run(medians)
@@ -94,7 +94,7 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Yield findings about siblings, behind the IDs of their runs."""
+    """Yield the run ID and finding of each pair of SMT siblings that are not clearly nearest."""
     pairs = pairs.assign(factor=compute_nearest_ratios(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _iter_values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
@@ -103,7 +103,7 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
-    """Yield relations slower than a wider one."""
+    """Yield a finding for each relation that is over 10 % slower than the next wider one."""
     kinds: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     for benchmark, variant, relation, ns in medians:
         name, _, cores = relation.partition(" ")  # other kinds of core have other times
@@ -132,7 +132,7 @@ def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ..
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Yield pairs that take longer when the one or the other CPU pings, behind the IDs of their runs."""
+    """Yield the run ID and finding of each pair that takes longer in one direction than in the other."""
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
     for *run, a, b, ns, by in _iter_values(pairs[pairs["asymmetry"].notna()], *columns):
         ratio, slow = (1 + by, b) if by >= 0 else (1 / (1 + by), a)
