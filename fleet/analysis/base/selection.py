@@ -27,7 +27,7 @@ _NEWEST_SHOWN = 5
 
 
 def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """Select the runs that match any text and no `!text`, in their order; UsageError if none is left."""
+    """Return the runs, in their order, that match any text and no `!text`; UsageError if texts leave none."""
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = _match_any(listed, included or [ALL], place)
@@ -96,7 +96,7 @@ def _match_any(
 ) -> set[str]:
     """Return the IDs of the runs that any of the texts selects; skip a text whose run cannot be read.
 
-    Raises the first DamagedFileError if no run is left and `other_ids` is empty; warnings name all.
+    Raises DamagedFileError if no run is left and `other_ids` is empty. StoreWarnings have named each file.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:

@@ -220,7 +220,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
-    """Format rows as CSV, no number rounded, arrays as JSON; escape control characters, quote formulas."""
+    """Format rows as CSV: numbers unrounded, arrays as JSON, control characters escaped, formulas quoted."""
     import pandas as pd  # noqa: PLC0415
 
     def write_column(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -28,17 +28,17 @@ from fleet.text import format_count
 
 MIN_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split
-_STRETCH = 30  # nights, by which one and a half times as many are tested too
+_STRETCH = 30  # nights of a stretch; rows one and a half times as long are tested by stretches too
 _WINDOW = 7  # nights of the running median
 _CLIPPED = 16  # nights, from which on outliers are clipped
-_FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond, a night is odd; and what counts of any
-_MAD = 1.4826  # of normal noise, standard deviations
-_SELDOM = 0.1  # of the nights: those at another level are odd nights
-_CLIPPED_TO = 0.78  # of the variance of a mean, what residuals tell that were clipped
-_AROUND = 15  # nights of a step, or a quarter of all
-_LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
+_FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond the first a night is odd; all are clipped at the second
+_MAD = 1.4826  # the standard deviation of normal noise, as a multiple of its median deviation
+_SELDOM = 0.1  # of the nights: a level with no more is rare, and its nights are odd
+_CLIPPED_TO = 0.78  # the share of the variance of a mean that clipped residuals show
+_AROUND = 15  # nights on either side of a step, or a quarter of all if that is more
+_LIKELY = 1.92  # by how much the log likelihood is lower at the ends of a 95 % interval
 _MAX_CORRELATED = 0.9
-_DATES = 2  # times as likely as for so many changes alone, since the date of a step is chosen too
+_DATES = 2  # how often likelier, per change tested, a step must be, since its date is chosen too
 
 
 class Calibration(NamedTuple):
@@ -324,8 +324,8 @@ _ROW = ["host", *CLASS]
 Step = tuple[str, str, str]  # a fact, and its values before and after
 Facts = Mapping[str, Mapping[date, set[Step]]]  # by host and night
 Nights = tuple[date, ...]
-_MOST = 0.75  # of the members that move by half as much as their mean, or more
-_APART = 2  # nights between the dates of a change and of a wider one that it is part of
+_MOST = 0.75  # of the members must move by half as much as their mean, or more
+_APART = 2  # nights, at most, between a change and the wider one that it is part of
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ LEVEL_SCATTERS = 6.0  # and as a multiple of the usual scatter
 MIN_AT_LEVEL = 2  # runs of each side, to be compared there
 MIN_PASSES = 4  # from which on runs are compared within passes
 MIN_HOSTS = 3  # that show what all hosts have in common
-SESSION_SHARE = 0.1  # of the variance of a row, from which on what all rows have in common is taken out
+SESSION_SHARE = 0.1  # of a row's variance: a shift that all rows share is subtracted from this variance on
 ROUNDING = 0.001**2 / 12  # the least variance: a sample is at least 1,000 steps of the clock
 _QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
 _MIN_PAIRS = 8  # of a relation, to estimate how its pairs scatter
@@ -56,7 +56,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Estimate the standard deviation of a side's runs from the quarter nearest their median; 0 if none."""
+    """Estimate the standard deviation of a side's runs from the quarter nearest the median; 0 if equal."""
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
@@ -145,7 +145,7 @@ def control_false_discovery(p: Floats) -> Floats:
 
 
 def apply_student(change: Floats, error: Floats, freedom: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the ends of the 95 % interval of each change, and the p of no change, by Student's t."""
+    """Return the low and the high end of each change's 95 % interval, and its p, by Student's t."""
     half = special.stdtrit(freedom, 1 - ALPHA / 2) * error
     return change - half, change + half, 2 * special.stdtr(freedom, -np.abs(change) / error)
 

@@ -15,10 +15,10 @@ from fleet.analysis.reduce.interval import MIN_RUNS
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
-ALL = "all"  # the relation of what all rows of a session have in common
+ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
-_MAX_RUNS = 200  # a side, that a person may be told to measure
-_TOLD = 0.9  # of the sessions of so many runs, that have two runs of each side at a common level
+_MAX_RUNS = 200  # a side, the most that a message advises to measure
+_TOLD = 0.9  # of sessions with so many runs must have two runs of each side at a common level
 _COLUMNS = (
     *("a_units", "b_units", "a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance"),
     *("more", "ratio", "low", "high", "p", "q", "smallest", "verdict", "why"),

@@ -92,7 +92,7 @@ def summarize_bursts(medians: Floats, counts: Ints, times: Floats, main: Bools) 
 
 
 def estimate_half_widths(rows: Floats) -> Floats:
-    """Compute half the 95 % interval of each row's mean, as `interval` does; NaN for a single burst."""
+    """Compute half the 95 % interval of each row's mean by the rules of `interval`; NaN for one burst."""
     count = rows.shape[1]
     if count < 2:
         return np.full(len(rows), np.nan)

@@ -256,7 +256,7 @@ def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
 def load_overview_history(
     root: Root, runs: Sequence[RunSummary], only: Only = ALL, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Load a row per run and cell of an overview, in the columns of `reduce.pairs.history`, sorted."""
+    """Load a row per run and cell of an overview, sorted, with the columns of `reduce.pairs.history`."""
     pairs, cpus = _load_pairs_and_cpus(root, runs, descriptions, cpus=only.cpus is not None)
     rows = select_overview_rows(only.select(pairs, cpus), cpus, descriptions)
     return sort_overview(reduce_by_run(runs, rows, OVERVIEW))
@@ -299,7 +299,7 @@ def load_history(
     *,
     point: bool = False,
 ) -> pd.DataFrame:
-    """Load a row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
+    """Load a row per run and cell, oldest first, with the columns of `reduce.pairs.history`.
 
     level_or_point: a relation ("package", "package P-E"), a level ("L2"), a level and setting ("L2 read"),
     or, if `point`, the name of a point. Raises UsageError if no run has it.

@@ -1,4 +1,4 @@
-"""List the limits of cores in a cycle: bytes of L1 and operations by variant, by vendor, family and model.
+"""List what cores can do in a cycle (bytes of L1, operations by variant), by vendor, family and model.
 
 An unlisted model has the limits of the widest core of its vendor; an unknown vendor, those of the widest core
 of all. A variant without an entry has no known limit.
@@ -30,7 +30,7 @@ class Ports(NamedTuple):
 
 
 class Core(NamedTuple):
-    """The limits of a core in a cycle, by variant: ports for `bandwidth`, operations for `gemm`."""
+    """The limits of a core per cycle, by variant. ports: for `bandwidth`. operations: for `gemm`."""
 
     ports: Mapping[str, Ports]
     operations: Mapping[str, int]

@@ -115,7 +115,7 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Group the hosts by their runs' values, the most frequent value first. hosts: of each run."""
+        """Group hosts by the values of their runs, the most frequent value first. hosts: each run's."""
         hosts_by_value: dict[str, list[str]] = {}
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value.setdefault(value, []).append(host)

@@ -17,8 +17,8 @@ from fleet.plan.cpulist import format_cpus
 SHADES = 32
 MAX_GROUPS = 32
 MAX_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
-LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
-_HALF_SCALE = 4  # half intervals of a pair from the middle of a scale to its ends, or more
+LOG_BEYOND = 10  # a scale whose highest value is over so many times its lowest is logarithmic
+_HALF_SCALE = 4  # half intervals of a pair, at least, from the middle of a scale to each end
 _MIN_NOISE, _MAX_HALF = 0.01, 0.8  # of the middle: beyond 0.8 a scale would be logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 

@@ -78,7 +78,7 @@ def compute_geometric_mean(values: Floats) -> float:
 
 
 def compute_mean_half_width(values: Floats) -> float:
-    """Compute half the 95 % interval of the runs' common level, relative; NaN for fewer than MIN_RUNS."""
+    """Compute half the 95 % interval of the runs' geometric mean, relative; NaN for fewer than MIN_RUNS."""
     return float(np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values))))
 
 

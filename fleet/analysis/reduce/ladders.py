@@ -155,7 +155,7 @@ def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
 
 
 def name_setting(point: str, size: int) -> str:
-    """Name a point without its size, pages, threads, node and the usual sharing."""
+    """Return a point's name without its size, pages, threads, node and the usual sharing: "read one"."""
     left_out = {format_size(size), "base", "huge", "own"}
     named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
     words = (word for word in named.split(".") if word not in left_out)

@@ -1,4 +1,4 @@
-"""Says how much of the scatter between a pair's bursts the places of their lines explain."""
+"""Compute how much of the scatter between a pair's bursts is explained by where their lines lie in memory."""
 
 import math
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED) -> list[str]:
-    """Return a sentence for each benchmark of pairs whose bursts follow the place of the line.
+    """Return sentences on benchmarks of pairs whose bursts' scatter depends on where their lines lie.
 
     Source: epsilon squared (Kelley 1935), the share of variance between groups less what chance gives.
     """
@@ -50,7 +50,7 @@ def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descrip
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield each kind of place that explains much, its share of the variance, and how many there are."""
+    """Yield each kind of place that explains much, the share of variance, and how many places there are."""
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
     pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())
     residuals = logs - pairs.transform("median").to_numpy()

@@ -89,7 +89,7 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 
 
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
-    """Read runs as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
+    """Return runs as `load_run` does, in this order, and their rows of `runs` and `cpus`, oldest first."""
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
     decoded = {row["run_id"]: row for row in decode_run_rows(_make_runs_rows(records))}

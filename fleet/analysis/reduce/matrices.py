@@ -168,7 +168,7 @@ def _compute_quantiles(ordered: Floats, share: float) -> Floats:
 
 
 def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
-    """Count the bursts of each pair with a flag, and join all their flags without repeats."""
+    """Count each pair's bursts with a flag, and join the flags of all its bursts without repeats."""
     marked = (flags != "").to_numpy(dtype=bool)
     flags_by_pair: list[set[str]] = [set() for _ in range(pairs)]
     for number, text in dict.fromkeys(zip(pair[marked].tolist(), flags[marked].tolist(), strict=True)):
@@ -239,7 +239,7 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
 
 def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
-    """Lay pairs out as `matrix` does, as an array."""
+    """Lay pairs out in an array as `matrix` does in a data frame."""
     return np.asarray(lay_out_matrices(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0])
 
 
