@@ -97,7 +97,7 @@ def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_request
     done = fleet(*PLAN, "--label", "kernel=test", "--json")
     assert done.exit_code == 1
     fleet.inventory("hosts:\n  here: {via: local}\n  other: {via: local}\n")
-    assert "other: begin" in fleet("resume", "--dry-run").stdout
+    assert "other: measure from the start" in fleet("resume", "--dry-run").stdout
     done = fleet(*RESUME)
     assert [(entry["host"], entry["state"]) for entry in done.json] == [("other", "complete")]
     runs = fleet("runs", "--json").json
