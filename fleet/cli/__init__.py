@@ -20,7 +20,7 @@ from fleet.cli import hosts, run, show, compare, exchange, upkeep
 
 
 def main() -> None:
-    """Run the program. Turn every exception into one message on stderr and an exit code."""
+    """Run the program. Turn every exception into an exit code and at most one message on stderr."""
     try:
         if sys.stdout is None:  # the program was started with stdout closed
             sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs

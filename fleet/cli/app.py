@@ -75,7 +75,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def expand_groups(texts: list[str] | None) -> list[str] | None:
-    """Replace inventory groups by their hosts in words that select runs; without any, return `texts`."""
+    """Replace inventory groups by their hosts in words that select runs; return `texts` if none names one."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
@@ -259,7 +259,7 @@ def join_lists(texts: Sequence[str] | None) -> str | None:
 def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
     """Load the inventory, or just this machine if the default file is missing. Raises InventoryError.
 
-    listed: hosts to use instead of starting the program of `hosts_from`; empty: add none, start none.
+    listed: replaces what `hosts_from` lists. {} trusts the file: for commands that run none of its programs.
     """
     from fleet.inventory.select import load, make_local_inventory
 
@@ -275,7 +275,7 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Return the hosts that `select` and `limit` both select. Raises UsageError. results: has their ages."""
+    """Return the hosts in both selections. results: a root, read only to select by age. Raises UsageError."""
 
     def read_last_runs() -> dict[str, Any]:
         runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs

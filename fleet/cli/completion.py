@@ -18,7 +18,7 @@ _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil
 def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
-    """Decorate a lister of words: keep those that complete the last item typed. On any error, return none."""
+    """Decorate a lister of words: return those that complete the last item typed; [] on any error."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -50,7 +50,7 @@ def _list_results(ctx: typer.Context) -> "store.Listing":
 
 
 def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """Yield stored hosts, labels and run IDs as completions; after "host@", only that host's labels."""
+    """Yield stored hosts, labels and the newest run IDs; after "host@", only that host's labels."""
     runs = _list_results(ctx).runs
     host, has_label, _ = incomplete.partition("@")
     if has_label:

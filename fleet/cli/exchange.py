@@ -265,7 +265,7 @@ def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_las
 def _format_medians(
     root: "store.Listing", select: list[str] | None, benchmark: str | None, render: Callable[[Any], str]
 ) -> str:
-    """Render the medians of hosts, by default of the last session's. Raises UsageError if there are none."""
+    """Render the hosts' medians, by default of the last session. Raises UsageError if there are none."""
     runs = views.select_runs_to_show(root, select or []).runs
     descriptions = reduce.merge_descriptions(runs)
     rows = reduce.load_overview_history(root, runs, reduce.Only(benchmark), descriptions)

@@ -31,7 +31,7 @@ _COMPLETIONS = {
 
 
 def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -> Callable[..., None]:
-    """Replace the parameter `requested` by an option for each plan option; pass their parsed values in it.
+    """Replace a command's parameter `requested` by plan options; their parsed values are passed in it.
 
     listed: the options that --help lists; others are hidden. The command raises UsageError for wrong values.
     """

@@ -200,7 +200,7 @@ def resume(
 def show_progress(
     hosts: Sequence[Host], earlier: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["EventHandler"]:
-    """Yield a handler that shows events on stderr. earlier: outcomes to print as JSON if a signal ends us."""
+    """Yield a handler that shows events on stderr. earlier: outcomes for the JSON printed on a signal."""
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
     from fleet.console.summary import render_outcomes_json
@@ -222,7 +222,7 @@ def show_progress(
 
 
 def make_hints(results: str, inventory: Path, logs: str) -> "Hints":
-    """Return hints for the summary: -r and -i for the next command if not the defaults; the log folder."""
+    """Return hints for the summary: the log folder, and -r and -i unless they are the defaults."""
     from fleet.console.summary import Hints
 
     def format_flag(flag: str, value: str, variable: str, default: str) -> str:

@@ -53,7 +53,7 @@ def render_hosts_json(
 
 
 def host_object(host: Host) -> dict[str, Any]:
-    """Return every field of a host for JSON, but only the names of its variables: values may be secret."""
+    """Return every field of a host for JSON; of `env` only the names, since the values may be secret."""
     values = {part.name: getattr(host, part.name) for part in fields(Host)}
     return values | {
         "host_id": host.host_id,

@@ -82,7 +82,7 @@ class LiveTable:
             yield Text(f"{host}, {benchmark}, the last burst of each pair").append("\n").append_text(drawing)
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
-        """Draw these rows, with each benchmark's medians on a line if `height` allows, else on one line."""
+        """Draw these rows. If `height` allows, each benchmark's medians stand on their own line."""
         separator = "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
         titles = ["host", "stage", "bursts", "left"]
         titles += ["medians so far, ns"] * any(row.medians for row in rows)
@@ -109,7 +109,7 @@ class LiveTable:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose up to `count` rows: failed hosts in half of them, or in all left free; then those at work."""
+    """Choose up to `count` rows: the last failed, in half or all that are free; then the longest at work."""
     failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
     working = [row for row in rows if row.state is None and row.stage != WAITING]
     working.sort(key=lambda row: row.started)

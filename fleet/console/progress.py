@@ -114,7 +114,7 @@ class Lines(_LineWriter):
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
     def _count_bursts(self, event: events.BurstsReceived) -> None:
-        """Print the count at each tenth that is done, and once a line when further rounds are added."""
+        """Print the count at each tenth that is done, and a line the first time that rounds are added."""
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):

@@ -19,7 +19,7 @@ WAITING = "queued"
 
 @dataclass(slots=True)
 class Row:
-    """The state of one host. started: when it left the queue. entered: when its stage began."""
+    """The state of one host. started, entered: the clock when it left the queue, and when its stage began."""
 
     host: Host
     stage: str = WAITING
@@ -60,7 +60,7 @@ class Row:
         )
 
     def estimate_left(self, now: float) -> tuple[float, str]:
-        """Estimate how long measuring still takes, in seconds and as text, by its pace or the forecast."""
+        """Estimate how long measuring still takes, in seconds and as text, by its pace, else the forecast."""
         elapsed_s = now - self.entered
         longest_s = max(self.expected.most_s - elapsed_s, 0) if self.expected is not None else 0.0
         if self.expected is not None and self.done >= self.total > 0:
@@ -71,7 +71,7 @@ class Row:
         return longest_s, "" if self.expected is None else f"about {self.expected}"
 
     def format_medians(self, separator: str = "; ") -> str:
-        """Format the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2". On lines, names align."""
+        """Format the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align separate lines."""
         texts = []
         width = max((len(name) for name, _ in self.medians), default=0) * (separator == "\n")
         for benchmark, relations in self.medians:

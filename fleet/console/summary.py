@@ -60,7 +60,7 @@ def render_outcomes(
 def render_medians(
     store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
 ) -> str:
-    """Render the stored runs' medians as `fleet show` does; "" if none or too many, a sentence if damaged."""
+    """Render the stored runs' medians as `fleet show` does; "" if none or too many; why, if unreadable."""
     stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:

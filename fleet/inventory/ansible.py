@@ -72,7 +72,7 @@ class _Result:
 
 
 def from_ansible(path: Path) -> str:
-    """Convert an Ansible inventory's hosts and groups to an inventory.yaml. Raises InventoryError."""
+    """Convert an Ansible inventory's hosts and groups to the text of an inventory. Raises InventoryError."""
     listing, encrypted = read_listing(path)
     variables = _require_mapping(_require_mapping(listing.pop("_meta", None)).get("hostvars"))
     bodies = [listing.get("ungrouped"), *listing.values()]  # hosts outside all groups come first
@@ -153,7 +153,7 @@ def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: 
 
 
 def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
-    """Return a variable's text with the host's name filled in; "" if missing, or if not text and left out."""
+    """Return a variable's text with the host's name filled in, else ""; record what is not plain text."""
     if (value := variables.get(variable)) is None:
         return ""
     value = _require_mapping(value).get("__ansible_unsafe", value)
@@ -243,7 +243,7 @@ def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, di
 
 
 def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return a listing, saved or by ansible-inventory, and encrypted files omitted. Raises InventoryError."""
+    """Return a saved or new Ansible listing, and the encrypted files left out. Raises InventoryError."""
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
             saved = _parse_object(path.read_bytes())

@@ -317,7 +317,7 @@ class _Resolver:
 
 
 def _host_arguments(merged: Mapping[str, Any], directory: Path, name: str) -> dict[str, Any]:
-    """Return Host's arguments. Paths are relative to the inventory; `~/` in `sdp` is on the build host."""
+    """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is the build host's."""
     default_address = "localhost" if merged.get("via") is Via.LOCAL else name
     toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):

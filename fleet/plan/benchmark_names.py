@@ -18,7 +18,7 @@ _EVERYWHERE = ("auto", ALL)
 
 
 class BenchmarkName(NamedTuple):
-    """A benchmark, a variant, "" for any, and a setting: words that a point's name must have, () for any."""
+    """A benchmark, a variant ("": any), and a setting: the words that a point's name must have ((): any)."""
 
     benchmark: str
     variant: str = ""
@@ -77,7 +77,7 @@ def describe_missing(text: str, kinds: Sequence[str]) -> str:
 
 
 def parse_variants(text: str) -> str:
-    """Return "lse", "auto" or "cas=lse,readwrite=ldar" without blanks. Raises InputError if unknown."""
+    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar"; return it without blanks. Raises InputError."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")
         if not equals and "," in text:

@@ -72,7 +72,7 @@ def _option_that_sets(options: RequestedOptions, name: str) -> str:
 
 
 def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Raise UsageError if options of the command line or of a host's entry conflict; list all conflicts."""
+    """Raise UsageError that lists conflicts among options of the command line and of the hosts' entries."""
     conflicts = (
         _conflict_message(host, requested, *conflict)
         for host in hosts

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Seconds for the minimum rounds, for all that a precision may add, and for the first (0: unknown)."""
+    """Seconds for the fewest and for the most rounds that may run, and for the first round (0: unknown)."""
 
     least_s: float
     most_s: float

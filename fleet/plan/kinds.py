@@ -34,7 +34,7 @@ class Kind:
 
 
 def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **more: Any) -> Kind:
-    """Return a kind that `parse` reads, None for wrong text. message: replaces `allowed` in the error."""
+    """Return a kind of value. parse: returns None for wrong text. message: replaces `allowed` in errors."""
 
     def read(text: str) -> Any:
         value = parse(text)
