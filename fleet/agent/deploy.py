@@ -63,7 +63,7 @@ class _Job:
 
     @property
     def compiler(self) -> Compiler | None:
-        """The host's compiler, version "" if unknown. Without one None, or BuildError if `build: host`."""
+        """The host's compiler (version "" if unknown); without one None, or BuildError if `build: host`."""
         cc = self.host.toolchain.cc
         named = (compiler for compiler in self.facts.compilers if cc in (None, compiler.command))
         compiler = next(named, Compiler(cc, "") if cc is not None else None)
@@ -95,7 +95,7 @@ class _Job:
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def shared_cache_name(self) -> str | None:
-        """Return the cache's name of the agent that like hosts share; None if this host shares none."""
+        """Return the name in the cache of the agent that hosts like this share; None if it shares none."""
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags  # may contain `native`
         version = self.compiler.version if self.compiler else ""
         is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
@@ -122,7 +122,7 @@ class _Job:
 
 
 def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
-    """Return a host's job. Raises ProbeError for an unsupported target, BuildError for a build host."""
+    """Return the job. Raises ProbeError for an unsupported target, BuildError for `build-host` off QNX."""
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
         targets = ", ".join(tc.list_targets(source.read_sources()))

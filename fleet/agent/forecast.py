@@ -105,7 +105,7 @@ class Forecaster:
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask a local agent. If missing, build it or, without `build`, return None. Raises BuildError."""
+        """Ask our agent; if missing, make it if `build`, else None. Raises as `from_host`, or BuildError."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)
@@ -168,7 +168,7 @@ _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the p
 
 
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
-    """Parse the forecast in an agent's output. Raises WireError, also if it has other benchmarks."""
+    """Parse the forecast in an agent's output. Raises WireError, also for benchmarks not asked for."""
     parts = (record for _, record in map(records.split_noise, output.splitlines()))
     lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:

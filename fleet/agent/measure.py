@@ -105,7 +105,7 @@ def measure(
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits, if any, to a file beside the agent; return its path. Raises DeployError."""
+    """Write the done visits to a file by the agent; return its path, None without any. Raises DeployError."""
     if not done.visits:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"

@@ -170,7 +170,7 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
 
 
 def render_scheduler_step() -> str:
-    """Render a script for a Linux scheduler: it prints time and probe's answer, then runs its arguments."""
+    """Render a script for a Linux scheduler: print the time and probe's answer, then run the arguments."""
     probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 

@@ -206,7 +206,7 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """Parse grep's output: key a `path:line` by path, a `path:Key:value` by "path:Key"; skip other lines."""
+    """Map each path in grep's output to its first line, or "path:Key" to the value if it is `Key:value`."""
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")

@@ -51,7 +51,7 @@ class Groups:
     contradictions: dict[str, str] = field(default_factory=dict)  # as in Facts
 
     def lowest_member(self, cpu: int, *kinds: str) -> int | None:
-        """Return the lowest CPU of this CPU's group of the first kind that is published; None if unknown."""
+        """Return the lowest CPU in the CPU's group of the first published kind; None if unknown."""
         leaders = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
         return leaders.get(cpu)
 

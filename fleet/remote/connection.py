@@ -68,7 +68,7 @@ class Connection(abc.ABC):
 
 
 class SftpChannel:
-    """An open SFTP session of paramiko's `client`. Raises RefusedError. limit: limits each operation."""
+    """An open SFTP session of paramiko's `client`. limit: wraps each operation. These raise RefusedError."""
 
     def __init__(self, client: Any, limit: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
         self._client = client

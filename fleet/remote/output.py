@@ -192,7 +192,7 @@ class Stream(abc.ABC):
             )
 
     def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks, except the empty one before the last; keep its exit code."""
+        """Yield the lines between the marks, not the empty one before the last mark; keep the exit code."""
         for line in lines:
             if self._marked is not None:
                 return

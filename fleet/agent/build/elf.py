@@ -28,7 +28,7 @@ _WIDE, _NARROW = ("Q", 32, (54, 56), (8, 32), 56), ("I", 28, (42, 44), (4, 16), 
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What an ELF file needs: a machine, interpreter (None if static), glibc version, number of libc.so."""
+    """An ELF file's machine, and the interpreter (None if static), glibc and number of libc.so it needs."""
 
     machine: str
     interpreter: str | None
@@ -92,7 +92,7 @@ def _explain_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: s
 
 
 def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Return the path in PT_INTERP; None without one. wide: a 64-bit file. Raises DataError if cut off."""
+    """Return the path in PT_INTERP; None without one. wide: a 64-bit file. Raises DataError if damaged."""
     word, place, counts, fields, header_bytes = _WIDE if wide else _NARROW
     start = _read_number(binary, order + word, place)
     size, count = (_read_number(binary, order + "H", offset) for offset in counts)

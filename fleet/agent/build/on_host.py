@@ -38,7 +38,7 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Compile the agent on the host unless it is there; remove sources. Raises BuildError, DeployError."""
+    """Compile the agent on the host unless it is there; leave no sources. Raises BuildError, DeployError."""
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build, place = tc.build_id(sources, toolchain), "already on the host"
     name = tc.find_agent_of_build(build, facts.workdir_entries)
@@ -85,7 +85,7 @@ def _run_build_script(
 
 
 def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
-    """Ask all compilers for --version at once; return those that answer, with its first line as version."""
+    """Ask all compilers for --version at once; return those that answer, with the first line as version."""
     ask = "({} --version </dev/null 2>/dev/null | head -n 1); echo " + _NEXT
     lines = (ask.format(shlex.join(compiler.command.split())) for compiler in compilers)
     done = connection.run("\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S)
@@ -109,7 +109,7 @@ def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workd
 
 
 def render_script(script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = "") -> bytes:
-    """Return a script of this folder that first sets `settings` and runs `head`, and unpacks the sources."""
+    """Return a script of this folder, which first sets `settings`, runs `head` and unpacks the sources."""
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
     for name, content in sources.items():

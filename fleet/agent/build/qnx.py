@@ -47,7 +47,7 @@ def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, 
 
 
 def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
-    """Return QNX_HOST and QNX_TARGET of the SDP at `path`, or the first for `release`. Raises BuildError."""
+    """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set. Raises BuildError."""
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
     from_environment = (Path(host), Path(target)) if host and target else None
     places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
@@ -124,7 +124,7 @@ class Job:
 
 
 def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
-    """Put the agent on a QNX host; `notify` of build places that failed. Raises DeployError, BuildError."""
+    """Put the agent on a QNX host; call `notify` for places that failed. Raises DeployError, BuildError."""
     name, failed = job.host.name, list[BuildError]()
 
     def report_failures() -> None:
@@ -150,7 +150,7 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
 
 
 def preview(job: Job) -> str:
-    """Return the agent's file name if it is on the host, else what `deploy` would do. Raises BuildError."""
+    """Return the agent's file name if found on the host, else what `deploy` would do. Raises BuildError."""
     return next(_plan_places(job, []))[1]
 
 
@@ -158,7 +158,7 @@ _PutAgent = Callable[[Connection], Agent]
 
 
 def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
-    """Yield each build place with its plan; append their errors to `failed`. Raises BuildError at the end."""
+    """Yield usable places and plans; append others' errors to `failed`. Raises BuildError at the end."""
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)
@@ -175,7 +175,7 @@ def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlac
 
 
 def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
-    """Return the agent's file name, or a preview, and a function that deploys it. Raises BuildError."""
+    """Return the agent's name on the host or a preview, and a function that deploys it. Raises BuildError."""
     host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc
@@ -212,7 +212,7 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
 
 
 def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:
-    """Build on the host with the first compiler whose test program runs. Raises BuildError if none does."""
+    """Build with the compiler of an agent on the host, else with the first that works. Raises BuildError."""
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
         settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"

@@ -48,7 +48,7 @@ class Toolchain:
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
     def list_translation_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
-        """Return the C files with timed loops; and per folder one that includes its others, to build fast."""
+        """Return the C files with timed loops, and one per folder that includes its others, to build fast."""
         loops, rooms = list[str](), dict[str, bytes]()
         architecture = (f"native/{self.target.arch}.", f"native/{self.target.arch}_", "native/generic.")
         for name in sorted(sources):

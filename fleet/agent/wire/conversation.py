@@ -87,7 +87,7 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads an agent's output in bounded memory. Call `read_line` a line, at the end `explain_unfinished`."""
+    """Reads an agent's output in bounded memory: `read_line` takes each line; then `explain_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()  # visits of earlier agents, which this one leaves out
@@ -361,7 +361,7 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Yield the bursts of parts that `read_run` has checked, as that passes them to `on_burst`."""
+    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them to `on_burst`."""
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None

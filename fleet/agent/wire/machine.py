@@ -126,7 +126,7 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
-    """Return the CPUs sorted by number. A core, cluster, die, package is its lowest CPU; None if unknown."""
+    """Return the sorted CPUs with the lowest CPU of their core, cluster, die and package; None if unknown."""
     records = sorted(records, key=lambda record: record.cpu)
     names = ("core", "cluster", "die", "package")
     groups: list[dict[str, Any]] = [{name: getattr(record, name) for name in names} for record in records]

@@ -1,6 +1,6 @@
 """Resolves the route to a host from the inventory, which wins, and from ssh_config.
 
-FLEET_SSH_CONFIG replaces the user's and the system's file, as `ssh -F` does. Without ssh, paramiko reads it.
+FLEET_SSH_CONFIG replaces the user's and the system's, as `ssh -F` does. Without ssh, paramiko reads them.
 """
 
 import contextlib
@@ -127,7 +127,7 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Check a value of ssh_config, as a ProxyCommand may pass it to a shell. Raises UnreachableError."""
+    """Parse and check a value of ssh_config: a ProxyCommand's shell may get it. Raises UnreachableError."""
     try:
         return parse(text)
     except InputError as error:

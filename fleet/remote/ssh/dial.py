@@ -333,7 +333,7 @@ _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
 
 
 def _no_common_algorithm_message(transport: _Transport, error: str) -> str:
-    """Return a message that names both sides' algorithms, and a remedy other than another sshd."""
+    """Return a message that names both sides' algorithms, and a remedy that keeps the sshd."""
     if not transport.offered:
         return f"the server ({transport.remote_version}) does not speak version 2 of SSH."
     _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)

@@ -105,7 +105,7 @@ class Identities(AuthStrategy):
         _log.info("%s: %s", self._host_name, text)
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Return the server's methods; none if it grants access. first: raise SilentError if it is silent."""
+        """Return the server's methods; none if it grants access. first: raise SilentError if unanswered."""
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
