@@ -63,8 +63,8 @@ static const char *explain_error(int err)
 	}
 }
 
-/* If message is measured, which subtracts readings of two CPUs, and their counters are apart,
- * changes to the OS's clock and notes it. Returns 0, or -1 and a refusal. */
+/* Changes to the OS's clock, and notes it, if the plan has benchmark message, which subtracts
+ * readings of two CPUs, and the CPUs' counters are apart. Returns 0, or -1 and a refusal. */
 static int replace_unsynchronized_clocks(const struct plan *plan, struct clock_facts *clock,
 					 struct notes *notes, struct refusal *refusal)
 {

@@ -58,7 +58,7 @@ enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX, NO_NODE = LOAD_FULL };
 /* Which points are left out where time or memory is short. */
 enum spared {
 	SPARED_NEVER,
-	SPARED_FIRST,  /* sizes between the levels of memory */
+	SPARED_FIRST,  /* sizes within and between the levels of memory */
 	SPARED_MEMORY, /* points outside all caches, left out next */
 	SPARED_LARGE,  /* points that take most memory */
 };
@@ -159,7 +159,7 @@ struct point_context {
 	bool by_node;                /* the points are made on several nodes */
 	bool flushes;                /* lines can be flushed */
 	bool base_asked, huge_asked; /* --pages */
-	uint32_t rows, columns, depth; /* common multiples of all variants of gemm in the plan */
+	uint32_t rows, columns, depth; /* common multiples of these in the plan's gemm variants */
 	const struct variant *helpers[OPERATIONS]; /* the best that does it; null: none */
 	struct notes *others; /* for a note on a shape that is left out; null: gemm is alone */
 };

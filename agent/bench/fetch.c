@@ -49,7 +49,7 @@ static const struct state_facts {
 	[STATE_MEMORY] = {"memory", {{READER, FLUSHES}}},
 };
 
-/* Reports whether a state is made by this action of this thread; NOBODY: of any thread. */
+/* Reports whether making the state takes this action of this thread; NOBODY: of any thread. */
 static bool has_step(enum state state, enum who who, enum action action)
 {
 	for (size_t i = 0; i < STEPS; i++) {
@@ -222,8 +222,8 @@ static size_t count_lines(const struct point *point)
 	return BYTES / LINE_PAGE * (LINE_PAGE / point->stride_bytes - 1);
 }
 
-/* Returns the lines of a pass, which may end the state; of PASSES where the reader has the lines
- * already and may keep them. */
+/* Returns the lines of one pass, which may end the state; of PASSES passes where the reader has the
+ * lines already and may keep them. */
 static uint64_t units_in_grain(const struct point *point)
 {
 	bool lasts = point->state == STATE_OWN ||
@@ -276,7 +276,7 @@ static void touch_lines(struct side *side, bool write)
 	}
 }
 
-/* Loads all of the second arena twice, which drives the lines out of the caches. */
+/* Loads from each line of the second arena twice, to drive the measured lines out of caches. */
 static void walk_memory(struct side *side)
 {
 	for (int pass = 0; pass < 2; pass++)
@@ -347,7 +347,7 @@ static void fetch_lines(struct side *side, uint32_t n)
 										 : variant->load);
 }
 
-/* Counts a chase that is not where it began, as it must be after whole passes. */
+/* Counts a chase as odd unless it is where it began, as it must be after whole passes. */
 static void check_chase_returned_to_start(struct side *side)
 {
 	side->odd += side->chain.next != side->chain.start;

@@ -144,7 +144,7 @@ static bool check_counts(const struct side *sides, size_t count, char *words, si
 	return right;
 }
 
-/* Stores the answers of all threads and the next value, for one that waits. */
+/* Stores the answers of all other threads and ping's next value, so that a waiting one goes on. */
 static void release_waiting(struct side *sides, size_t count)
 {
 	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);

@@ -10,7 +10,7 @@
 
 static const double RAN_LEAST = 0.99;
 
-/* Returns true, with the reason in result->failed, if the worker failed; so do the next two. */
+/* Reports whether a step of the worker failed; if so, says in result->failed which and why. */
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
 	bool elsewhere = worker->error == -EXDEV;

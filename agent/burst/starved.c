@@ -8,7 +8,7 @@
 #include <time.h>
 
 /* A sample starves if it takes STARVED times the CPU time that its threads had; a burst is given up
- * if it lasts HOPELESS times that of one thread. */
+ * once it has lasted HOPELESS times the CPU time of one of its threads. */
 enum { STARVED = 5, HOPELESS = 10 };
 
 static void describe_starved(const struct worker *worker, struct burst_result *result)

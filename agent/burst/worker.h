@@ -59,7 +59,7 @@ struct worker {
 
 struct burst {
 	_Alignas(LINE_BYTES) struct burst_order order; /* during a trial that of its samples */
-	uint32_t samples, samples_most;                /* in use after a trial; room for so many */
+	uint32_t samples, samples_most;                /* to take after a trial; room for so many */
 	bool trying; /* a trial has begun that is not judged yet */
 	struct trial trial;
 	struct lines lines;
@@ -100,7 +100,7 @@ bool burst_describe_starvation(const struct burst *burst, struct burst_result *r
  * CPU; if so, says why in result->failed. */
 bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct burst_result *result);
 
-/* Reads what the workers left. Returns false, with result->failed, if it cannot be trusted. */
+/* Reads what the workers left; returns false, and why in result->failed, if it is not sound. */
 bool burst_read_result(const struct burst *burst, struct burst_result *result);
 
 #endif

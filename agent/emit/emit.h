@@ -1,5 +1,5 @@
-/* emit.h: what goes to stdout. One file per format; write.c does the writing. No function here
- * reports failure: once stdout cannot be written, emit_write_error() says so. */
+/* emit.h: what goes to stdout. One file per format; write.c does the writing. No function returns a
+ * failure to write: emit_write_error() reports it. */
 #ifndef FLEET_EMIT_H
 #define FLEET_EMIT_H
 

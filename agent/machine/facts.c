@@ -157,7 +157,7 @@ enum { CPUS_MOST = 1 << 16 };
 
 static const char blanks[] = " \n";
 
-/* Reads the next word, a number from 0 on or `-`, UNKNOWN; returns false if it is neither. */
+/* Reads the next word, a number from 0 on, or `-` for UNKNOWN; returns false if it is neither. */
 static bool parse_number_field(char **rest, int64_t *number)
 {
 	char *end, *word = strtok_r(NULL, blanks, rest);

@@ -25,8 +25,8 @@ static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-ag
 				     "/data/local/tmp/fleet-agent.lock", /* Android */
 				     "/dev/shmem/fleet-agent.lock"};
 
-/* Reports whether it is a file. QNX's /dev/shmem calls its files names, not regular, so whatever is
- * of no other kind counts. */
+/* Reports whether it is a file. One in QNX's /dev/shmem is of the kind "name", not regular, so
+ * whatever is of none of these kinds counts. */
 static bool is_file(const struct stat *file)
 {
 	mode_t mode = file->st_mode;

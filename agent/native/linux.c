@@ -164,7 +164,6 @@ void os_get_clock(struct clock *clock)
 				.ticks = ticks_monotonic_raw};
 }
 
-/* See linux.h. */
 int linux_read_line(const char *path, char *line, size_t room)
 {
 	FILE *file = fopen(path, "re");

@@ -24,7 +24,7 @@ enum { HWPROBE_SYSCALL = 258 };
 enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 };
 enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34, HWPROBE_ZICBOM = 55 };
 
-/* Returns a value that all online CPUs share, of flags those they share; 0 if it is not told. */
+/* Returns a key's value if all online CPUs share it, of flags those they share; 0: unknown. */
 static uint64_t read_hwprobe(int64_t key)
 {
 	struct {

@@ -91,7 +91,7 @@ static bool has_cpu(const char *list, long cpu)
 	return false;
 }
 
-/* Returns the NUMA node that lists the CPU; UNKNOWN if several do, as numa=fake makes them. */
+/* Returns the NUMA node that lists the CPU; UNKNOWN if none does, or several: numa=fake. */
 static int64_t read_cpu_node(int cpu)
 {
 	char path[CPU_PATH_ROOM], list[8192];

@@ -15,7 +15,7 @@ enum { FILE_PATH_ROOM = 1024 };
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
-/* Reads up to two numbers at the start of a file; returns how many: 0 for "max", -1, or no file. */
+/* Reads up to two numbers at a file's start; returns how many: 0 for "max", "-1" or no file. */
 static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
 	char path[FILE_PATH_ROOM + 64], line[64];
@@ -26,7 +26,7 @@ static int read_numbers(const char *folder, const char *name, uint64_t numbers[2
 	return sscanf(line, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
 }
 
-/* Returns the number after the last key that ends so in a file of such lines; UNKNOWN: none. */
+/* Returns the number after a file's last key that ends in `word`; UNKNOWN: there is none. */
 static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
 	char path[FILE_PATH_ROOM + 64], line[128], key[64];
@@ -98,7 +98,7 @@ static void read_cpu_time_limit(const char *folder, const char *name, struct lim
 	snprintf(limits->cpu_time, sizeof limits->cpu_time, "%s, %g CPUs", name, cpus);
 }
 
-/* Reports whether a group limits the pool's pages, so that a touch beyond kills: cgroup-v2.rst,
+/* Reports whether a group limits the pool's pages, so that touching more kills: cgroup-v2.rst,
  * cgroup-v1/hugetlb.rst. end: how the names of the limits' files end. */
 static bool has_huge_page_limit(const char *folder, const char *end)
 {
@@ -199,7 +199,7 @@ static void read_group_limits(struct limits *limits)
 		fclose(file);
 }
 
-/* The kernel's own estimate of what is available, lowered to each limit below it. */
+/* Takes the kernel's estimate of available memory, and lowers it to each limit that is less. */
 int os_limits_read(struct limits *limits)
 {
 	int64_t kib = read_keyed_number("/proc", "meminfo", "MemAvailable:");

@@ -68,9 +68,9 @@ static bool has_free_huge_pages(size_t bytes)
 	       strtoul(line, NULL, 10);
 }
 
-/* Returns the size of huge pages, and in *transparent whether the kernel gives them without a pool.
- * Where transparent ones are too large, as the 512 MiB of an arm64 kernel with pages of 64 KiB,
- * returns the largest size of which the pool has free ones; 0: none. */
+/* Returns the size of transparent huge pages; 2 MiB, and *transparent false, if there are none. If
+ * they are too large, as the 512 MiB of an arm64 kernel with pages of 64 KiB, returns the largest
+ * size of which the pool has free pages, and *transparent false; 0: it has none. */
 static size_t huge_page_bytes(bool *transparent)
 {
 	char line[32];

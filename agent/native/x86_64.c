@@ -112,8 +112,8 @@ GO_BY_BLOCKS_THEN(x86_64_nt_blocks_avx, "sfence", FILL_256("vmovntps"))
 GO_BY_BLOCKS(x86_64_blocks_sse2, FILL_128("movaps"))
 GO_BY_BLOCKS_THEN(x86_64_nt_blocks_sse2, "sfence", FILL_128("movntps"))
 
-/* Writes blocks as mm_amx writes a row: 32 bytes at a time, each after a prefetch of the next,
- * behind others' blocks. */
+/* Writes blocks as mm_amx writes a row: prefetches its next block, which lies behind others', then
+ * writes this one 32 bytes at a time. */
 TIMED char *x86_64_blocks_prefetchnta(char *cursor, size_t block, size_t step, const char *end)
 {
 	char *line, *stop;

@@ -63,7 +63,7 @@ static int set_seconds(const struct option *option, int64_t *ns, const char *tex
 	return 0;
 }
 
-/* Reads a share like 1% or 0.01, or "off", 0, as millionths. Returns 0, or -1 and a refusal. */
+/* Reads a share like 1% or 0.01, or "off" for 0, as millionths. Returns 0, or -1 and a refusal. */
 static int set_share(const struct option *option, int64_t *ppm, const char *text,
 		     struct refusal *refusal)
 {

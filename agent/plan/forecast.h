@@ -11,7 +11,7 @@ struct forecast {
 	double once_s;          /* trials before the first bursts */
 	double round_s;         /* the bursts of a round, and writing the memory they work on */
 	uint32_t rounds;        /* at least, as the time budget allows */
-	double least_s, most_s; /* of these rounds, and of all that may follow for the precision */
+	double least_s, most_s; /* of these rounds; and with all that may follow for precision */
 };
 
 /* Forecasts a plan by what bursts usually cost. */

@@ -108,7 +108,7 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 }
 
 /* Adds groups of a single CPU: each CPU; or one of each kind under each last cache, in a plan by
- * nodes at most two of them a node. */
+ * nodes at most two of a kind a node. */
 static int add_single_cpu_groups(struct plan *plan, const struct member *members, bool each_cpu,
 				 struct refusal *refusal)
 {

@@ -33,8 +33,8 @@ void rounds_store_median(struct run *run, const struct history *history, uint32_
 	run->ns[round * width + (size_t)(history - run->histories)] = (float)ns;
 }
 
-/* Reports whether the run has enough rounds; judged after the least number, twice it, four times,
- * ... */
+/* Reports whether the run has enough rounds; judges after rounds_wanted of them, 2, 4, 8 ... times
+ * as many, and rounds_max. */
 static bool is_finished(const struct rounds *rounds, uint32_t round)
 {
 	const struct plan *plan = rounds->run->plan;

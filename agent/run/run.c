@@ -96,7 +96,7 @@ static bool discard_misled_trial(const struct run *run, struct history *history,
 	return true;
 }
 
-/* Takes a burst, and again, up to TRIES_MOST times, if its trial was misled. */
+/* Takes a burst; takes it again, TRIES_MOST times in all, while its trial was misled. */
 static enum burst_outcome take_burst(const struct run *run, struct history *history,
 				     const struct report *report, struct random *lines,
 				     struct burst_result *result)
