@@ -321,7 +321,7 @@ def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
 
 
 def skip_damaged(command: _Function) -> _Function:
-    """Decorate a command that reads runs: if some are damaged, warn and repeat it without them."""
+    """Decorate a command that reads runs: repeat it without damaged runs, then warn of them."""
 
     @wraps(command)
     def run_without_damaged(**arguments: Any) -> None:

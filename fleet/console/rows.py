@@ -107,7 +107,7 @@ class Rows:
                     row.notes.append(text)
 
     def describe_session(self) -> str:
-        """Return a line that counts hosts and bursts, or that describes the only host which has not ended."""
+        """Return a line that counts hosts and bursts, or describes the one host that has not ended."""
         with self.guard:
             at_work = {name: row for name, row in self.by_name.items() if row.state is None}
             if len(at_work) != 1:

@@ -161,7 +161,7 @@ def from_cluster(kind: str) -> str:
 def list_hosts(
     source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """Return entries of `noted_hosts`, or if None, of the hosts a program lists. Raises InventoryError."""
+    """Return host entries from `noted_hosts`; if it is None, from a program. Raises InventoryError."""
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     taken = {"address", "labels"}  # no more: whoever may write to a shared root may have written the note
