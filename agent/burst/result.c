@@ -164,7 +164,7 @@ static void read_other_units(const struct burst *burst, struct burst_result *res
 
 /* Where all threads are counted, each must have run in all samples: a missing one makes it easier
  * for the others. */
-static bool check_run_times(const struct burst *burst, struct burst_result *result)
+static bool check_cpu_shares(const struct burst *burst, struct burst_result *result)
 {
 	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
@@ -251,7 +251,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	const struct worker *ping = &burst->workers[0];
 
 	if (!check_workers(burst, result) || !read_ticks(burst, result) ||
-	    burst_describe_starvation(burst, result) || !check_run_times(burst, result))
+	    burst_describe_starvation(burst, result) || !check_cpu_shares(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;

@@ -250,7 +250,7 @@ static void add_foot(struct card *card)
 	add_words(card, 40, 610, 14, 1120, "muted", "start", words);
 }
 
-static int scale_shade(const void *context, size_t row, size_t column)
+static int legend_shade(const void *context, size_t row, size_t column)
 {
 	(void)context;
 	(void)column;
@@ -361,7 +361,7 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 	card_add_png(page, cell_shade, &card, card.count, card.count);
 	text_add(page, "\"/>\n");
 	add_image(page, LEFT + SIDE + 14, 16);
-	card_add_png(page, scale_shade, NULL, SHADES, 1);
+	card_add_png(page, legend_shade, NULL, SHADES, 1);
 	text_add(page, "\"/>\n");
 	add_edges(page, &card);
 	text_add(page, "%s</svg>\n", card.body.data);

@@ -22,7 +22,7 @@ static uint64_t arena_key(int cpu, bool huge_pages, int node)
 }
 
 /* Returns where an arena is in the list, or where to insert it. */
-static size_t search_key(uint64_t key)
+static size_t find_key_position(uint64_t key)
 {
 	size_t first = 0, last = arena_count;
 
@@ -39,7 +39,7 @@ static size_t search_key(uint64_t key)
 
 static struct arena *find_arena(uint64_t key)
 {
-	size_t place = search_key(key);
+	size_t place = find_key_position(key);
 
 	return place < arena_count && arenas[place].key == key ? &arenas[place] : NULL;
 }
@@ -60,7 +60,7 @@ int arena_reserve(int cpu, bool huge_pages, int node, size_t bytes)
 		if (!more)
 			return -ENOMEM;
 		arenas = more;
-		arena = &arenas[search_key(key)];
+		arena = &arenas[find_key_position(key)];
 		memmove(arena + 1, arena, (size_t)(arenas + arena_count++ - arena) * sizeof *arena);
 		*arena = (struct arena){.key = key, .huge_pages = huge_pages, .node = node};
 	}
