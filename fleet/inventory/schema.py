@@ -152,12 +152,12 @@ def _make_target_reader(words: Iterable[str]) -> _Reader:
 
 def _refuse_client_text(value: str) -> NoReturn:
     words = value.split() or ["docker", "exec", "-i", "{address}"]
-    raise InputError(f"no shell splits it, so write a list: [{', '.join(words)}]")
+    raise InputError(f"must be a list, since no shell splits it: [{', '.join(words)}]")
 
 
 def _check_client_word(value: str) -> str:
     if any(SECRET.search(name) for name in re.findall(r"\{env:([^}]*)", value)):
-        raise InputError("every user of this machine can read a program's words; they may hold no secret")
+        raise InputError("must not hold a secret: every user can read a program's arguments")
     return value
 
 

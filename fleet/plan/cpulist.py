@@ -61,6 +61,6 @@ def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
     if len(text) >= MAX_ARGUMENT_BYTES:
         raise InputError(
             f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a program takes no more "
-            f"than {MAX_ARGUMENT_BYTES >> 10}; ask for fewer, or for all pairs of some CPUs"
+            f"than {MAX_ARGUMENT_BYTES >> 10} KiB; ask for fewer, or for all pairs of some CPUs"
         )
     return text

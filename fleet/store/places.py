@@ -281,7 +281,7 @@ def parse_place(root: str | Path) -> Place:
         )
     address = f"--results {url.scheme}://{url.netloc}{url.path}"
     if unknown := sorted(set(options) - set(_OPTIONS)):
-        raise UsageError(f"{address}?…: unknown: {', '.join(unknown)}. There are {', '.join(_OPTIONS)}.")
+        raise UsageError(f"{address}: unknown option {', '.join(unknown)}. There are {', '.join(_OPTIONS)}.")
     prefix = [part for part in unquote(url.path).split("/") if part]
     if not url.netloc or url.fragment or ".." in prefix:
         raise UsageError(f"{address}: not an address: {_SHAPE}.")

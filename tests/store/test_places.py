@@ -52,7 +52,7 @@ def test_a_folder_that_fleet_never_named_costs_no_run_its_place(tmp_path: Path) 
         ("s3://lab/../other", "not an address"),
         ("s3://lab/a#b", "not an address"),
         ("s3://lab/a?region", "not an address"),
-        ("s3://lab/a?acess_key=hunter2", "unknown: acess_key"),
+        ("s3://lab/a?acess_key=hunter2", "unknown option acess_key"),
         ("s3://key:hunter2@lab/a", "no credentials in the address"),
         ("gs://key:hunter2@lab/a", "only folders and s3://"),
         ("s3://lab/a?endpoint_override=http://key:hunter2@store.example", "no credentials in the address"),

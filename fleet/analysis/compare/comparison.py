@@ -179,9 +179,7 @@ def _lay_out_comparison(
     levels, blocks = compare_burst_levels(pairs_a, pairs_b), None
     if by is not None:
         if unit != "run":
-            raise UsageError(
-                f"--blocks {by}: the sides are different hosts, whose runs are in no common block."
-            )
+            raise UsageError(f"--blocks {by}: the sides are different hosts, so no block has runs of both.")
         blocks = assign_blocks(a, b, by)
         rows_a, rows_b = (own[own["unit"].isin(list(blocks))] for own in (rows_a, rows_b))
         pairs_a, pairs_b = pairs_a[:0], pairs_b[:0]

@@ -361,7 +361,7 @@ def _read_labelled(text: str) -> list[Grid]:
     if len(rows) != len(labels) + 1:
         raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
     if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
-        raise InputError("line 1: CPU numbers or latencies? If numbers, write CPU in its first cell.")
+        raise InputError("line 1: if these are CPU numbers, write CPU in the line's first cell.")
     return [Grid(tuple(sorted(cpus)), cells)]
 
 

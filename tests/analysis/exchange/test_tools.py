@@ -161,7 +161,7 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (",41,60\n41,,59\n60,59,\n", "line 1: CPU numbers or latencies"),
+        (",41,60\n41,,59\n60,59,\n", "line 1: if these are CPU numbers"),
         ("CPU,0,1\n0,,41.5\n", "unknown format"),
         ("CPU,0,1\n0,,41.5\n1,40,\n2,3,4\n", "line 1: 2 CPUs as columns, 3 as rows"),
         ("CPU,0,1\n0,,41.5\n3,41.5,\n", "line 3: expected the row of CPU 1"),
