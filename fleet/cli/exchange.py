@@ -63,7 +63,7 @@ def write_report(
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
         return
     if not to_stdout:
-        report.check_output(file, force=force)
+        report.require_writable_output(file, force=force)
     if file.suffix in report.CARDS:
         card = report.make_card(root, runs[-1].run_id, ranges)
         write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
@@ -237,7 +237,7 @@ def export(
     root, benchmarks = store.Listing(results), cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:
-            raise UsageError("--benchmark: a file of runs holds them whole; leave it out.")
+            raise UsageError("--benchmark: a file of runs holds whole runs; leave the option out.")
         run_ids = _select_run_ids(root, select, only_last=output.suffix != ".zip")
         cli.print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
     elif format_ in exports.DASHBOARDS:

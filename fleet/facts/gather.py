@@ -10,7 +10,7 @@ from fleet.errors import DataError, DeployError, FleetError, LinkError, ProbeErr
 from fleet.facts import probe, systems
 from fleet.facts.systems import STEP_OS, SYSTEMS
 from fleet.model import Facts, Host, Load, Usage
-from fleet.model.client import manual_command
+from fleet.model.client import shell_test_command
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 
@@ -237,5 +237,5 @@ def _no_answer_message(host: Host, completed: Completed) -> str:
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{manual_command(host)}`.{advice}"
+        f"`{shell_test_command(host)}`.{advice}"
     )

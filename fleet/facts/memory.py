@@ -77,7 +77,7 @@ def parse_memory(
     if edac_channels and (populated is None or dimms == edac):
         populated, channels = len({dimm.channel for dimm in edac}), edac_channels
     memory = Memory(dimms, channels, populated, ecc or edac_ecc, _compute_peak(dimms, populated))
-    return memory, tuple(_add_node_memory(node, memory, files, cpus, nodes) for node in nodes)
+    return memory, tuple(_add_node_bandwidth(node, memory, files, cpus, nodes) for node in nodes)
 
 
 def parse_smbios_table(lines: Collection[str]) -> bytes:
@@ -274,7 +274,7 @@ def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
     return sum(rates) or None
 
 
-def _add_node_memory(
+def _add_node_bandwidth(
     node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> Node:
     """Add a node's channels and peak rate, an equal share of its package's if that has several nodes."""

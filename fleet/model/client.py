@@ -32,7 +32,7 @@ def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
 
 
-def manual_command(host: Host) -> str:
+def shell_test_command(host: Host) -> str:
     """Return the command by which people can test a host's shell without fleet."""
     if host.command or host.via is Via.LOCAL:
         return shlex.join(client_command(host, ("/bin/sh", "-c", "uname")))

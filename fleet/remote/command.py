@@ -24,7 +24,7 @@ from typing import IO
 from fleet import errors
 from fleet.errors import LinkError, UnreachableError
 from fleet.model import Host, HostKeyPolicy, Via
-from fleet.model.client import client_command, manual_command
+from fleet.model.client import client_command, shell_test_command
 from fleet.remote import shell
 from fleet.remote.connection import Connection
 from fleet.remote.output import CLOSED, KILLED, Answer, Completed, Stream, collect_answer, timeout_message
@@ -478,7 +478,7 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
     return Client(
         program="ssh",
         command_line=partial(_ssh_command, host, timeout_s),
-        by_hand=f"`{manual_command(host)}`.",
+        by_hand=f"`{shell_test_command(host)}`.",
         signs=_SIGNS[Via.OPENSSH],
         answer_timeout_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},
@@ -534,7 +534,7 @@ def choose_client(host: Host, timeout_s: float) -> Client:
     return Client(
         program=program,
         command_line=lambda mark, _: client_command(host, ("/bin/sh", "-c", shell.SCRIPT, mark)),
-        by_hand=f"`{manual_command(host)}`." + _WORKS * (not local),
+        by_hand=f"`{shell_test_command(host)}`." + _WORKS * (not local),
         answer_timeout_s=timeout_s,
         signs=_SIGNS.get(program, ()),
         ends_input=local,

@@ -117,12 +117,12 @@ class MinimalPut:
 
     def put(self) -> Completed:
         """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr has the reason."""
-        if self._is_there():
+        if self._keep_or_remove():
             return Completed(0, b"", b"")
         sent = self._send()
         return self._move_into_place(sent) if sent.exit_code == 0 else sent
 
-    def _is_there(self) -> bool:
+    def _keep_or_remove(self) -> bool:
         """Report whether the same file is already there and is ours. Anything else there is removed."""
         path, old = shlex.quote(self._path), self._run_step("is_there")
         if old.exit_code == _NOT_THERE:

@@ -62,7 +62,7 @@ def _escape_controls(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def check_output(path: Path, *, force: bool = False) -> None:
+def require_writable_output(path: Path, *, force: bool = False) -> None:
     """Raise UsageError if `path` must not be written. Without `force`, it may only be fleet's own."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis.base import find_last_session
-from fleet.analysis.report import check_output, render, write_site
+from fleet.analysis.report import render, require_writable_output, write_site
 from fleet.analysis.views import NO_LIMIT, select_runs_to_show, show_runs
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
@@ -280,15 +280,15 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
     path = tmp_path / "report.html"
-    check_output(path)
+    require_writable_output(path)
     write_output(path, [page], replace=True)
-    check_output(path)
+    require_writable_output(path)
     write_output(path, [page + " "], replace=True)
     assert path.read_text() == page + " "
     path.write_text("<html>my thesis</html>")
     with pytest.raises(UsageError, match="is not a report of fleet; it was not changed"):
-        check_output(path)
-    check_output(path, force=True)
+        require_writable_output(path)
+    require_writable_output(path, force=True)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -300,7 +300,7 @@ def test_where_no_report_can_be_written_is_said_before_any_work(
     tmp_path: Path, name: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        check_output(tmp_path / name)
+        require_writable_output(tmp_path / name)
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
