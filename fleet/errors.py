@@ -21,7 +21,7 @@ _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thr
 
 
 class FleetError(Exception):
-    """An error that the user can act on. stage: where in a session it arose, as tables show it."""
+    """An error that the user can act on. stage: the failed stage or the kind of error, as tables show it."""
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
@@ -40,7 +40,7 @@ class InventoryError(UsageError, stage="inventory"):
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No connection could be opened. passing: a retry may help, as the host hung up like a busy sshd."""
+    """No connection could be opened. passing: a retry may help, as the host hung up before authentication."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)

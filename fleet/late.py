@@ -55,7 +55,7 @@ def import_on_access(package: str) -> Callable[[str], Any]:
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """Cache up to 64 results. Threads wait for one to compute: with functools.cache each would compute."""
+    """Cache up to 64 results. One thread computes, others wait; with functools.cache all would compute."""
     cached_function = lru_cache(maxsize=64)(function)
     guard = threading.RLock()  # a function may call itself
 

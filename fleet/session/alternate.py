@@ -61,7 +61,7 @@ def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping
 
 
 def parse_alternation(text: str | None, command: str | None, labels: Mapping[str, str]) -> Alternation | None:
-    """Parse "kernel=old,new"; return None if it is None. labels: set for all sessions. Raises UsageError."""
+    """Parse "kernel=old,new"; None stays None. labels: those of all sessions. Raises UsageError."""
     if text is None:
         if command is not None:
             raise UsageError("--switch applies only with --alternate.")

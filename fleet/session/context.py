@@ -62,7 +62,7 @@ class SessionContext(HostAccess):
 
     @contextmanager
     def wait_for_machine(self, run: Run, progress: HostProgress) -> Iterator[None]:
-        """Wait while another host of the inventory measures this machine, then hold it. Raises Cancelled."""
+        """Hold the machine in the block, once no other inventory entry uses it. Raises Cancelled."""
         machine = run.facts.boot_id or run.facts.machine_id
         if machine is None:
             yield

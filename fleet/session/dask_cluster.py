@@ -98,7 +98,7 @@ class EventReceiver:
             self._emit(event)
 
     def record_outcome(self, outcome: Outcome) -> Outcome:
-        """Record a host's outcome from a completed shard; return the one its worker sent, if both agree."""
+        """Return the worker's outcome if its shard's `outcome` agrees; else record and return the latter."""
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
             if sent is not None and (sent.state, sent.run_id) == (outcome.state, outcome.run_id):
@@ -106,7 +106,7 @@ class EventReceiver:
             return self._record_and_emit(outcome)
 
     def record_lost(self, outcome: Outcome) -> Outcome:
-        """Return the outcome that a host of a lost or withdrawn shard sent; if none, record `outcome`."""
+        """Return the outcome sent for a host of a lost or withdrawn shard; if none was, record `outcome`."""
         with self._guard:
             return self._outcomes.get(outcome.host.name) or self._record_and_emit(outcome)
 

@@ -35,7 +35,7 @@ class PlannedHost:
 
 
 def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast each host's plan. results: the root whose stored runs tell hosts' facts. Raises UsageError."""
+    """Forecast each host's plan. results: root of the hosts' last runs. Raises UsageError, RefusedError."""
     forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
     planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
     for host in hosts:

@@ -31,7 +31,7 @@ RESTORE_S = 10.0  # after Ctrl-C: how long to try to reach the host again
 
 
 def iter_retry_pauses_s() -> Iterator[float]:
-    """Yield seconds to wait before each retry: doubled each time, then varied so that hosts spread out."""
+    """Yield seconds before each retry: doubled up to a limit, less a random part so that hosts spread out."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -112,7 +112,7 @@ class HostLink:
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, deadline_s: float) -> tuple[Facts, Agent]:
-        """Reconnect, with retries; return facts and agent. LinkError after `deadline_s` (time.monotonic)."""
+        """Reconnect, with retries until `deadline_s` (monotonic); return facts, agent. Raises LinkError."""
         self.progress.note(f"{lost} Reconnecting.")
         for pause in iter_retry_pauses_s():
             self.close()

@@ -161,7 +161,7 @@ class _Measurement:
         self._link.progress.follow_record(record, reader)
 
     def recover(self, lost: LinkError) -> None:
-        """Reconnect after a broken link, unless the run is complete. Raises `lost` once the time is up."""
+        """Reconnect, unless the run is complete. Raises `lost` if it is not passing or the time is up."""
         context = self._link.context
         context.cancellation.raise_if_requested()
         self._post_run.lines.clear()

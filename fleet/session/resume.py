@@ -108,7 +108,7 @@ def resume_session(
 
 
 def forget_session(remaining: Remaining, store: Store) -> None:
-    """Give the session up: remove its journals, with their bursts, and its note. LockedError, StoreError."""
+    """Remove a session's journals, with their bursts, and its note. Raises LockedError, StoreError."""
     for run in remaining.runs:
         with store.reopen_journal(run.run_id):
             store.drop_journal(run.run_id)

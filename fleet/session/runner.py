@@ -54,7 +54,7 @@ def measure_each(
     *,
     partial: bool = False,
 ) -> list[Outcome]:
-    """Measure `hosts`, then write the tables. If only that fails, add a note to the outcomes.
+    """Measure `hosts`, then write the tables. If writing them fails, add a note to each outcome.
 
     runs: those that continue from their journals, by host name. partial: publish the journals as they are.
     """
@@ -186,7 +186,7 @@ def require_feasible_plan(link: HostLink, facts: Facts) -> None:
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
-    """Return the run that is about to be measured, with the requested deadline, else the agent's forecast."""
+    """Return the run about to be measured; its deadline is the requested one, else the agent's forecast."""
     host, context, progress = link.host, link.context, link.progress
     progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)

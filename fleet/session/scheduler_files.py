@@ -34,7 +34,7 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish the run in each file, or each file of a folder; the file name names the host. UsageError."""
+    """Publish the run in each file, and in files of folders; each has its host's name. Raises UsageError."""
     files, session = _list_files(paths), new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
@@ -87,7 +87,7 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
-    """Return begin and end offset and SHA-256 of the last complete attempt, or else of the last attempt."""
+    """Return begin and end offsets and SHA-256 of the last complete attempt, or else of the last attempt."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
         return 0, 0, ""

@@ -60,7 +60,7 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
 
 
 def read_amendments(place: Place) -> dict[str, Amendment]:
-    """Return each run's combined amendments, by run ID. Leaves out unreadable files, with a StoreWarning."""
+    """Return each run's combined amendments, by run ID; leave out unreadable files, with a StoreWarning."""
     amendments: dict[str, Amendment] = {}
     with store_errors("read the amendments", place):
         for _, run_id, amendment in _read_files(place):

@@ -176,7 +176,7 @@ def _list_point_values(burst: Burst) -> tuple[Any, ...]:
 
 
 def _group_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
-    """Name the relation of a burst's CPUs; with three or more, that of ping's and the farthest other one."""
+    """Name the relation of a burst's CPUs; of three or more, that of ping's CPU and the farthest from it."""
     if cpus is None or len(cpus) < 3:
         return topology.name_relation(ping, pong)
     return max((topology.name_relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)

@@ -20,7 +20,7 @@ NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 def seal_file(path: Path) -> None:
-    """Insert checksums of pages and footer into a Parquet file, before its footer. OSError, DataError."""
+    """Insert checksums of pages and footer before a Parquet file's footer. Raises OSError, DataError."""
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(size - _TAIL)
@@ -36,7 +36,7 @@ def seal_file(path: Path) -> None:
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read and verify a Parquet file's footer. read(count, offset). pages: verify them too. DataError."""
+    """Read a Parquet footer by read(count, offset); verify it, and the pages if `pages`. Raises DataError."""
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)

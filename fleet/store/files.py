@@ -54,13 +54,13 @@ def read_regular(path: Path) -> bytes:
 
 
 def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
-    """Enter a folder of a state directory, as by `enter_folder`; refuse a link as the directory, too."""
+    """Enter a folder of a state directory as `enter_folder` does; the directory may not be a link either."""
     return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Make the folder `name` below `root` if missing; yield a path to it, never through a link. OSError."""
+    """Yield a path to the folder `name` below `root`, made if missing, never via a link. Raises OSError."""
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:

@@ -37,7 +37,7 @@ class RowGroup(NamedTuple):
     columns: Sequence[Column]
 
     def may_contain(self, where: Mapping[str, Collection[Any]]) -> bool:
-        """Report whether, by its statistics, it may have a row with, in each column, one of these values."""
+        """Report whether, by statistics, a row may have one of these values in each of these columns."""
         for column in self.columns:
             low, high = column.smallest, column.largest
             values = where.get(column.path[0]) if len(column.path) == 1 else None
@@ -122,7 +122,7 @@ def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], 
 
 
 def _read_list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
-    """Parse the list at `offset`. Return its structs, no other values, and the offset after it. DataError."""
+    """Return the structs (no other values) of the list at `offset`, and its end. Raises DataError."""
     if depth > _DEPTH:
         raise DataError("its footer is nested too deeply")
     head = data[offset]

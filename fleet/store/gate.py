@@ -141,7 +141,7 @@ class RunRecord:
 
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Check a row's values; return them, None for absent ones. names: the only columns. Raises DataError."""
+    """Check a row's values; return them, None for absent ones. names: only these. Raises DataError."""
     with _decoding(table):
         row = msgspec.convert(values, _make_row_struct(table, None if names is None else tuple(names)))
     return _check_row(table, row)
@@ -244,7 +244,7 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
 
 
 def require_plausible_size(parts: Sequence[Any]) -> None:
-    """Raise DataError if pyarrow tables take more memory than valid rows of that number can."""
+    """Raise DataError if pyarrow tables take more memory than as many valid rows can."""
     rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if size > UNPACKED + _CELL * parts[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")
@@ -384,7 +384,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
 
 
 def _check_threads(table: Any) -> None:
-    """Raise DataError unless a burst's CPUs go from ping's to pong's, and lists exist for all but ping's."""
+    """Raise DataError unless bursts' CPUs go from ping's to pong's, with lists of all but ping's, or none."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)

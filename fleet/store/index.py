@@ -1,6 +1,6 @@
 """Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time.
 
-Each value has a checksum and a mark that identifies its samples. One that does not match counts as absent.
+Each value has a checksum and a mark of its samples; a value whose checksum or mark differs counts as absent.
 """
 
 import json
@@ -157,7 +157,7 @@ class Index:
         return keys_present, tables
 
     def find_newest_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
-        """Return the ID of each run's newest row in `parts`; leave out runs stored with another mark."""
+        """Return, by run, the ID of the newest row of `parts` that was stored with the run's mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
         parts = ((key, part, mark) for part, made_of in rows for key, mark in _parse_marks(made_of))

@@ -23,7 +23,7 @@ class Journal(AbstractContextManager["Journal"]):
     """A run's lines in append-only files, one per part: what one agent sent. Only one thread may write."""
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open the journal in `inside`. folder: where it will be moved to. Raises LockedError, StoreError."""
+        """Open and lock the journal in `inside`. folder: its lasting path. Raises LockedError, StoreError."""
         self.folder = folder or inside
         self._descriptor: int | None = None
         with store_errors("open the journal", self.folder):
@@ -123,7 +123,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise
 
     def sync_if_large(self) -> None:
-        """Sync the journal to the disk if it is so large that publishing takes long. Raises StoreError."""
+        """Sync to the disk if so much is not synced that publishing may take long. Raises StoreError."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)

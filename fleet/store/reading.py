@@ -90,7 +90,7 @@ def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
 
 @contextmanager
 def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
-    """Turn the errors of a damaged or unreadable file into DamagedFileError: "WHAT: reason. REMEDY"."""
+    """Raise DamagedFileError, "WHAT: reason. REMEDY", for a damaged or unreadable file. run_id: its run."""
     try:
         yield
     except (OSError, DataError, MemoryError) as err:
@@ -109,7 +109,7 @@ def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) 
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Turn pyarrow's errors into DataErrors, but for lack of memory. Only for decoding: others are bugs."""
+    """Turn pyarrow's errors into DataErrors, but for lack of memory. Only for decoding, to hide no bugs."""
     try:
         yield
     except pa.ArrowException as err:
@@ -119,7 +119,7 @@ def _decoding() -> Iterator[None]:
 
 
 def warn_left_out(err: StoreError) -> None:
-    """Warn by a StoreWarning that what the error is about is left out."""
+    """Warn, by a StoreWarning, that the file or run of the error is left out."""
     warning = StoreWarning(f"{err} It is left out.")
     warning.__cause__ = err.__cause__
     warn(warning, stacklevel=3)
@@ -161,7 +161,7 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
 
 
 class TableFile:
-    """One Parquet file of a table. whole: check all pages now, even of large samples. DamagedFileError."""
+    """One Parquet file of a table. whole: check all pages now, even if large. Raises DamagedFileError."""
 
     def __init__(self, place: Place, name: str, table: str, *, whole: bool = False) -> None:
         self.what = f"{place}: cannot read the {table} table: {name}"
@@ -226,7 +226,7 @@ class TableFile:
         return max(1, rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Yield all rows and columns, checked, as tables with these numbers of rows. DamagedFileError."""
+        """Yield tables of all columns, checked, with these numbers of rows. Raises DamagedFileError."""
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         if unknown := sorted({*stored.names} - {*shape.names}):
@@ -253,7 +253,7 @@ class TableFile:
                 yield self._check_and_cast(rows, where, shape)
 
     def read_unchecked(self, shape: Any, where: Where) -> Any:
-        """Return the selected rows, with the columns of `shape` and those checked with them; None if none."""
+        """Return the selected rows with the columns to check for `shape`; None if no row group matches."""
         if not (groups := self._matching_groups(where)):
             return None
         columns = self._columns_to_read(shape, where)

@@ -129,7 +129,7 @@ class Listing:
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the runs with these IDs; warn of damaged ones, but raise a single one's DamagedFileError."""
+        """Return the runs with these IDs; warn if some are damaged. DamagedFileError if the only one is."""
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
@@ -222,7 +222,7 @@ class Listing:
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader of runs: warn of damaged runs and repeat it without; DamagedFileError if all are."""
+    """Decorate a reader of runs: warn of damaged ones, repeat without them. DamagedFileError if all are."""
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:

@@ -30,7 +30,7 @@ _SPLIT += ["core_ghz"]
 def write_samples(
     path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write bursts, and event counts if there are any, to new files; return the run's record. OSError."""
+    """Write bursts, and any event counts, to new files; return the record. Raises OSError, StoreError."""
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: Any = None
@@ -99,7 +99,7 @@ def hash_samples(file: TableFile) -> str:
 
 
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
-    """Copy a file's samples to the new file `path`, with `record` as their run's. OSError, StoreError."""
+    """Copy a file's samples to a new file, with another record. Raises OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
     with _open_writer(path, small=False) as writer:
         for table in file.iter_chunks(sizes):

@@ -198,7 +198,7 @@ class Store:
 
     @contextmanager
     def hold_session(self, intent: Intent) -> Iterator[None]:
-        """Write a session's note and lock it in the block; the note itself stays. StoreError, LockedError."""
+        """Write a session's note, which stays; lock it for the block. Raises StoreError, LockedError."""
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             if path.exists() and (pid := _lock_holder(path)):

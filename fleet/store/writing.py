@@ -47,7 +47,7 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
-    """Add these runs' rows where tables lack them, unless others write now. OSError, StoreError, `read`'s."""
+    """Add runs' rows that tables lack, unless others write now. Raises OSError, StoreError, or as `read`."""
     with _lock_tables(place, exclusive=True) as alone:
         for table in _TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
@@ -90,7 +90,7 @@ def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
-    """Store rows (docs/tables.md) as a summary; return False if it exists already. UsageError, StoreError."""
+    """Store rows (docs/tables.md) as a summary; return False if it exists. Raises UsageError, StoreError."""
     place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
     with store_errors("store the summary", place):
         place.check_reachable()
