@@ -43,7 +43,7 @@ static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
 	add_columns(page, matrix, 4, "CPU", "nan", "0", "");
 }
 
-/* Returns the title that a matrix has for the instructions used; `arch` null: on any machine. */
+/* Returns core_latency's name of the instructions used; `arch` null: on any machine. */
 static const char *tool_title(const struct choice *choice)
 {
 	static const struct {

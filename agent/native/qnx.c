@@ -95,7 +95,7 @@ static int set_runmask(int cpu)
 	return ThreadCtl(_NTO_TCTL_RUNMASK, mask) == -1 ? -errno : 0;
 }
 
-/* Returns -EXDEV if the thread may run anywhere but on this CPU; 0 also if that is not known. */
+/* Returns -EXDEV unless the thread may run on this CPU and nowhere else; 0 also if unknown. */
 static int check_runmask(int cpu)
 {
 	struct masks masks;

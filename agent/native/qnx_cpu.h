@@ -62,7 +62,7 @@ static bool read_levels(uint32_t leaf, struct cpu_facts *facts)
 	return true;
 }
 
-/* Drops the bits of an APIC id by which CPUs that share something, `threads` at most, differ. */
+/* Returns an APIC id without the low bits in which the up to `threads` CPUs of a group differ. */
 static int64_t sharing_group_id(int64_t id, uint32_t threads)
 {
 	while (threads > 1) {

@@ -107,7 +107,7 @@ static uint64_t ticks_rdtsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* Reads the clock for a store of the reading: nothing need hold back younger instructions. */
+/* Reads the clock to store the reading: so nothing need hold back younger instructions. */
 static uint64_t ticks_before_send_rdtsc(void)
 {
 	uint32_t low, high;

@@ -37,7 +37,7 @@ struct plan {
 	struct machine *machine; /* that it is for */
 	int *cpus;               /* ascending */
 	size_t cpu_count;
-	int64_t *cores; /* of each CPU, or UNKNOWN; null if none is known */
+	int64_t *cores; /* of each CPU, or UNKNOWN; null: no benchmark needs them */
 	struct choice *choices;
 	size_t choice_count;
 	struct group *groups;
