@@ -85,7 +85,7 @@ def _check_limits_and_memory(facts: Facts) -> list[_Check]:
 
 
 def _check_kernel(facts: Facts) -> list[_Check]:
-    """Check kernel settings, and that its clock is the CPU counter the agent reads (docs/variants.md)."""
+    """Check the kernel, and that its clock is the CPU counter that the agent reads (docs/variants.md)."""
     source, page = facts.clock_source, facts.page_bytes or 0
     stops = facts.arch in _X86 and facts.cpu_flags and "nonstop_tsc" not in facts.cpu_flags
     is_other_timer = facts.arch == "armv7" and source not in (None, "arch_sys_counter")

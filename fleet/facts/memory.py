@@ -277,7 +277,7 @@ def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
 def _add_node_bandwidth(
     node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> Node:
-    """Add a node's channels and peak rate, an equal share of its package's if that has several nodes."""
+    """Add a node's HMAT rates, and its share of channels and peak: equal if its package has several nodes."""
     folder = f"sys/devices/system/node/node{node.node}/access0/initiators"  # ACPI's HMAT: numaperf.rst
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)

@@ -33,7 +33,7 @@ _WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
 
 
 class Done:
-    """The outcomes of a run's visits, by pair of CPUs. ordered: A,B and B,A are different pairs."""
+    """A run's outcomes by benchmark, variant, point and CPU pair. ordered: A,B and B,A are two pairs."""
 
     def __init__(self, ordered: bool = False) -> None:
         self.visits = 0
@@ -43,7 +43,7 @@ class Done:
         self._iterations: dict[PairKey, int] = {}
 
     def has_visit(self, record: Burst | Failed) -> bool:
-        """Report whether the record's visit, its pair in its round, has been added."""
+        """Report whether the record's visit (its pair in its round) has been added."""
         return record.round < len(self._outcomes.get(self._pair_key(record), ()))
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
