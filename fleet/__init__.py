@@ -20,7 +20,7 @@ __version__ = VERSION
 def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
     """Open a results root, a folder or s3://bucket/prefix. Methods of `Results` read its runs when called.
 
-    root: None: as commands choose: $FLEET_RESULTS, else `results` of the inventory's `fleet:`, else results/.
+    root: by default, as in commands: $FLEET_RESULTS, `results` of the inventory's `fleet:`, or results/.
     """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
@@ -40,11 +40,11 @@ def measure(
     """Measure hosts as `fleet run` does, store their runs, and return the `Results` of only these runs.
 
     hosts: names and patterns of the inventory; (): all. inventory: a path; None: $FLEET_INVENTORY, else
-    inventory.yaml, or this machine if there is no such file. Its table `fleet:` has the defaults of results,
-    labels and parallel; $FLEET_RESULTS overrides it. options: those of a plan (docs/options.md): cpus="0-3".
+    inventory.yaml, or this machine if there is no such file. Its table `fleet:` has the defaults of results
+    (unless $FLEET_RESULTS is set), labels and parallel. options: of a plan (docs/options.md): cpus="0-3".
 
-    Each host that is not complete gives a StoreWarning, whose message `failures` of the result has by host
-    name. Raises FleetError if no host has a run, and UsageError for wrong arguments.
+    Each host that is not complete gives a StoreWarning; `failures` of the result maps its name to the
+    message. Raises FleetError if no host has a run, and UsageError for wrong arguments.
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415

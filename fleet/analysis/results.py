@@ -111,12 +111,12 @@ class Results:
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Find changes over time, as `fleet compare SELECTION`; return `compare.history.History.changes`."""
+        """Find changes, as `fleet compare SELECTION` does; return `compare.history.History.changes`."""
         return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
     @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Compare equal machines; return `compare.siblings.Siblings.rows` with the number of each `group`."""
+        """Compare equal machines; return `rows` of each `compare.siblings.Siblings`, numbered by `group`."""
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
         numbered = [group.rows.assign(group=number) for number, group in enumerate(groups)]
         return pd.concat(numbered, ignore_index=True)

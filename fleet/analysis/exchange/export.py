@@ -34,7 +34,7 @@ def export_matrix(
     """Yield the text of a matrix of pairs in the format of a tool.
 
     what: a published run ID, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
-    value: one of VALUES, which statistic of a run's pairs to write; None: the tool's own. Raises UsageError.
+    value: which statistic of a run's pairs to write, of VALUES; None: the tool's own. Raises UsageError.
     """
     writer = TOOLS.get(tool, TOOLS["csv"])
     if not what.startswith(PREFIX):
@@ -75,7 +75,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
 
 
 def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> str:
-    """Return a run's matrix of pairs or, only for the tool `csv`, by NUMA node. Raises UsageError."""
+    """Format a run's matrix of pairs or, only for the tool `csv`, of NUMA nodes. Raises UsageError."""
     run, cpus = load.load_run(root, run_id), load.load_cpus(root, run_id=run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     descriptions, kinds = read_descriptions(run["hello"]), _list_measured_kinds(root, run_id)
@@ -161,7 +161,7 @@ def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
 
 
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
-    """Yield frames with a row per sample of a run, each of about SAMPLES_AT_ONCE rows. kinds: [None]: all."""
+    """Yield frames of at most SAMPLES_AT_ONCE rows, one per sample of a run. kinds: [None]: all."""
     runs = load.load_runs(root, run_id=run_id)
     descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
     parts = (part for kind in kinds for part in load.load_samples_in_parts(root, run_id, benchmark=kind))
@@ -233,7 +233,7 @@ def _list_medians(table: pd.DataFrame) -> list[dict[str, Any]]:
 def render_bmf(table: pd.DataFrame) -> str:
     """Render the Bencher Metric Format: latency in ns with its 95 % interval, for `bencher run`.
 
-    Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: of `compute_host_medians`.
+    Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: from `compute_host_medians`.
     """
     metrics = {}
     for row in _list_medians(table):

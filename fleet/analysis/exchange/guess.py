@@ -17,7 +17,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     """Guess the groups of CPUs by average linkage of the logarithms of their latencies.
 
     SMT siblings are pairs faster than SIBLINGS_NS, if all CPUs are in pairs or all single CPUs (E-cores) come
-    last. The smallest larger groups of equal size share a cluster if they have two cores, else a last-level
+    last. The next larger groups of equal size share a cluster if they have two cores, else a last-level
     cache. Return None for fewer than three CPUs, a missing cell, or sockets that cannot be told apart.
     """
     from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it

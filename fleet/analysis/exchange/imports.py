@@ -112,7 +112,7 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 
 def summarize_model(root: Root, cpu_model: str) -> pd.DataFrame:
-    """Return `median_ns` by summary of a CPU model, benchmark, variant and relation; skip damaged files."""
+    """Return a CPU model's `median_ns` by summary, benchmark, variant and relation; skip damaged files."""
     names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
     def read_if_of_model(name: str) -> pd.DataFrame | None:

@@ -39,8 +39,8 @@ def export_runs(
 ) -> str:
     """Write all runs if `output` is a .zip, else only the last; return a message for the user.
 
-    keep: of KEEP, what is not anonymized. medians: write each pair's median and interval, as a summary,
-    instead of samples. Raises UsageError, StoreError.
+    keep: the words of KEEP that are not anonymized. medians: write each pair's median and interval,
+    as a summary, instead of samples. Raises UsageError, StoreError.
     """
     for word in keep:
         parse_choice("--keep", word, tuple(KEEP))
@@ -80,7 +80,7 @@ def export_runs(
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
-    """Store the runs and summaries of files, as `name` if given. Raises UsageError, StoreError."""
+    """Store runs and summaries, as `name` if given; return a message. Raises UsageError, StoreError."""
     place, lines = open_listing(root).place, []
     with tempfile.TemporaryDirectory() as folder:
         unpacked = [path for file in files for path in _unpack(file, folder)]
@@ -131,7 +131,7 @@ def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bo
 
 
 def _unpack(file: Path, folder: str) -> list[Path]:
-    """Return the file, or if it is a zip unpack it below `folder` and return its files. Raises UsageError."""
+    """Return the file; if it is a zip, unpack it below `folder` and return its files. Raises UsageError."""
     if not file.is_file():
         raise UsageError(f"{file}: no such file.")
     if file.suffix != ".zip":

@@ -114,9 +114,9 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
 def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """Return a row per side, benchmark, variant and relation; the relation ALL is all pairs together.
 
-    Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`, `variant`,
-    `relation`, `cells`, `median_ns`, `half` (of the median pair's interval, relative; NaN without one) and
-    `ratio` (to the first side's same row; NaN if it has none). Raises UsageError for a side without pairs.
+    Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`, `variant`, `relation`,
+    `cells`, `median_ns`, `half` (median of the pairs' half intervals, relative; NaN without any) and `ratio`
+    (to the same row of the first side, or NaN). Raises UsageError for a side missing or without pairs.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}

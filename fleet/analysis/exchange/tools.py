@@ -318,7 +318,7 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
 def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
     """Pad the rows of a lower triangle to a square; return None for other rows.
 
-    The rows have no empty line, so the first CPU's is missing unless its cell with itself is written out.
+    Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
@@ -371,7 +371,7 @@ def _write_labelled(grid: Grid) -> str:
 
 
 def write_matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells) -> str:
-    """Write a matrix as CSV. corner: text of its first cell. rows, columns: the number of each."""
+    """Write a matrix as CSV. corner: text of its first cell. rows, columns: CPU or node numbers."""
     texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
     lines = [[corner, *map(str, columns)]]
     lines += [[str(row), *(texts.get((row, column), "") for column in columns)] for row in rows]
@@ -385,7 +385,7 @@ def _format_number(value: float) -> str:
 
 
 class Tool(NamedTuple):
-    """A tool. claims: recognizes its output. read: parses it; InputError names the line. write: prints it."""
+    """A tool. claims: recognizes its output. read: parses it; InputError names a line. write: imitates it."""
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]

@@ -141,7 +141,7 @@ def _map_residuals(
 
 
 def _estimate_chance_limits(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Return the largest change of each pair that chance explains, relative. first: number of A's runs."""
+    """Return the largest relative change of each pair that chance explains. first: number of A's runs."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

@@ -64,7 +64,7 @@ def draw_map(
     colours: str | Colormap = "viridis",
     side: int = _SIDE,
 ) -> Markup:
-    """Draw a labelled map as SVG of at most `side` CSS pixels; its picture has a pixel per pair.
+    """Draw a labelled map as SVG; its picture has a pixel per pair and is at most `side` CSS pixels wide.
 
     title: a description for screen readers. scales: CSS classes, each with the map in its own colour scale.
     tips: paths around cells, in units of a cell from the upper left corner, and their texts.

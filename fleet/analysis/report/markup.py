@@ -63,7 +63,7 @@ def _escape_controls(value: Any) -> Any:
 
 
 def require_writable_output(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if `path` must not be written. Without `force`, it may only be fleet's own."""
+    """Raise UsageError if `path` cannot be a report or, without `force`, if it exists and is not fleet's."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:

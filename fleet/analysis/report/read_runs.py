@@ -117,7 +117,7 @@ def load_readings(
 
 
 def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Name runs by ID: the host and, if it has several, the date or time, and the labels that differ."""
+    """Return names by run ID: the host and, if it has several, date or time and the labels that differ."""
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]

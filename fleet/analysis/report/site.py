@@ -51,7 +51,7 @@ _MAP = 96  # pixels
 _COURSE = 6  # runs of the index
 _SHARED_FILES = ("index.html", "runs.json", "changes.html", "changes.xml")
 _CELL = ["benchmark", "variant", "about", "relation"]
-_SUMMARY = "~summary"  # ends the page's name of a summary: no host's ID has a ~
+_SUMMARY = "~summary"  # ends the name of a summary's page: no host's ID has a ~
 _OURS = re.compile(
     r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
 )
@@ -183,7 +183,7 @@ def _render_page(name: str, **values: Any) -> str:
 
 
 def _read_state(folder: Path) -> State:
-    """Read the state of the site in the folder; return an empty one without it. Raises UsageError.
+    """Read the site's state in the folder, or return an empty one. Raises UsageError if it is unreadable.
 
     If a file of the site is missing, only `files` is filled, so that all pages are written anew.
     """
@@ -347,7 +347,7 @@ def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descr
 def _list_usual_numbers(
     usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
 ) -> list[tuple[str, ...]]:
-    """Return table cells: name, relation, usual number, ±95 %, pairs, runs, lowest, highest and course."""
+    """Return rows of name, relation, usual number, ±95 %, pairs, runs, lowest, highest and course."""
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
     lines = []
     for row in text.to_records(usual):

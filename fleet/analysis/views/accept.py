@@ -14,7 +14,7 @@ from fleet.model import Descriptions
 from fleet.text import format_count, one_line
 
 _LISTED = 3  # numbers named for each machine
-_MANY = 0.1  # share of a run's bursts that failed or are flagged; from there on the line says so
+_MANY = 0.1  # share of a run's bursts that failed or are flagged, from which on the line says so
 _LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = (
     "a number needs 3 earlier runs, equal machines or tables, on a virtual machine at its level, "
@@ -28,7 +28,7 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Explain the units of the numbers in these lines, and "expected"; return "" if there are no numbers."""
+    """Explain units of numbers below or above expectation, and "expected"; return "" without such numbers."""
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]
     predicted = "" if named["q"].isna().all() else " Expected: where 19 of 20 such machines or runs are."
@@ -91,7 +91,7 @@ def _describe_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> Iterato
 
 
 def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
-    """Render machines as a JSON list, with `ns`, `low` and `high` in ns, null where unknown."""
+    """Render machines as a JSON document, with `ns`, `low` and `high` in ns, null where unknown."""
     names = ("host", "run_id", "outcome", "failed", "flagged", "rows")
     machines = [{name: getattr(acceptance, name) for name in names} for acceptance in acceptances]
     return text.format_document("accept", machines)
@@ -105,7 +105,7 @@ def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
 
 
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
-    """Render an expected.yaml by CPU model, without machines below expectation. UsageError if it is empty."""
+    """Render expected.yaml by CPU model from machines not below expectation. Raises UsageError if empty."""
     lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
     by_model: dict[str, list[Acceptance]] = {}
     for acceptance in acceptances:

@@ -88,7 +88,7 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
 
 
 def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
-    """Render the shares of false alarms by order of the runs. alarms: from `count_false_alarms`."""
+    """Render the shares of false alarms by host, benchmark and order. alarms: from `count_false_alarms`."""
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = [
         (
@@ -212,7 +212,7 @@ def _count_verdicts(
 
 
 def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
-    """Name the levels of the row, of `verdicts`, whose sides differ most, and how many runs would tell."""
+    """Name the sides' levels where they differ most in rows with `verdicts`, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
         return ""
@@ -403,7 +403,7 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
 
 
 def render_changes(history: History) -> str:
-    """Render a sentence for people, a row per change, the odd nights, and the hosts at another level."""
+    """Render for people: a sentence, a row per change, odd nights, hosts at another level, and warnings."""
     parts = [render_changes_headline(history)]
     if len(history.changes):
         parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
@@ -415,7 +415,7 @@ def render_changes(history: History) -> str:
 
 
 def changes_as_json(history: History) -> str:
-    """Render a history as a JSON list of one object; dates are text, and shares are fractions."""
+    """Render a history as a JSON document with one row; dates are text, and shares are fractions."""
     return text.format_document("changes", _select_fields([history], _CHANGE_FIELDS))
 
 

@@ -57,7 +57,7 @@ def draw_matrix(
     marked: Pairs = frozenset(),
     as_map: bool = False,
 ) -> Text:
-    """Draw a matrix in numbers if they fit, else in colours, else by groups. as_map: shades, not numbers."""
+    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: without colour, in shades."""
     drawn, cpus = heatmap.map_cpus(table, order), order.cpus
     marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
     many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
@@ -101,7 +101,7 @@ def _lay_out_matrix(
 
 
 def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a coloured matrix, a character per column and two of its rows, with gaps between groups."""
+    """Draw a matrix in colours, a character for two rows of a column, with gaps between groups."""
     label = max(map(len, drawn.labels))
     text = Text(
         f"{quantity}, by colour; rows ping, columns pong{'; x: pair with a flag' * bool(marks.any())}\n"

@@ -105,7 +105,7 @@ def describe_interval(table: pd.DataFrame) -> str:
 
 
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
-    """Group the columns by benchmark, and by variant if a host has several. table: `compute_host_medians`."""
+    """Group columns by benchmark, and by variant if a host has several. table: of `compute_host_medians`."""
     hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)["variant"].transform("nunique")
     is_single = hosts.groupby([table["benchmark"], table["about"]]).transform("max") == 1
     keys = [table["benchmark"], table["variant"].where(~is_single, ""), table["about"]]
@@ -146,7 +146,7 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
 
 
 def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """Render the fastest and slowest host of each column of the overview. table: `compute_host_medians`."""
+    """Render the fastest and slowest host of each overview column. table: from `compute_host_medians`."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
     for group in group_columns(table, descriptions):
@@ -199,7 +199,7 @@ def render_heading(
 
 
 def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, Any]:
-    """Compute columns of `compute_host_medians` for a host. comparable: medians of all its like runs."""
+    """Compute `median_ns`, `levels`, `behind` and `half` of a host. comparable: medians of like runs."""
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = are_at_main_level(values)
     main, others = values[is_main], values[~is_main]

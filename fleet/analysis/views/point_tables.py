@@ -32,7 +32,7 @@ def render_ladder(
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
-    """Render ladders as tables by memory level, one per kind of CPUs; by size if asked, or without levels."""
+    """Render a table by memory level per kind of CPUs; also tables by size, if asked or without levels."""
     first, rows = pairs.iloc[0].to_dict(), ladders.select_ladder_steps(pairs, descriptions)
     benchmark = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
@@ -69,7 +69,7 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> Table:
-    """Return titles and a row per memory level, as medians over `group`. in_cycles: add loads in cycles."""
+    """Return titles and a row per memory level, as medians over `group`. in_cycles: add columns in cycles."""
     parts = {}
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == ladders.MEMORY):
@@ -234,13 +234,13 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 
 def _format_other_work(values: Sequence[float | None]) -> str:
-    """Format what other threads did: the least and the largest share, or one rate; "-" if unknown."""
+    """Format what other threads did: the least and the most, or one rate; "-" if unknown."""
     decimals = 2 if len(values) > 1 else 1
     return "-".join(f"{value:.{decimals}f}" for value in values if not text.is_none(value)) or "-"
 
 
 def _format_knee(numbers: Cells, rates: Cells, row: Key, across: Sequence[Key]) -> str:
-    """Format the rate of other threads at which a row's number reaches _KNEE times its idle value, or "-"."""
+    """Format the rate of other threads where a row takes _KNEE times its idle time, "not reached" or "-"."""
     ends = [(rates[row_key][key], ns) for row_key, line in numbers.items() for key, ns in line.items()]
     rate, idle = min(ends)
     if rate:
@@ -509,7 +509,7 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 def tabulate_events(
     events: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
-    """Return tables of the events of one benchmark and variant, or None. events: from `count_per_unit`."""
+    """Return tables of a benchmark and variant's events, None without any. events: from `count_per_unit`."""
     if events.empty:
         return None
     first = events.iloc[0]

@@ -157,7 +157,7 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return the edges of up to _BINS bins, none narrower than `grain`; geometric over a wide range."""
+    """Return edges of up to _BINS equal bins, none narrower than `grain`, or geometric over a wide range."""
     low, high = float(values.min()), float(values.max())
     width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))

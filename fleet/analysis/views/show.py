@@ -43,7 +43,7 @@ _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run to show. pairs: in plan order. counters: per unit of work. number: which column of `pairs`."""
+    """A run to show. pairs: in plan order. counters: per unit. number: the column of `pairs` to show."""
 
     run: dict[str, Any]
     cpus: pd.DataFrame
@@ -100,7 +100,7 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
 
 
 def _render_events(data: RunData, kind: tuple[Any, Any], width: int | None, *, all_events: bool) -> str:
-    """Render the events of a benchmark and variant, or if not asked for and too long, how to see them."""
+    """Render the events of a benchmark and variant; "" without any. If too many, only say how to see all."""
     own = (data.counters["benchmark"] == kind[0]) & (data.counters["variant"] == kind[1])
     tables = point_tables.tabulate_events(data.counters[own], data.run["hello"], data.descriptions)
     if tables is None:
@@ -383,7 +383,7 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 
 
 def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
-    """Select comparable runs of the hosts of `texts`, or else of the last session's. Raises UsageError."""
+    """Select the comparable runs of the selection `texts`, else of the last session. Raises UsageError."""
     listed, left_out = root.runs, 0
     chosen = texts or selection.find_last_session(listed, root.place)
     hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))
@@ -400,7 +400,7 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
 
 
 def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
-    """Render one host's last run, or several hosts. detail: as of `show_run`; for several, only `as_map`."""
+    """Render one host's last run, or several hosts. detail: for `show_run`; with several, only `as_map`."""
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
         page = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
@@ -420,7 +420,7 @@ def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, *
 def render_overview(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
-    """Render an overview of runs and what it lacks. earlier: like runs before. ends: extreme hosts only."""
+    """Render an overview of runs and what it lacks. earlier: comparable runs. ends: extreme hosts only."""
     descriptions = load.merge_descriptions([*earlier, *runs])
     history = load_overview_history(root, [*earlier, *runs], ALL, descriptions)
     if earlier:

@@ -169,7 +169,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
 
 def verify_marked_bursts(root: Root) -> list[str]:
-    """Derive all marked bursts again; return the names of runs whose marked bursts in the index differ."""
+    """Derive the marked bursts in the index again; return a problem for each run whose bursts differ."""
     listing = open_listing(root)
     marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
     return verify_derived(listing, _MARKED, marks, partial(_derive_bursts, listing.place))
@@ -269,7 +269,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
             share, cause = counts[flag] / rows.burst_count, ""
-            if flag == "busy_cpu":  # a hypervisor may have taken the time, not other work
+            if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
                 taken_shares = _steal_shares(rows.bursts[marked.astype(bool)])
                 taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
@@ -287,7 +287,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
-    """Return the share of each burst's time that a hypervisor took from the thread it hit most, else 0."""
+    """Return the largest share of each burst's time that a hypervisor took from a thread; 0 if unknown."""
     parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
     return shares
