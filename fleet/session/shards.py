@@ -12,7 +12,7 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parse "2/4" to (2, 4): the number of a shard, and how many there are. Raises UsageError."""
+    """Parse "2/4" into (2, 4): the number of a shard, and how many there are. Raises UsageError."""
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count <= MAX_SHARDS:

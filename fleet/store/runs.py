@@ -222,7 +222,7 @@ class Listing:
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader of runs: warn of damaged ones, repeat without them. DamagedFileError if all are."""
+    """Decorate a reader of runs: repeat it without damaged ones, and warn. DamagedFileError if all are."""
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
