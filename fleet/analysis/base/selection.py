@@ -119,7 +119,7 @@ def find_last_session(listed: Sequence[RunSummary], place: Place) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host that a session did not measure. why: the error; "" if interrupted. has_runs: of any session."""
+    """A host a session did not measure. why: the error; "" if interrupted. has_runs: of other sessions."""
 
     name: str
     session_id: str
@@ -139,7 +139,7 @@ class MissingHost:
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """Return the hosts, by name, that their last unfinished session since `since` did not measure."""
+    """Return the hosts, by name, that their last unfinished session missed. since: the first session ID."""
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}

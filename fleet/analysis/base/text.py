@@ -33,7 +33,7 @@ SHARED = {
 
 
 def wrap_to_width(text: str, width: int | None) -> str:
-    """Wrap lines wider than `width`, tables in their last column; not coloured lines, and none if None."""
+    """Wrap lines wider than `width` (None: none), tables in their last column; leave coloured lines."""
     return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
@@ -59,7 +59,7 @@ def is_too_wide(text: str, width: int | None) -> bool:
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """Format two times, to the minute, as one text; the date of the second is left out if it is the same."""
+    """Format two times in UTC: "2026-05-01 10:00 to 12:30", or just one if both are in the same minute."""
     begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
     return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
 

@@ -40,10 +40,10 @@ class Outcome(StrEnum):
 class Acceptance:
     """A machine's last run beside the numbers expected of it.
 
-    failed: the share of bursts without a number. flagged: the share of its other bursts with a flag. rows: a
+    failed: the share of bursts without a number. flagged: of the other bursts, the share with a flag. rows: a
     row per number and expectation, with CLASS, `ns`, the expected range `low` to `high` in ns (NaN: no such
-    limit), its `source`, the `count` of runs or machines behind it, how many of these are slower (`beaten`),
-    `p` and `q` (NaN for ranges set by hand), and `outcome`.
+    limit), its `source`, the `count` of runs, machines or tables behind it, how many of these are slower
+    (`beaten`), `p` and `q` (NaN for ranges set by hand), and `outcome`.
     """
 
     host: str

@@ -45,8 +45,8 @@ class Comparison:
     """The comparison of side b with its baseline, side a.
 
     unit: what counts as one observation: "run", or "host" if a side has several hosts. relations, pairs:
-    tables from `judge_comparisons`; pairs is empty unless both topologies are the same. fleet: its table of
-    changes over all hosts, if three or more are compared one by one; else empty. levels: from
+    tables from `judge_comparisons`; pairs is empty unless both topologies are the same. fleet: the table of
+    changes over all hosts, if three or more are compared host by host; else empty. levels: from
     `compare_burst_levels`. environment: facts that differ. unlike: from `list_unlike_variants`.
     """
 
@@ -100,7 +100,7 @@ def compare(
     blocks: str | None = None,
     tables: Tables | None = None,
 ) -> list[Comparison]:
-    """Compare each further side with the first, host by host if they share several. texts: sides as typed.
+    """Compare each further side with the first, on each shared host if a side has several. texts: as typed.
 
     threshold: the smallest change that matters, as a share; None: 3 %. point: compare only this point.
     blocks: "time" or a label's name: compare runs within blocks (see `assign_blocks`), and no pairs. tables:
@@ -195,7 +195,7 @@ def _lay_out_comparison(
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return the mean `ns` by `benchmark`, `relation`, `side`, `variant` if no variant is on both sides."""
+    """Return mean `ns` by benchmark, relation, side and variant, of benchmarks without a common variant."""
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
     both = kinds[0].index.intersection(kinds[1].index)
     unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]

@@ -29,9 +29,9 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     """Count false alarms: a row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    `interval_share`: the share of relations whose interval does not hold 0 (5 % expected); `verdict_share`:
-    that of relations called changed; `pair_share`: that of pairs with p < 0.05. Only runs of one host, plan,
-    agent, kernel and boot are compared. Raises UsageError if no host has six.
+    `interval_share`: the share of relations whose interval excludes the ratio 1 (5 % expected);
+    `verdict_share`: that of relations called changed; `pair_share`: that of pairs with p < 0.05. Only runs of
+    one host, plan, agent, kernel and boot are compared. Raises UsageError if no host has six.
     """
     runs = every = load_runs(root)
     if host is not None:

@@ -28,7 +28,7 @@ from fleet.text import format_count
 
 MIN_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split
-_STRETCH = 30  # nights of a stretch; rows one and a half times as long are tested by stretches too
+_STRETCH = 30  # nights of a stretch; rows at least one and a half times as long are also tested by stretches
 _WINDOW = 7  # nights of the running median
 _CLIPPED = 16  # nights, from which on outliers are clipped
 _FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond the first a night is odd; all are clipped at the second
@@ -38,7 +38,7 @@ _CLIPPED_TO = 0.78  # the share of the variance of a mean that clipped residuals
 _AROUND = 15  # nights on either side of a step, or a quarter of all if that is more
 _LIKELY = 1.92  # by how much the log likelihood is lower at the ends of a 95 % interval
 _MAX_CORRELATED = 0.9
-_DATES = 2  # how often likelier, per change tested, a step must be, since its date is chosen too
+_DATES = 2  # a step must be so many times likelier per change tested, since its date is chosen too
 
 
 class Calibration(NamedTuple):
@@ -46,7 +46,7 @@ class Calibration(NamedTuple):
 
     nights: logarithms. splits: how many independent splits have as large a largest t. left, correlated: of
     unchanged nights after the best split, the share of variance left and the correlation of neighbours. seen:
-    the share of a true correlation that is left. less: by what to multiply `left` if that is 0.5.
+    the share of a true correlation that shows. less: by what to multiply `left` if the true one is 0.5.
     """
 
     nights: Floats
@@ -159,7 +159,7 @@ def _move_to_one_level(
 
 
 def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """Append rows of means: per relation, per host, and of all. hosts, relations: of each row, from 0."""
+    """Append rows of means: per relation, per host, of all. hosts, relations: each row's number, from 0."""
     groups = [keys == key for keys in (relations, hosts, np.zeros_like(hosts)) for key in np.unique(keys)]
     unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
     members = np.array([*np.eye(len(logs), dtype=bool), *unlike.values()])
@@ -175,7 +175,7 @@ def find_changes(logs: Floats) -> list[Change]:
 
     Each row is tested at its best split: the one with the largest t and three nights or more on either side.
     Variances and correlations between nights are shrunk towards those of all rows. Long rows are also tested
-    in stretches of 30 nights. A row with q < 0.05 is split again and again, at the p of that q.
+    in stretches of 30 nights. A row with q < 0.05 is split, and its parts again, at the same limit of p.
     """
     rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
     long_rows = [(row, nights) for row, nights in rows if len(nights) >= MIN_NIGHTS]
@@ -228,7 +228,7 @@ def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[F
 def measure_parts(
     logs: Floats, parts: list[tuple[int, Ints]], calibration: Calibration = CALIBRATION
 ) -> tuple[Floats, Ints, Floats]:
-    """Return each part's p, best cut and variance factor by correlation. parts: rows with their nights."""
+    """Return each part's p, best cut, and by what correlation multiplies variance. parts: row and nights."""
     counts = np.array([len(nights) for _, nights in parts])
     best_cuts, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
@@ -269,7 +269,7 @@ def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
 def _describe_row_changes(
     logs: Floats, row: int, nights: Ints, cuts: list[int], q: float, wider: float, rows: int
 ) -> list[Change]:
-    """Return a Change per cut, measured between the cuts beside it; join gradual ones of one direction."""
+    """Return a Change per cut, measured between the cuts beside it; join gradual neighbours of one sign."""
     changes = list[Change]()
     edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
     values, variance_share = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
@@ -333,7 +333,7 @@ class History:
     """The changes found in the runs of some hosts.
 
     nights: those with a run. changes: a row per change, oldest first, with `hosts` (a tuple), `benchmark`,
-    `variant`, `relation` (empty for several relations), `before`, `after` (the nights on either side),
+    `variant`, `relation` (all three empty if several changed), `before`, `after` (the nights on either side),
     `first`, `last` (the 95 % interval of `after`), `begin`, `end` (the nights compared), `ratio` with its
     95 % interval `low`, `high`, `q`, `dated` (true for a step), `changed` (beyond the threshold) and `else`
     (facts that changed that night). odd: a row per night that is far from those around it, with host,
@@ -483,7 +483,7 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
 
 
 def _explain_night(hosts: Sequence[str], night: date, steps: Facts) -> Iterator[str]:
-    """Yield each fact that changed that night, and on how many of these hosts, and ever on others."""
+    """Yield each fact that changed that night; count these hosts, and others where it did on any night."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():
         others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})

@@ -56,7 +56,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Estimate the standard deviation of a side's runs from the quarter nearest the median; 0 if equal."""
+    """Estimate the standard deviation of a side's runs from the quarter nearest its median; 0 if equal."""
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
@@ -136,7 +136,7 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
 
 
 def control_false_discovery(p: Floats) -> Floats:
-    """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of rows with q < 0.05, 1 in 20 is false."""
+    """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of all q < 0.05, at most 1 in 20 is false."""
     q, tested = np.full(len(p), np.nan), np.flatnonzero(~np.isnan(p))
     falling = tested[np.argsort(-p[tested])]
     adjusted = p[falling] * len(falling) / np.arange(len(falling), 0, -1)
@@ -159,7 +159,7 @@ def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, mat
 def judge_rows(
     rows: Floats, labels: Ints, is_b: Bools, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> dict[str, Any]:
-    """Fit each row's change at the levels that both sides have twice; if there are none, between main levels.
+    """Fit each row's change at levels that both sides have twice, else from most runs of A to most of B.
 
     labels: from `label_levels`. blocks: the block of each run; None: its pass, if there are four or more, and
     no fit for fewer than three runs a side. session: the shift of each run, to subtract. Return columns:
@@ -194,7 +194,7 @@ def judge_rows(
 def _choose_blocks(
     levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
 ) -> tuple[Ints, bool]:
-    """Return each run's block, -1 to leave it out, and whether levels differ. counts: by side and level."""
+    """Return each run's block (-1: left out), and whether two levels are compared. counts: side x level."""
     shared, main = np.flatnonzero((counts >= MIN_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
     keep, are_apart = levels >= 0, False
     if levels.max(initial=0) and len(shared):
@@ -215,7 +215,7 @@ def compute_level_probability(runs: Floats, total: Floats | Ints, rate: Floats |
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
-    """Return how far each pair may change beside its relation by chance; one map in twenty has one beyond it.
+    """Return how far each pair may change beside its relation by chance; 1 map in 20 has a pair beyond that.
 
     a, b: logarithms, a row per pair, a column per run. From three runs a side, limits come from the scatter
     between runs, moderated over the relation; below, from that between its pairs, inf for fewer than eight.

@@ -104,9 +104,9 @@ def compare_siblings(
 ) -> list[Siblings]:
     """Compare machines with equal ones; return the groups, the largest first, single machines too.
 
-    Equal are CPU model (if known), stepping, sockets, CPUs measured, SMT and target. A host's runs that
-    differ in these from its last one are left out. threshold: see `compare`. Raises UsageError if none has
-    numbers.
+    Equal are CPU model, stepping, sockets, CPUs measured, SMT and target; an unknown CPU model equals no
+    other. A host's runs that differ in these from its last one are left out. threshold: see `compare`. Raises
+    UsageError if no run has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = join_equal_facts(runs, cpus)
@@ -119,7 +119,7 @@ def compare_siblings(
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Join the facts of each run that siblings share into a text; add the host of an unknown CPU model."""
+    """Join the facts of each run that siblings share into a text; add its host if its CPU is unknown."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)  # memory too may be what is odd
     alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
@@ -171,7 +171,7 @@ def _compare_group(
 def _compare_all_cpus(
     tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
 ) -> tuple[list[Name], list[Floats]]:
-    """Return names and `compare_cpus` of CPUs and nodes; empty if the machines are laid out differently."""
+    """Return names of CPUs and nodes, and `compare_cpus` of these; empty if the machines' layouts differ."""
     cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
     if len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()) > cpus["cpu"].nunique():
         return [], []
@@ -223,7 +223,7 @@ def _tabulate_numbers(
 
 
 def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
-    """Yield warnings of hosts without a verdict, and of runs left out. away: by relation, then by host."""
+    """Yield warnings about hosts without a verdict and runs left out. away: hosts with such, by relation."""
     none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
     if 1 < len(hosts) < MIN_MACHINES:
         names = join_names(hosts)
@@ -277,7 +277,7 @@ def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> 
 
 
 def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
-    """Estimate the variance of each machine's medians from all rows, shrunk over machines; NaN of one run."""
+    """Estimate the variance of machines' medians from all rows, shrunk over machines; NaN for single runs."""
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
     freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
@@ -290,12 +290,12 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
 
 
 def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
-    """Group the columns of `runs` by machine, as rows of a data frame to reduce."""
+    """Group the columns of `runs` by machine; a reduction of the result has a row per machine."""
     return pd.DataFrame(runs.T).groupby(machines)
 
 
 def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
-    """Report which runs are at the usual level, or at a level that is only, and always, one machine's."""
+    """Report which runs are at the usual level, or at one that a machine is always at and no other is."""
     is_compared = ~np.isnan(logs)
     values, of = logs[is_compared], machines[is_compared]
     labels = judge.label_levels(values[None, :])[0]
@@ -361,7 +361,7 @@ def _test_machines(logs: Floats, excluded: Bools, share: float, extra_variance: 
 
 
 def _estimate_freedom(sizes: Floats) -> float:
-    """Return the degrees of freedom of Student's t with tails as heavy as these, less two standard errors."""
+    """Return the degrees of freedom of a Student's t with tails two standard errors lighter than these."""
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
         return _MAX_FREEDOM

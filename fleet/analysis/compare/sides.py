@@ -123,7 +123,7 @@ def reduce_to_relations(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Return each run's block, its pass (by "time") or label, if it has both sides; UsageError if none."""
+    """Map run IDs to blocks with both sides: passes (by: "time") or values of a label. UsageError if none."""
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     passes = assign_passes(runs["is_b"].to_numpy())

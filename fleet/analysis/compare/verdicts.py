@@ -1,4 +1,4 @@
-"""Lays out the numbers of comparisons and judges them by the rules of `judge` (docs/comparing.md)."""
+"""Lay out the numbers of comparisons and judge them by the rules of `judge` (docs/comparing.md)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ def _order_runs(
     turns: Mapping[str, tuple[str, int]] | None = None,
     blocks: Mapping[str, object] | None = None,
 ) -> SideRuns:
-    """Sort the columns of `ns` by turn (session, place), else by side and unit. turns, blocks: by unit."""
+    """Make SideRuns, columns sorted by turn (session, place), else side and unit. turns, blocks: by unit."""
     runs: list[Any] = list(ns.columns)
     turn = {run: run if turns is None else turns[run[1]] for run in runs}
     runs.sort(key=turn.__getitem__)
@@ -198,7 +198,7 @@ def _estimate_sessions(
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test each change with variances moderated over all rows, levels by how often runs are off theirs."""
+    """Test changes with variances moderated over all rows, levels by how often runs leave the main one."""
     tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
     raw = rows[tested]
@@ -215,7 +215,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the mean change of three hosts or more, a row per relation, and last what all rows share."""
+    """Test the mean change of three or more hosts by relation; in a last row, what all rows share, if any."""
     changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
     shared = float(np.exp(session.change))
     numbers = [

@@ -26,7 +26,7 @@ WORK_COLUMNS = ("least_share", "most_share", "other_rate")
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Bursts. about: a row each. counts: samples of each. latencies: samples, ns of a unit by all threads."""
+    """Bursts. about: a row each. counts: of samples. latencies: all samples, ns of a unit by all threads."""
 
     about: pd.DataFrame
     latencies: Floats
@@ -74,7 +74,7 @@ class Lists:
 def _combine_thread_times(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists, descriptions: Descriptions
 ) -> None:
-    """Convert samples of groups, in place, to the time of a unit by all threads. others: ticks but ping's."""
+    """Convert samples of groups in place to the time of a unit by all threads. others: the others' ticks."""
     is_group = has_shape(samples["benchmark"], Shape.GROUP, descriptions)
     first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & is_group & (counts > 0)):
@@ -91,8 +91,8 @@ def _normalize_by_units(
 
     units: those counted by the other threads; pairs count none. Returns WORK_COLUMNS for each burst, NaN
     where nothing is counted: the least and the most that a thread did, as shares of the mean, or of ping's
-    count if the others count another unit; and if they count bytes, their bytes per ns in the sample of the
-    median latency.
+    count if the others count another unit; but if that is bytes, only their bytes per ns, in the sample of
+    the median latency.
     """
     columns = np.full((len(WORK_COLUMNS), len(samples)), np.nan)
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)

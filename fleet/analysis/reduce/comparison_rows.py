@@ -1,8 +1,8 @@
 """Make the rows of comparisons, histories and overviews: one per run and cell, in the columns of `pairs`.
 
-Pairs of CPUs keep their `relation`. That of a plateau is level and setting: "L2 read", "mem copy x64". Any
-other point is appended to its own: "package written.chase.128K", shortened for loads under load: "package
-read full". The rate of the other CPUs at full load becomes a row of a benchmark `load`.
+Pairs of CPUs keep their `relation`. That of a plateau is level and setting: "L2 read", "mem copy x64". To
+that of other rows their point is appended: "package written.chase.128K", shortened for loads under load:
+"package read full". The rate of the other CPUs at full load becomes a row of a benchmark `load`.
 """
 
 import math
@@ -92,7 +92,7 @@ def _add_loads_to_relations(rows: pd.DataFrame) -> list[str]:
 
 
 def _make_load_rate_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make rows of the benchmark `load` from rows at full load: the rate of the other CPUs, as ns."""
+    """Make rows of the benchmark `load` from rows at full load: the rate of the other CPUs, as ns a byte."""
     if "other_rate" not in rows:
         return rows[:0]
     full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
@@ -174,7 +174,7 @@ def select_overview_rows(
 
 
 def select_overview_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Select the first setting of a run and benchmark; name its cells by local and remote memory."""
+    """Select the first setting; name its cells local and remote. rows: of one run, benchmark and variant."""
     setting = ladders.sort_settings(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]
     where = ladders.is_local_memory(rows).map({True: "local", False: "remote"})
@@ -274,7 +274,7 @@ def load_pair_numbers(
 def _load_pairs_and_cpus(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Load the pairs, and the rows of `cpus` if requested or if a benchmark has points; else no such rows."""
+    """Load the pairs, and the rows of `cpus`: none unless requested or needed for a benchmark with points."""
     ids = [run.run_id for run in runs] if cpus or _have_any_points(runs, descriptions) else []
     return load_pair_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
 

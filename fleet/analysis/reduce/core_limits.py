@@ -73,7 +73,7 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 
 
 def find_core_limits(run: Mapping[str, Any]) -> Core:
-    """Return the limits of the core in this row of `runs`; those of a widest core if it is not listed."""
+    """Return the limits of the core in this row of `runs`; if unlisted, those of its vendor's widest core."""
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
     for vendor, its_family, models, core in _MODELS:

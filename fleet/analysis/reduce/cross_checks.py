@@ -310,7 +310,7 @@ def _check_node_order(numbers: Numbers) -> CheckResults:
 
 
 def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
-    """Compute the medians of the rows' ns and of their relative half intervals, 0 if none is known."""
+    """Compute the medians of the rows' ns and of their relative half intervals (0 if unknown)."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
 

@@ -30,7 +30,7 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 
 
 def describe_environments(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Return a text per run for each fact: ENVIRONMENT, `extra`, and such as label.kernel or plan.rounds."""
+    """Return a text per run by fact: ENVIRONMENT, `extra`, and others such as label.kernel or plan.rounds."""
     described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
     for run in runs:
         rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"

@@ -95,7 +95,7 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """List a ladder's data caches, nearest first: the name, and the bytes for each CPU that shares it."""
+    """List a ladder's data caches, nearest first: name and bytes for each of the ladder's CPUs sharing it."""
     first = group.iloc[0]
     rows = cpus[cpus["run_id"] == first["run_id"]]
     texts = rows.loc[rows["cpu"] == first["ping_cpu"], "caches_json"]
@@ -132,7 +132,7 @@ def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> l
 def _split_levels(
     group: pd.DataFrame, caches: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, int, set[int]]]:
-    """Yield each level's name, cache bytes and sizes. group: all ladders of one set of CPUs on one host."""
+    """Yield each level's name, cache bytes and sizes. group: a host's ladders of one benchmark and CPUs."""
     curve = _compute_relative_curve(group)
     largest, behind = 0, set[int]()
     for name, cache in caches:
@@ -191,7 +191,7 @@ def select_node_cells(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Return the CPU nodes (rows), the memory nodes (columns; those without CPUs last) and the medians."""
+    """Return CPU nodes, memory nodes (those without CPUs last) and medians by both. cells: of one setting."""
     table: Any = cells.groupby(["cpu_node", "memory_node"])[column].median()
     medians = {(int(row), int(node)): float(ns) for (row, node), ns in table.items()}
     rows = sorted({row for row, _ in medians})

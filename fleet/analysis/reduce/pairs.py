@@ -153,8 +153,8 @@ def derive_into_index() -> None:
 def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _Derivation:
     """Yield batches of runs with their pairs in one table; warn of damaged runs and leave them out.
 
-    A batch is of one agent build and plan and holds up to a slice of samples. selected: how many runs were
-    chosen; raises DamagedFileError if as many are damaged.
+    A batch is of one agent build and set of benchmarks, and holds a slice of samples or one larger run.
+    selected: how many runs were chosen; raises DamagedFileError if as many are damaged.
     """
     damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
@@ -238,7 +238,7 @@ def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
 
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
-    """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent build."""
+    """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as `_derive_runs` makes them."""
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     records, descriptions = [file.record for file in files], runs[0].descriptions
     if len(files) == 1:

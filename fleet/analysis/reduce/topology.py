@@ -35,7 +35,7 @@ class Layout:
         return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
 
     def choose_border_level(self) -> str | None:
-        """Return the level to draw borders of: the finest with groups of four CPUs, or two; None without."""
+        """Return the level to draw borders of: the finest averaging four CPUs a group, else two, or None."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level

@@ -59,7 +59,7 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
 def check_runs(
     pairs: pd.DataFrame, past: Mapping[str, Medians], descriptions: Descriptions = SHIPPED
 ) -> dict[str, list[tuple[object, ...]]]:
-    """Check several runs; return FINDING_COLUMNS by run ID. past: by run ID, the medians of earlier runs."""
+    """Check several runs; return rows of FINDING_COLUMNS by run ID. past: earlier runs' medians by run ID."""
     pairs = drop_points(pairs, descriptions)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
     now = group_medians_by_run(medians)
