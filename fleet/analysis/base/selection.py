@@ -139,7 +139,7 @@ class MissingHost:
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """Return the hosts, by name, that their last unfinished session missed. since: the first session ID."""
+    """Return hosts, by name, that their last unfinished session missed. since: from this session ID on."""
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}

@@ -171,7 +171,7 @@ def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
 
 
 def find_changes(logs: Floats) -> list[Change]:
-    """Find the changes of all rows, sorted by row and night, with a false discovery rate of 5 %.
+    """Find the changes of rows of eight nights or more, by row and night, at a false discovery rate of 5 %.
 
     Each row is tested at its best split: the one with the largest t and three nights or more on either side.
     Variances and correlations between nights are shrunk towards those of all rows. Long rows are also tested

@@ -223,7 +223,7 @@ def _tabulate_numbers(
 
 
 def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
-    """Yield warnings about hosts without a verdict and runs left out. away: hosts with such, by relation."""
+    """Yield warnings on hosts without a verdict and runs left out. away: which hosts had any, by relation."""
     none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
     if 1 < len(hosts) < MIN_MACHINES:
         names = join_names(hosts)

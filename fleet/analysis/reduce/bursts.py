@@ -26,7 +26,7 @@ WORK_COLUMNS = ("least_share", "most_share", "other_rate")
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Bursts. about: a row each. counts: of samples. latencies: all samples, ns of a unit by all threads."""
+    """Bursts. about: a row each. counts: samples each. latencies: a sample's ns of a unit by all threads."""
 
     about: pd.DataFrame
     latencies: Floats
