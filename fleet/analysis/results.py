@@ -96,7 +96,7 @@ class Results:
         *,
         limits: Limits | None = None,
     ) -> "Axes":
-        """Draw the `matrix`; dark is fast. limits: ends of the colour scale, equal ones to compare maps."""
+        """Draw the `matrix`; dark is fast. limits: ends of the colour scale; pass equal ones to compare."""
         from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
 
         table, order, title = self._load_matrix(run, benchmark)

@@ -75,7 +75,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
 
 
 def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> str:
-    """Format a run's matrix of pairs or, only for the tool `csv`, of NUMA nodes. Raises UsageError."""
+    """Format a run's matrix of pairs or, for the tool `csv`, of NUMA nodes. Raises UsageError if none."""
     run, cpus = load.load_run(root, run_id), load.load_cpus(root, run_id=run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     descriptions, kinds = read_descriptions(run["hello"]), _list_measured_kinds(root, run_id)

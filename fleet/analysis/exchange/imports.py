@@ -166,7 +166,7 @@ def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
 
 
 def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
-    """Give a matrix the CPU numbers that its format lost; None: keep its own. Raises UsageError."""
+    """Give a matrix the CPU numbers that its format lost. Raises UsageError if their count is wrong."""
     if cpus is None:
         return grid
     if len(cpus) != len(grid.cpus):

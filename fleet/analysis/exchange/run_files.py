@@ -40,7 +40,7 @@ def export_runs(
     """Write all runs if `output` is a .zip, else only the last; return a message for the user.
 
     keep: the words of KEEP that are not anonymized. medians: write each pair's median and interval,
-    as a summary, instead of samples. Raises UsageError, StoreError.
+    as a summary, instead of samples. Raises UsageError or StoreError.
     """
     for word in keep:
         parse_choice("--keep", word, tuple(KEEP))
@@ -80,7 +80,7 @@ def export_runs(
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
-    """Store runs and summaries, as `name` if given; return a message. Raises UsageError, StoreError."""
+    """Store runs and summaries, as `name` if given; return a message. Raises UsageError or StoreError."""
     place, lines = open_listing(root).place, []
     with tempfile.TemporaryDirectory() as folder:
         unpacked = [path for file in files for path in _unpack(file, folder)]

@@ -108,8 +108,8 @@ def lay_out_card(
 ) -> Card:
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line, if not
-    version, date and run ID. accepted: what `fleet accept` says of the run.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line; None:
+    version, date, run ID and so on. accepted: what `fleet accept` says of the run.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)

@@ -76,7 +76,7 @@ class Findings:
     acceptances: Sequence[Acceptance] = ()
 
     def list_acceptances(self) -> list[str]:
-        """List the lines of `fleet accept`; of several machines list only those off, and count the others."""
+        """List the lines of `fleet accept`; of several machines only those below or above, then counts."""
         machines = self.acceptances
         is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
         lines = [render_acceptance(machine) for machine in machines if machine.outcome not in is_counted]
@@ -126,7 +126,7 @@ def find(
 
 
 def _find_odd_machines(group: Siblings, hosts: defaultdict[str, HostFindings]) -> Answer:
-    """Answer which machines of a group are odd. Add the findings to `hosts`, the clearest also as a mark."""
+    """Answer which machines of a group are odd. Add findings to `hosts`, each host's clearest as a mark."""
     numbers = view.format_odd_numbers(group) if group.odd_hosts else []
     findings = list[tuple[str, Finding]]()
     for host, kind, relation, this, others, change, interval, _ in numbers:

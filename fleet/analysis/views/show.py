@@ -144,7 +144,7 @@ def _render_header(data: RunData) -> str:
 
 
 def _format_option(value: Any) -> str:
-    """Format a stored option value as it is typed: CPUs as ranges, pairs as 0-1,0-2 or by their choice."""
+    """Format a stored option as it is typed: CPUs as 0-3, pairs as 0-1,0-2, ordered or per-relation:3."""
     if isinstance(value, dict) and "which" in value:
         listed = ",".join(f"{ping}-{pong}" for ping, pong in value["listed"])
         some = f"{value['which']}:{value['per_relation']}"
@@ -383,7 +383,7 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 
 
 def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
-    """Select the comparable runs of the selection `texts`, else of the last session. Raises UsageError."""
+    """Select the comparable runs of a selection, or of the last session. Raises UsageError if none."""
     listed, left_out = root.runs, 0
     chosen = texts or selection.find_last_session(listed, root.place)
     hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))

@@ -57,7 +57,7 @@ def describe_topology(order: Layout) -> list[str]:
 
 
 def list_core_kinds(order: Layout) -> str:
-    """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; empty if the machine has only one."""
+    """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; empty if the machine has only one kind."""
     of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
     listed = [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]
     return f"kinds of cores: {', '.join(listed)}" if listed else ""
