@@ -25,7 +25,8 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(f
     assert (gone["run"]["host_name"], gone["run"]["state"], gone["pairs"]) == ("gone", "missing", [])
     assert "connection refused" in gone["run"]["why"]
     answer = fleet("show", "gone")
-    assert (answer.exit_code, "gone: not measured. At 20" in answer.stderr) == (2, True)
+    assert answer.exit_code == 2
+    assert "gone: not measured. At 20" in answer.stderr
     assert "connection refused). Is the host up, " in answer.stderr
     starts = {host["name"]: host["measured_utc"] for host in fleet("hosts", "--json").json}
     assert starts["gone"] is None
@@ -41,5 +42,6 @@ def test_a_single_host_is_shown_below_the_missing_ones(fleet: Fleet) -> None:
     fleet.inventory("hosts:\n  here: {via: local}\n  gone: {via: local, before: exit 3}\n")
     fleet(*RUN)
     shown = fleet("show").stdout
-    assert ("1 of 2 hosts, 1 run, " in shown, "gone (`exit 3` of `before` failed, " in shown) == (True, True)
+    assert "1 of 2 hosts, 1 run, " in shown
+    assert "gone (`exit 3` of `before` failed, " in shown
     assert "missing" not in fleet("show", "here").stdout
