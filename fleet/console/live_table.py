@@ -85,7 +85,8 @@ class LiveTable:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their own line."""
         separator = "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
         titles = ["host", "stage", "bursts", "left"]
-        titles += ["medians so far, ns"] * any(row.medians for row in rows)
+        if any(row.medians for row in rows):
+            titles.append("medians so far, ns")
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in titles:
             justify = "right" if title in ("bursts", "left") else "left"

@@ -289,8 +289,9 @@ def _failure_message(
         return f"{where}: the jump host {link.gateway.host} did not forward the connection: {reason}."
     quote = _quote_server_text(transport)
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
-    ended = f"ended the connection ({_describe_reason(error)})"
-    how = f"did not go on within {timeout_s:g} s" if silent else ended
+    how = f"did not go on within {timeout_s:g} s"
+    if not silent:
+        how = f"ended the connection ({_describe_reason(error)})"
     if not transport.remote_version:
         if isinstance(transport.sock, ProxySocket):
             transport.sock.close()
