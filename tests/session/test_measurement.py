@@ -140,7 +140,8 @@ def test_a_run_is_published_without_decoding_it_again_unless_it_is_too_large_for
     else:
         monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
     session = context(breaks=breaks)
-    assert run_once(session).state is State.COMPLETE
+    outcome = run_once(session)
+    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
     assert visits(session.store) == every_visit()
 
 
@@ -192,7 +193,8 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
         return
     assert "--publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
     assert len(session.store.read_begun_runs()) == 1
-    assert finish(context(), [HERE]).state is State.COMPLETE
+    resumed = finish(context(), [HERE])
+    assert (resumed.state, resumed.message) == (State.COMPLETE, "")
     assert visits(session.store) == every_visit()
 
 
@@ -217,7 +219,8 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "the run is not complete: ended early (exit code 3)" in outcome.message
-    assert finish(context(), [HERE]).state is State.COMPLETE
+    resumed = finish(context(), [HERE])
+    assert (resumed.state, resumed.message) == (State.COMPLETE, "")
     assert visits(session.store) == every_visit()
 
 
@@ -277,7 +280,7 @@ def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_pa
                     unlock()
 
         outcome = run_once(context(lock=LockPolicy.WAIT, emit=emit))
-    assert outcome.state is State.COMPLETE
+    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
     assert stages[-4:] == ["measure", "wait", "measure", "store"]
     assert ["somebody@elsewhere" in note for note in outcome.notes].count(True) == 1
 
