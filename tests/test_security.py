@@ -26,7 +26,7 @@ SECRETS = {
     "kernel command line": "hunter2-cmdline",
     "credentials of an object store": "hunter2-aws",
 }
-CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3")
+CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "9")
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert(1)</script>"
 
 

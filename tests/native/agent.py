@@ -17,7 +17,7 @@ from tests.processes import until_we_end
 
 Record = dict[str, Any]
 SMALL_ONES = "cas,readwrite,clock"  # benchmarks without points
-QUICK = ("--rounds", "2", "--samples", "3", "--iterations", "200")
+QUICK = ("--rounds", "2", "--samples", "9", "--iterations", "200")
 LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")  # no single sample ever ends
 
 

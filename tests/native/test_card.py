@@ -102,7 +102,7 @@ def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binar
 def test_the_agent_writes_a_card_of_its_first_benchmark_of_pairs() -> None:
     needs.cpus(2)
     done = run(
-        "-b", "clock,cas,readwrite", "--rounds", "2", "--samples", "3", "--iterations", "200", "-f", "svg"
+        "-b", "clock,cas,readwrite", "--rounds", "2", "--samples", "9", "--iterations", "200", "-f", "svg"
     )
     assert done.returncode == 0
     assert (done.stdout[:5], done.stdout[-7:]) == ("<svg ", "</svg>\n")

@@ -13,8 +13,8 @@ from fleet.model import BENCHMARKS, Burst, Failed
 from tests import needs
 from tests.native.agent import Record, bursts, decode, notes, run, run_simulated
 
-SHORT = ("--rounds", "2", "--samples", "3", "--seed", "7")
-PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
+SHORT = ("--rounds", "2", "--samples", "9", "--seed", "7")
+PLAN = ("-b", "clock", "--rounds", "4", "--samples", "9", "--iterations", "100", "--seed", "7")
 
 
 def key(record: Record) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ def test_nothing_is_left_to_do_when_all_is_done(tmp_path: Path) -> None:
 
 
 def test_a_pair_keeps_its_number_of_round_trips(tmp_path: Path) -> None:
-    plan = ("-b", "clock", "--rounds", "2", "--samples", "2", "--seed", "7")
+    plan = ("-b", "clock", "--rounds", "2", "--samples", "9", "--seed", "7")
     first = [
         dict(record, iterations=12_345) for record in bursts(run_simulated(*plan)) if record["round"] == 0
     ]

@@ -49,7 +49,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst(name: str) -> None:
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 @pytest.mark.parametrize("name", SHORT)
 def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target: Target) -> None:
-    plan = ("--rounds", "2", "--samples", "2", "--seed", "7", "--variant", "all", *two_cpus())
+    plan = ("--rounds", "2", "--samples", "9", "--seed", "7", "--variant", "all", *two_cpus())
     records = measure_emulated(target, "-b", name, *plan, *SHORT[name].split())
     assert len(records[0]["plan"]["benchmarks"]) >= 2
     assert {visit["reason"] for visit in wrong(records)} <= ({APART} if name == "message" else set())
@@ -59,7 +59,7 @@ def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target
 @pytest.mark.parametrize("plan", ["fetch --state own", "interleave --blocks 1K"])
 def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number(plan: str) -> None:
     needs.cpus(2)
-    how = ("-v", "short", "--rounds", "2", "--samples", "2", "--iterations", "3")
+    how = ("-v", "short", "--rounds", "2", "--samples", "9", "--iterations", "3")
     records = measure("-b", *plan.split(), *how, binary=build(make_troubled("short")))
     assert points(records)
     assert not bursts(records)

@@ -9,7 +9,7 @@ import pytest
 from tests import needs
 from tests.native.agent import LONG, decode, notes, run, start_agent
 
-QUICK = ("-b", "clock", "--rounds", "1", "--samples", "2", "--iterations", "100", "-f", "jsonl")
+QUICK = ("-b", "clock", "--rounds", "1", "--samples", "9", "--iterations", "100", "-f", "jsonl")
 
 
 def lock_variables(folder: Path) -> dict[str, str]:

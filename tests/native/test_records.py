@@ -29,7 +29,7 @@ def test_the_first_record_tells_what_measures_what(all_of_it):
     assert all(mhz is None or 100 < mhz < 10_000 for mhz in hello["core_mhz"])
     assert hello["page_bytes"] == os.sysconf("SC_PAGESIZE")
     assert hello["seed"] == 7
-    assert hello["plan"]["samples"] == 3
+    assert hello["plan"]["samples"] == 9
     assert hello["plan"]["warmup"] == 2
     assert hello["plan"]["iterations"] == 200
     assert hello["ticks_per_second"] > 1_000_000
@@ -82,7 +82,7 @@ def test_a_burst_holds_its_warm_ups_and_samples_and_none_is_impossible(all_of_it
     for burst in bursts(all_of_it):
         assert burst["iterations"] == 200
         assert burst["warmup"] == 2
-        assert len(burst["ticks"]) == 2 + 3
+        assert len(burst["ticks"]) == 2 + 9
         for ticks in burst["ticks"]:
             assert 0 < ticks / burst["iterations"] / 2 / rate < 1
 
@@ -125,7 +125,7 @@ def visits(records):
 
 def test_the_same_seed_gives_the_same_order_and_places_and_another_does_not():
     needs.cpus(2)
-    plan = ("-b", SMALL_ONES, "--rounds", "6", "--samples", "1", "--seed")
+    plan = ("-b", SMALL_ONES, "--rounds", "6", "--samples", "9", "--seed")
     first, again = visits(measure(*plan, "11")), visits(measure(*plan, "11", "--iterations", "100"))
     other = visits(measure(*plan, "12"))
     assert list(first) == list(again) != list(other)
@@ -147,7 +147,7 @@ def test_ordered_pairs_are_measured_both_ways_in_every_round():
 
 def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():
     needs.cpus(2)
-    records = measure("--rounds", "4", "--samples", "2")
+    records = measure("--rounds", "4", "--samples", "9")
     assert records[0]["plan"]["iterations"] is None
     chosen = {}
     for burst in bursts(records):

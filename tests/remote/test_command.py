@@ -24,7 +24,7 @@ from tests.hosts import slurm
 from tests.processes import is_running
 
 STAND_IN = (sys.executable, "-I", str(ROOT / "tests/hosts/stand_in.py"))
-CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
+CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "9", "-q", "--json")
 
 # By program the error, a word of its remedy, and what the program printed: srun 22.05.8, podman 4.3.1,
 # kubectl 1.32 and docker 28.2 were run; the others are from their sources' and users' words.
@@ -331,7 +331,7 @@ def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -
     names = ("n4", "n5")
     with slurm.allocate_nodes(names) as job, Fleet(tmp_path, job) as fleet:
         fleet.inventory("hosts_from: slurm\n")
-        process = fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "--reconnect", "1s")
+        process = fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "9", "--reconnect", "1s")
         assert process.stderr
         assert any(line.startswith("n5: measure") for line in process.stderr)
         slurm.kill(job, "n5")

@@ -20,7 +20,7 @@ from tests.hosts.sshd import MakeHosts
 from tests.session.test_log import a_log, session_id
 
 pytestmark = pytest.mark.slow
-PLAN = ("-b", "clock", "--rounds", "20", "--samples", "3", "--spread", "2")
+PLAN = ("-b", "clock", "--rounds", "20", "--samples", "9", "--spread", "2")
 KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
 
 

@@ -29,7 +29,7 @@ from tests.shared import agents_cache, local_connection
 
 HERE = Host("here", "localhost", Via.LOCAL)
 ROUNDS = 40
-SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=3, iterations=100, spread_s=0.0)
+SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=9, iterations=100, spread_s=0.0)
 
 
 class Breaking(CommandConnection):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.command import Fleet
 
-RUN = ("run", "-b", "clock", "--rounds", "1", "--samples", "3", "-q")
+RUN = ("run", "-b", "clock", "--rounds", "1", "--samples", "9", "-q")
 
 
 @pytest.mark.long

@@ -166,7 +166,7 @@ def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(
     first, second = sorted(os.sched_getaffinity(0))[:2]
     host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
-    done = fleet("run", "-b", "cas", option.format(first, second), "--rounds", "1", "--samples", "3")
+    done = fleet("run", "-b", "cas", option.format(first, second), "--rounds", "1", "--samples", "9")
     assert done.exit_code == 0, done.stderr
     assert set(fleet.samples()["ping_cpu"]) | set(fleet.samples()["pong_cpu"]) == {first, second}
 

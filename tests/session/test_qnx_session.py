@@ -16,8 +16,8 @@ from tests.hosts.qnx import sdp
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
 
 pytestmark = pytest.mark.slow
-QUICK = ("--rounds", "3", "--samples", "3", "-q", "--json")
-LONG = ("--rounds", "30", "--samples", "3", "-q", "--json")
+QUICK = ("--rounds", "3", "--samples", "9", "-q", "--json")
+LONG = ("--rounds", "30", "--samples", "9", "-q", "--json")
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +171,7 @@ def test_results_lost_on_their_way_are_measured_again(fleet, pluggable_host):
 
 def test_a_killed_controller_leaves_no_agent_behind(fleet, pluggable_host):
     image, _ = pluggable_host(NO_SFTP)
-    process = fleet.start("run", "--rounds", "100000", "--samples", "3", "-q")
+    process = fleet.start("run", "--rounds", "100000", "--samples", "9", "-q")
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     assert image.running()
     process.kill()

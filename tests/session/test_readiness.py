@@ -17,7 +17,7 @@ from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeKnown
 from tests.session.test_signals import LONG, measuring
 
-RUN = ("run", "-b", "clock", "--rounds", "2", "--samples", "3", "--lock", "off")
+RUN = ("run", "-b", "clock", "--rounds", "2", "--samples", "9", "--lock", "off")
 STAT = """\
 #!/bin/sh
 # Instead of a second's sleep: CPUs that were busy, or idle once BUSY is gone.

@@ -22,8 +22,8 @@ from tests.hosts.sshd import MakeKnown, SshHost
 
 LOCAL = "hosts:\n  here: {via: local}\n"
 ROUNDS = 400
-PLAN = ("run", "-b", "clock", "--rounds", str(ROUNDS), "--samples", "3", "-q")
-LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "-q")
+PLAN = ("run", "-b", "clock", "--rounds", str(ROUNDS), "--samples", "9", "-q")
+LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "9", "-q")
 KILLS = int(os.environ.get("FLEET_KILLS", "8"))
 RESUME = ("resume", "-q", "--json")
 
@@ -230,7 +230,7 @@ def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(flee
 @pytest.mark.slow
 def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fleet) -> None:
     fleet.inventory("hosts:\n  here: {via: local}\n  alias: {via: local}\n")
-    done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "3", "--json")
+    done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "9", "--json")
     assert done.exit_code == 0, done.stderr
     assert "are the same machine; measured in turn" in done.stderr
     (log,) = (fleet.results / ".fleet/logs").glob("*/session.log")
@@ -360,7 +360,7 @@ def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(fleet: Fleet, m
     fleet.hosts(server.entry(name="board"))
     with socket.create_connection((server.address, server.port)) as stranger:
         stranger.recv(100)
-        process = fleet.start("run", "-b", "clock", "--rounds", "2", "--samples", "3")
+        process = fleet.start("run", "-b", "clock", "--rounds", "2", "--samples", "9")
         wait_for(lambda: b"MaxStartups" in server.log.read_bytes())
     out, err = process.communicate()
     assert process.returncode == 0, out + err

@@ -15,7 +15,7 @@ from tests.hosts.client import know, know_behind
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts, MakeKnown, SshHost, keygen
 
-CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
+CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "9", "-q", "--json")
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
 
 
@@ -207,7 +207,7 @@ def test_a_stopped_controller_leaves_no_agent_on_the_host_and_keeps_what_arrived
 ) -> None:
     know(known_hosts, ssh_host)
     fleet.hosts(ssh_host.entry(name="board"))
-    process = fleet.start("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "-q")
+    process = fleet.start("run", "-b", "clock", "--rounds", "100000", "--samples", "9", "-q")
     journals = lambda: list((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))  # noqa: E731
     wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals()))
     (hello,) = (line for line in journal_lines(journals()[0]) if b'"hello"' in line)

@@ -13,7 +13,7 @@ from tests.command import Fleet
 from tests.hosts import slurm
 from tests.native.build import build
 
-PLAN = ("-b", "clock", "--rounds", "3", "--samples", "3")
+PLAN = ("-b", "clock", "--rounds", "3", "--samples", "9")
 
 
 @pytest.fixture(scope="module")
