@@ -144,9 +144,8 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(halt, 
 
 def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
     needs.cpus(2)
-    done = run(
-        "-b", "cas", "-r", "20", "-s", "1", "-w", "0", "-i", "20000", "--stuck-timeout", "0.02", "-f", "jsonl"
-    )
+    plan = ("-b", "cas", "-r", "100", "-s", "1", "-w", "0", "-i", "20000")
+    done = run(*plan, "--stuck-timeout", "0.02", "-f", "jsonl")
     assert done.returncode == 0
     assert bursts(decode(done.stdout))  # not all: other programs may take a CPU for as long
 
