@@ -83,7 +83,7 @@ def list_hosts(
     listing = store.Listing(results) if isinstance(parse_place(results), Folder) else None
     last_runs = {run.host_id: run for run in listing.runs} if listing else {}
     starts = {host: run.started_utc for host, run in last_runs.items()}
-    smt = base.read_smt(listing, tuple(last_runs.values())) if listing else {}
+    smt = base.describe_smt_by_host(listing, tuple(last_runs.values())) if listing else {}
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:

@@ -15,7 +15,7 @@ def render_hosts(
     smt: Mapping[str, str] | None = None,
     width: int | None = None,
 ) -> str:
-    """Render a row per host. last_runs: the last run's start by host ID. smt: what `read_smt` returns."""
+    """Render a row per host. last_runs: the last run's start by host ID. smt: a text by host ID."""
     rows = []
     for host in hosts:
         start = (last_runs or {}).get(host.host_id)

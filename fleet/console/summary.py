@@ -65,7 +65,7 @@ def render_medians(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:
         return ""
-    from fleet.analysis.base.selection import group_by_host, keep_comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.base.selection import group_by_host, keep_comparable_with_last  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def render_medians(
         runs = [run for run in root.runs if run.run_id in stored]
         hosts = set() if many else {run.host_id for run in runs}
         groups = group_by_host([run for run in root.runs if run.host_id in hosts]).values()
-        last = (run for group in groups for run in keep_comparable(group)[-MAX_EARLIER_RUNS:])
+        last = (run for group in groups for run in keep_comparable_with_last(group)[-MAX_EARLIER_RUNS:])
         earlier = [run for run in last if run.run_id not in stored]
         parts = [render_overview(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.base import find_last_session, find_run
+from fleet.analysis.base import find_last_session_runs, find_run
 from fleet.analysis.reduce import load_samples
 from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Run, RunState
@@ -185,7 +185,7 @@ def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(store: Store)
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="no runs are stored"):
-        find_last_session(store.list_runs(), store.place)
+        find_last_session_runs(store.list_runs(), store.place)
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [
         replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
@@ -193,7 +193,7 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     ]
     for run in runs:
         store.publish(run, builders.make_bursts(run))
-    assert find_last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
+    assert find_last_session_runs(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.base.selection import filter_runs, find_last_session, find_run, read_smt, select_runs
+    from fleet.analysis.base.selection import (
+        describe_smt_by_host,
+        filter_runs,
+        find_last_session_runs,
+        find_run,
+        select_runs,
+    )
     from fleet.analysis.base.tables import Bools, Floats
     from fleet.analysis.base.text import (
         SHARED,

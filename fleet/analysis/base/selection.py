@@ -52,7 +52,7 @@ def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, 
     return "not reported by the host" if smt is None else "off, or not supported by the CPU"
 
 
-def read_smt(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
+def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
     """Return the text of `describe_smt` by host ID; leave out hosts whose records cannot be read."""
     answers = {}
     for run in runs:
@@ -109,7 +109,7 @@ def _match_any(
     return ids
 
 
-def find_last_session(listed: Sequence[RunSummary], place: Place) -> list[str]:
+def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[str]:
     """Return the run IDs of the latest session, in order. Raises UsageError if no runs are stored."""
     if not listed:
         raise UsageError(_describe_empty_root(place))
@@ -190,10 +190,10 @@ def _describe_empty_root(place: Place) -> str:
     return f"{place}: no runs are stored here yet. `fleet run` measures; --results names another root."
 
 
-def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
+def keep_comparable_with_last(runs_of_host: Sequence[RunSummary]) -> list[RunSummary]:
     """Keep a host's published runs whose benchmarks, target, CPU model and CPU count equal its last one's."""
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
-    published = [run for run in listed if run.state is not RunState.UNFINISHED]
+    published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     return [run for run in published if identify(run) == identify(published[-1])]
 
 
@@ -202,7 +202,7 @@ def select_comparable(
 ) -> list[RunSummary]:
     """Select each host's comparable runs that have `benchmark`. Raises UsageError if there are none."""
     hosts = group_by_host(select_runs(listed, texts, place)).values()
-    comparable = [run for runs in hosts for run in keep_comparable(runs)]
+    comparable = [run for runs in hosts for run in keep_comparable_with_last(runs)]
     if not comparable:
         raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
     return filter_runs(comparable, benchmark)

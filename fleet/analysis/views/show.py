@@ -385,9 +385,9 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     """Select the comparable runs of a selection, or of the last session. Raises UsageError if none."""
     listed, left_out = root.runs, 0
-    chosen = texts or selection.find_last_session(listed, root.place)
+    chosen = texts or selection.find_last_session_runs(listed, root.place)
     hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))
-    comparable_runs = [selection.keep_comparable(runs) for runs in hosts.values()]
+    comparable_runs = [selection.keep_comparable_with_last(runs) for runs in hosts.values()]
     ids = {run.run_id for runs in comparable_runs for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
     missing = selection.list_missing_hosts(listed, root.place, counting[-1].session_id)

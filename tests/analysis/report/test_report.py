@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.base import find_last_session
+from fleet.analysis.base import find_last_session_runs
 from fleet.analysis.report import render, require_writable_output, write_site
 from fleet.analysis.views import NO_LIMIT, select_runs_to_show, show_runs
 from fleet.errors import StoreError, UsageError
@@ -29,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
     simulated.publish(root, desk, 1)
     simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
-    return render(root, find_last_session(Store(root).list_runs(), Store(root).place))
+    return render(root, find_last_session_runs(Store(root).list_runs(), Store(root).place))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib import image
 
-from fleet.analysis.base import find_last_session
+from fleet.analysis.base import find_last_session_runs
 from fleet.analysis.report import render
 from fleet.model import Host, Via
 from fleet.store import Store
@@ -128,6 +128,6 @@ def test_twenty_hosts_of_32_cpus_stay_below_five_megabytes(tmp_path: Path) -> No
         machine = simulated.laptop(f"laptop{number:02}", two_levels=two_levels)
         simulated.publish(tmp_path, machine, number, rounds=5, samples=2, benchmarks=("cas", "readwrite"))
     size = len(
-        render(tmp_path, find_last_session(Store(tmp_path).list_runs(), Store(tmp_path).place)).encode()
+        render(tmp_path, find_last_session_runs(Store(tmp_path).list_runs(), Store(tmp_path).place)).encode()
     )
     assert size < 5_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import format_pair, read_smt, wrap_to_width
+from fleet.analysis.base import describe_smt_by_host, format_pair, wrap_to_width
 from fleet.analysis.reduce import (
     CROSS_CHECK_MEANINGS,
     FINDING_MEANINGS,
@@ -292,5 +292,5 @@ def test_whether_hyperthreading_is_on_is_said(
     text = show_run(tmp_path, run.run_id)
     assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
     listing = Listing(tmp_path)
-    (answer_for_host,) = read_smt(listing, listing.runs).values()
+    (answer_for_host,) = describe_smt_by_host(listing, listing.runs).values()
     assert re.fullmatch(answer, answer_for_host), "for `fleet hosts`"
