@@ -171,7 +171,7 @@ class PointTables:
 class _Relations(Parameter):
     __slots__ = ()
 
-    def place(self, value: Any) -> Any:
+    def sort_key(self, value: Any) -> Any:
         return relation_sort_key(value)
 
 

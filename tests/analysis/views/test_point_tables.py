@@ -70,6 +70,12 @@ def test_words_of_one_line_are_set_against_lines_of_their_own() -> None:
     assert "words/own: what false sharing costs" in text
 
 
+def test_nearer_relations_come_first() -> None:
+    rows = [{**make_contend_row("own", 1.0, 1.0, 1.0), "relation": name} for name in ("llc", "cluster")]
+    titles = [table.title for table in tabulate_points(pd.DataFrame(rows)).tables]
+    assert titles == ["cluster", "llc"]
+
+
 CPU = {"run_id": "r", "benchmark": "gemm", "variant": "avx512", "ping_cpu": 0, "pong_cpu": 0, "threads": 1}
 PEAK = {**CPU, "operation": "peak", "point": "peak.x1", "median_ns": 1 / 200, "core_ghz": 4.0}
 HOT = {**CPU, "operation": "hot.odd", "point": "hot.odd.8x8x8.huge.x1", "median_ns": 1 / 120, "core_ghz": 3.0}
