@@ -17,7 +17,7 @@ from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.environment import describe_table_environments
+from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.load import list_published
 from fleet.errors import StoreWarning, UsageError, explain
 from fleet.hostnames import join_names
@@ -473,7 +473,7 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     steps = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
-        around = describe_table_environments(last)
+        around = describe_table_facts_by_name(last)
         turns = zip(*map(pairwise, around.values()), strict=True)  # by night, each fact before and after
         steps[str(host)] = {
             night: {(fact, *values) for fact, values in zip(around, turn, strict=True) if len({*values}) > 1}

@@ -17,7 +17,7 @@ from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.environment import describe_table_environments
+from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import lay_out_matrices
@@ -242,7 +242,7 @@ def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any
 def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the facts in which an odd host's last run differs from the last runs of most others."""
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
-    hosts, differences, around = list(last["host_id"]), [], describe_table_environments(last)
+    hosts, differences, around = list(last["host_id"]), [], describe_table_facts_by_name(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
         for fact, values in around.items():
             own, others = values[hosts.index(host)], Counter(values)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         select_overview_rows,
     )
     from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, check_run, select_breaches
-    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compute_nearest_ratios
+    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compute_sibling_nearness
     from fleet.analysis.reduce.heatmap import SHADES
     from fleet.analysis.reduce.interval import compute_mean_half_width, count_effective, student_t
     from fleet.analysis.reduce.ladders import (

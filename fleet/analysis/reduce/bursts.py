@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints, to_pandas
-from fleet.analysis.reduce.load import compute_ns_per_tick, convert_ticks, has_shape
+from fleet.analysis.reduce.load import compute_latency_ns_per_tick, convert_ticks, has_shape
 from fleet.model import SHIPPED, Descriptions, Shape
 from fleet.store.schema import PARAMETERS
 
@@ -21,7 +21,7 @@ SAMPLE_COLUMNS = (
 )
 LISTS = ("ticks", "other_ticks", "other_units")
 WORK_COLUMNS = ("least_share", "most_share", "other_rate")
-"""The columns that describe the work of a burst's threads; see `_normalize_by_units`."""
+"""The columns that describe the work of a burst's threads; see `_normalize_and_summarize_work`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     counts = counts - np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     others, units = (Lists(table.column(name).combine_chunks()) for name in ("other_ticks", "other_units"))
     _combine_thread_times(samples, latencies, counts, others, descriptions)
-    work = _normalize_by_units(samples, latencies, counts, units, descriptions)
-    about = samples.assign(**dict(zip(WORK_COLUMNS, work, strict=True)))
+    work_columns = _normalize_and_summarize_work(samples, latencies, counts, units, descriptions)
+    about = samples.assign(**work_columns)
     return Bursts(about[counts > 0].reset_index(drop=True), latencies, counts[counts > 0])
 
 
@@ -76,7 +76,7 @@ def _combine_thread_times(
 ) -> None:
     """Convert samples of groups in place to the time of a unit by all threads. others: the others' ticks."""
     is_group = has_shape(samples["benchmark"], Shape.GROUP, descriptions)
-    first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
+    first, factor = np.cumsum(counts) - counts, compute_latency_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & is_group & (counts > 0)):
         own = latencies[first[row] : first[row] + counts[row]]
         times = [own, *(ticks[-counts[row] :] * factor[row] for ticks in others.read_row(row))]
@@ -84,9 +84,9 @@ def _combine_thread_times(
             own[:] = 1 / (1 / np.stack(times)).sum(axis=0)
 
 
-def _normalize_by_units(
+def _normalize_and_summarize_work(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, descriptions: Descriptions
-) -> Floats:
+) -> dict[str, Floats]:
     """Convert samples in place to the time of one unit by all threads, if all threads count the same unit.
 
     units: those counted by the other threads; pairs count none. Returns WORK_COLUMNS for each burst, NaN
@@ -114,7 +114,7 @@ def _normalize_by_units(
             shares = units_by_thread.sum(axis=1)
             shares = shares / shares.mean()
         columns[:2, row] = shares.min(), shares.max()
-    return columns
+    return dict(zip(WORK_COLUMNS, columns, strict=True))
 
 
 def group_rows_by_length(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:

@@ -56,7 +56,7 @@ def build_comparison_rows(
         return _select_point(pairs, point, descriptions)
     views, placed = get_views(pairs["benchmark"], descriptions), ladders.is_node_placed(pairs, descriptions)
     others = pairs[~views.isin([*_OF_PAIRS, View.LADDER]) & ~placed]
-    others = pd.concat([others, ladders.select_pairs_on_nodes(pairs, descriptions)])
+    others = pd.concat([others, ladders.select_line_placed_pairs(pairs, descriptions)])
     names = [name for name in others["benchmark"].unique() if descriptions[str(name)].other_unit == "byte"]
     loads = others["benchmark"].isin(names)
     under_load, others = others[loads], others[~loads]
@@ -73,8 +73,8 @@ def build_comparison_rows(
         parts += [of_node, _make_load_rate_rows(of_node)]
     if (views == View.LADDER).any():
         levels = ladders.find_plateaus(pairs, cpus, descriptions)
-        of_level = levels["level"] + " " + levels["setting"] + _format_threads(levels)
-        parts.append(levels.assign(relation=of_level + _format_core_kinds(levels)))
+        of_level = levels["level"] + " " + levels["setting"] + _format_threads_suffix(levels)
+        parts.append(levels.assign(relation=of_level + _format_core_kinds_suffix(levels)))
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
@@ -189,7 +189,7 @@ def _select_overview_levels(rows: pd.DataFrame, descriptions: Descriptions) -> p
         rows = rows.assign(at=rows[name].map({value: position for position, value in enumerate(order)}))
         rows = rows[rows["at"] == rows.groupby(_KIND)["at"].transform("min")]
     return rows.assign(
-        about=rows["setting"] + _format_threads(rows),
+        about=rows["setting"] + _format_threads_suffix(rows),
         place=rows["least_bytes"].map("{:020}".format),
         relation=rows["level"],
     )
@@ -199,7 +199,7 @@ def _select_overview_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.Dat
     rows = _select_first(rows, description.parameters_with_role("row")[:1])
     rows = _select_first(rows, description.parameters_with_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=relation_sort_key)]
-    about = rows["operation"] + _format_threads(rows)
+    about = rows["operation"] + _format_threads_suffix(rows)
     return rows.assign(about=about, place="", relation=rows["variant"], variant="")
 
 
@@ -243,11 +243,11 @@ def _select_first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: 
     return rows
 
 
-def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
+def _format_threads_suffix(rows: pd.DataFrame) -> "pd.Series[Any]":
     return rows["threads"].map(lambda threads: f" x{threads:.0f}" if threads > 1 else "")
 
 
-def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
+def _format_core_kinds_suffix(rows: pd.DataFrame) -> "pd.Series[Any]":
     """Name each row's kinds of cores as a suffix; empty for the fastest kind and if there is only one."""
     kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")

@@ -199,7 +199,7 @@ def _check_contend_places(numbers: Numbers) -> CheckResults:
         yield from _compare_rows(rows, numbers.select("contend", sharing=far), columns, (limit, math.inf))
 
 
-def _check_contend_own(numbers: Numbers) -> CheckResults:
+def _check_own_scaling(numbers: Numbers) -> CheckResults:
     rows = numbers.select("contend", sharing="own")
     by_threads = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
     fewest, *more = (part for _, part in by_threads) if len(rows) else (rows,)
@@ -250,12 +250,12 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
             yield max(ns / to_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _check_fetch_own(numbers: Numbers) -> CheckResults:
+def _check_fetch_own_chase(numbers: Numbers) -> CheckResults:
     fetched = numbers.select("fetch", state="own", order="chase")
     yield from _compare_rows(fetched, numbers.select("chase", order="random"), [*ALIKE, "bytes"], OWN)
 
 
-def _check_fetch_memory(numbers: Numbers) -> CheckResults:
+def _check_fetch_memory_chase(numbers: Numbers) -> CheckResults:
     """Compare fetches from memory with the largest chase, if that reaches memory."""
     chased = numbers.select("chase", order="random")
     levels = numbers.select_level("chase", ladders.MEMORY)
@@ -266,7 +266,7 @@ def _check_fetch_memory(numbers: Numbers) -> CheckResults:
         yield from _compare_rows(fetched, largest, ALIKE, FROM_MEMORY)
 
 
-def _check_interleave_nt(numbers: Numbers) -> CheckResults:
+def _check_nt_shared_own(numbers: Numbers) -> CheckResults:
     shared = numbers.select("interleave", operation="nt", sharing="shared")
     for _, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
         own = numbers.select("interleave", operation="nt", sharing="own")
@@ -287,7 +287,7 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
             yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
 
 
-def _check_gemm_units(numbers: Numbers) -> CheckResults:
+def _check_gemm_limit(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = find_core_limits(numbers.run).operations
     is_peak = rows["point"].astype(str).str.startswith("peak")
@@ -344,17 +344,17 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
     ),
     "sharing_readwrite": ("a write answered by one CPU differs from readwrite", _check_sharing_readwrite),
     "contend_places": ("sharing a line or a word costs less than not sharing it", _check_contend_places),
-    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_contend_own),
+    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_own_scaling),
     "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _check_loaded_idle),
     "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _check_loaded_rate),
     "loaded_order": ("a load takes less beside CPUs that use more of the memory", _check_loaded_order),
     "message_readwrite": ("a message takes less than readwrite, or far longer", _check_message_readwrite),
-    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _check_fetch_own),
-    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _check_fetch_memory),
-    "interleave_nt": ("stores past the caches to separate pages disturb each other", _check_interleave_nt),
+    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _check_fetch_own_chase),
+    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _check_fetch_memory_chase),
+    "interleave_nt": ("stores past the caches to separate pages disturb each other", _check_nt_shared_own),
     "node_order": ("memory of another NUMA node is nearer than a node's own", _check_node_order),
     "gemm_peak": ("a product of matrices is faster than its unit's peak", _check_gemm_peak),
-    "gemm_units": ("a peak of products is higher than the units of a core can reach", _check_gemm_units),
+    "gemm_units": ("a peak of products is higher than the units of a core can reach", _check_gemm_limit),
 }
 CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 

@@ -29,7 +29,7 @@ _ALSO = (
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
-def describe_environments(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
+def describe_facts_by_name(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
     """Return a text per run by fact: ENVIRONMENT, `extra`, and others such as label.kernel or plan.rounds."""
     described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
     for run in runs:
@@ -49,9 +49,9 @@ def describe_environments(runs: Sequence[dict[str, Any]], extra: Sequence[str] =
     return {name: [texts[place] for place in places] for name, texts in environments.items()}
 
 
-def describe_table_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Describe rows of the `runs` table as `describe_environments` does."""
-    return describe_environments(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
+def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Describe rows of the `runs` table as `describe_facts_by_name` does."""
+    return describe_facts_by_name(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """
     rows = list[tuple[str, str, str, bool]]()
     both = pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
-    for name, texts in describe_table_environments(both).items():
+    for name, texts in describe_table_facts_by_name(both).items():
         values, others = Counter(texts[: len(a)]), Counter(texts[len(a) :])
         if set(values) != set(others):
             rows.append((name, _list_values(values), _list_values(others), not set(values) & set(others)))
@@ -133,7 +133,7 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     """List the properties known of any run, those that differ first, with values in the order of `runs`."""
-    environments = describe_environments(runs, _ALSO)
+    environments = describe_facts_by_name(runs, _ALSO)
     if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
         flags = [set(run["cpu_flags"]) for run in runs]
         common = set.intersection(*flags)

@@ -55,7 +55,7 @@ def add_pair_flags(
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
         "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested),
-        "smt_pair": _is_odd_smt_pair(pairs, descriptions),
+        "smt_pair": _has_doubtful_smt_relation(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _is_below_requested_rate(pairs),
     }
@@ -80,7 +80,7 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     return marks
 
 
-def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
+def _has_doubtful_smt_relation(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Report siblings that are not clearly nearest to each other, pairs far nearer than their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
@@ -88,19 +88,19 @@ def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     ns, classes = single["median_ns"].to_numpy(dtype=float), number_groups(single, [*_KIND, "relation"])
     usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
     near = ~_is_sibling_or_single(single) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
-    marks[places] = near | (compute_nearest_ratios(single, number_groups(single, _KIND)) < SIBLING_NEARER)
+    marks[places] = near | (compute_sibling_nearness(single, number_groups(single, _KIND)) < SIBLING_NEARER)
     return marks
 
 
-def compute_nearest_ratios(pairs: pd.DataFrame, kinds: Ints) -> Floats:
+def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
     """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
 
-    kinds: the number of their run, benchmark and variant. NaN for pairs that are not siblings, and
+    kind_numbers: of their run, benchmark and variant. NaN for pairs that are not siblings, and
     for siblings without another partner.
     """
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    ends, others = kinds * (ends.max(initial=0) + 1) + ends, ~_is_sibling_or_single(pairs)
+    ends, others = kind_numbers * (ends.max(initial=0) + 1) + ends, ~_is_sibling_or_single(pairs)
     nearest = np.full(ends.max(initial=0) + 1, np.inf)
     for cpu in ends:
         np.fmin.at(nearest, cpu[others], ns[others])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.reduce.topology import GroupLabels, Layout
+from fleet.analysis.reduce.topology import GroupLabel, GroupLabels, Layout
 from fleet.plan.cpulist import format_cpus
 
 SHADES = 32
@@ -54,9 +54,9 @@ class Heatmap:
         """Format the text of each cell. number: a format, such as "{:.1f}"."""
         return [[number.format(x) if np.isfinite(x) else missing for x in row] for row in self.values]
 
-    def list_labels_by_row(self) -> list[list[tuple[str, int]]]:
+    def list_group_labels_by_first_row(self) -> list[list[GroupLabel]]:
         """Return for each row the names of `group_labels` that begin there, each with its number of rows."""
-        begins: list[list[tuple[str, int]]] = [[] for _ in self.labels]
+        begins: list[list[GroupLabel]] = [[] for _ in self.labels]
         for level in self.group_labels:
             start = 0
             for name, count in level:

@@ -39,7 +39,7 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     return is_placed
 
 
-def select_pairs_on_nodes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def select_line_placed_pairs(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the rows of matrices of pairs whose lines lie on a requested NUMA node."""
     is_matrix = get_views(pairs["benchmark"], descriptions) == View.MATRIX
     return pairs[is_matrix & pairs["memory_node"].notna()]
@@ -69,7 +69,7 @@ def find_plateaus(
     parts = [
         part.assign(level=name, cache_bytes=cache)
         for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())
-        for name, cache, sizes in _split_levels(group, list_memory_levels(cpus, group))
+        for name, cache, sizes in _split_levels(group, list_cache_levels(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not parts:
@@ -94,7 +94,7 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
+def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
     """List a ladder's data caches, nearest first: name and bytes for each of the ladder's CPUs sharing it."""
     first = group.iloc[0]
     rows = cpus[cpus["run_id"] == first["run_id"]]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.reduce.load import compute_latencies, load_samples
+from fleet.analysis.reduce.load import compute_sample_latencies, load_samples
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root
 
@@ -38,7 +38,7 @@ def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descrip
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
     if samples.empty:
         return []
-    latency, burst, is_warmup = compute_latencies(samples, descriptions)
+    latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
     medians = pd.Series(latency[~is_warmup]).groupby(burst[~is_warmup]).median()
     samples = samples.loc[medians.index].assign(ns=medians)
     return [

@@ -189,7 +189,7 @@ def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     samples: from `load_samples`. Every column but `ticks` and `warmup` is repeated; added are `sample`
     (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
     """
-    latency, burst, is_warmup = compute_latencies(samples, descriptions)
+    latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
     long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
     return long.reset_index(drop=True).assign(
         sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
@@ -199,7 +199,7 @@ def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     )
 
 
-def compute_latencies(samples: pd.DataFrame, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
+def compute_sample_latencies(samples: pd.DataFrame, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
     """Compute each sample's one-way ns in stored order, its burst's position, and whether it is a warm-up."""
     lists = arrow_schema("samples", ("ticks", "other_ticks"))
     table = pa.Table.from_pandas(samples.reindex(columns=lists.names), lists, preserve_index=False)
@@ -220,7 +220,7 @@ def convert_ticks(rows: pd.DataFrame, table: Any, descriptions: Descriptions) ->
         values, is_both = values.astype(np.float64), np.repeat(both, counts)
         values[is_both] = (values[is_both] + others.filter(pa.array(both)).flatten().flatten().to_numpy()) / 2
     place = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = values * np.repeat(compute_ns_per_tick(rows, descriptions), counts)
+    latency: Floats = values * np.repeat(compute_latency_ns_per_tick(rows, descriptions), counts)
     return latency, counts, place < np.repeat(rows["warmup"].to_numpy(), counts)
 
 
@@ -301,7 +301,7 @@ def is_at_usual_point(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) 
     return single.to_numpy(dtype=bool)
 
 
-def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
+def compute_latency_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
     """Compute for each burst the factor from ticks to ns of a unit, or of one way of a round trip."""
     codes, names = pd.factorize(samples["benchmark"])
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]

@@ -96,14 +96,14 @@ def reduce_to_pairs(
             "samples": first["samples"],
             **summarize(first),
             **{name: first[name] for name in PARAMETERS},
-            **_compute_work_medians(bursts, pair, medians / numbers["median_ns"][pair]),
+            **_compute_pair_work_and_ghz(bursts, pair, medians / numbers["median_ns"][pair]),
             "outliers": np.bincount(pair, outliers, len(counts)) / first["samples"],
         }
     )
     return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _compute_work_medians(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
+def _compute_pair_work_and_ghz(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
     """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
     times: each burst's median divided by its pair's. The pair's median times `core_ghz` must be the cycles

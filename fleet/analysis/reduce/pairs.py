@@ -44,7 +44,7 @@ HISTORY_COLUMNS = (
     *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
     *("flagged_bursts", "flags", "memory_node"),
 )
-_Derivation = Iterator[tuple[list[Key], Any]]  # of runs, and their pairs in an Arrow table
+_PairBatches = Iterator[tuple[list[Key], Any]]  # the keys of runs, and their pairs in an Arrow table
 
 
 def load_pairs(
@@ -67,12 +67,12 @@ def load_pairs(
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
 
-    def derive(keys: Sequence[Key]) -> _Derivation:
-        batch = set(keys)
+    def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
+        batch = set(run_keys)
         return _derive_runs(listing.place, [run for run in runs if run.key in batch], selected=len(runs))
 
     where = load.make_filters(benchmark=benchmark, relation=relation)
-    return to_pandas(load_derived(listing.index, PAIRS, marks, derive, columns, where))
+    return to_pandas(load_derived(listing.index, PAIRS, marks, derive_batches, columns, where))
 
 
 def verify_pairs(root: Root) -> list[str]:
@@ -80,10 +80,10 @@ def verify_pairs(root: Root) -> list[str]:
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
 
-    def derive(keys: Sequence[Key]) -> _Derivation:
-        return _derive_runs(listing.place, [runs[key] for key in keys])
+    def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
+        return _derive_runs(listing.place, [runs[key] for key in run_keys])
 
-    return verify_derived(listing, PAIRS, _make_index_marks(listing.all_runs), derive)
+    return verify_derived(listing, PAIRS, _make_index_marks(listing.all_runs), derive_batches)
 
 
 def verify_derived(
@@ -150,7 +150,7 @@ def derive_into_index() -> None:
         sys.stdout.flush()
 
 
-def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _Derivation:
+def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _PairBatches:
     """Yield batches of runs with their pairs in one table; warn of damaged runs and leave them out.
 
     A batch is of one agent build and set of benchmarks, and holds a slice of samples or one larger run.
@@ -177,7 +177,7 @@ def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]) -> _Derivation:
+def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]) -> _PairBatches:
     """Yield the runs with their pairs, one by one if any is damaged; add the errors of those to `damaged`."""
     try:
         pairs = derive_pairs(place, runs)

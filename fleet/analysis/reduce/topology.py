@@ -12,7 +12,8 @@ from fleet.analysis.base.text import is_none, to_records
 from fleet.model import Cpu, name_core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
-GroupLabels = tuple[tuple[tuple[str, int], ...], ...]  # of each level, its groups' names and sizes
+GroupLabel = tuple[str, int]  # the name of a group of CPUs, and its size
+GroupLabels = tuple[tuple[GroupLabel, ...], ...]  # by level
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 _COLUMNS = ("kind", "capacity", *GROUPS)
 
@@ -32,35 +33,35 @@ class Layout:
     def blocks(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the CPUs of each group of `level`, in display order."""
         cpus = iter(self.cpus)
-        return tuple(tuple(islice(cpus, count)) for _, count in self._group(level))
+        return tuple(tuple(islice(cpus, count)) for _, count in self._list_groups_and_sizes(level))
 
     def choose_border_level(self) -> str | None:
         """Return the level to draw borders of: the finest averaging four CPUs a group, else two, or None."""
         for size in (4, 2):
             if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level
-        return "core" if 2 <= len(self._group("core")) <= len(self.cpus) // 2 else None
+        return "core" if 2 <= len(self._list_groups_and_sizes("core")) <= len(self.cpus) // 2 else None
 
     def mark_group_starts(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
         level = self.choose_border_level()
-        begins = {*accumulate(count for _, count in self._group(level))} if level else set()
+        begins = {*accumulate(count for _, count in self._list_groups_and_sizes(level))} if level else set()
         return tuple(place in begins for place in range(len(self.cpus)))
 
     def label_groups(self) -> GroupLabels:
         """List the groups to name beside a map, by level, outermost first: each name, if any, and size."""
-        counts = {level: len(self._group(level)) for level in NAMES}
+        counts = {level: len(self._list_groups_and_sizes(level)) for level in NAMES}
         named = (next((level for level in NAMES if counts[level] > 1), None), self.choose_border_level())
         return tuple(
             tuple(
                 (f"{NAMES[level]} {number}" if number >= 0 else "", count)
-                for number, count in self._group(level)
+                for number, count in self._list_groups_and_sizes(level)
             )
             for level in NAMES
             if level in named and counts[level] <= len(self.cpus) // 2
         )
 
-    def _group(self, level: str) -> list[tuple[int, int]]:
+    def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:
         """Return each group of `level`, in display order: its number, and how many CPUs it has."""
         depth = GROUPS.index(level) + 1
         blocks = groupby(groups[:depth] for groups in self.groups)
@@ -68,17 +69,17 @@ class Layout:
 
     def choose_finest(self, limit: int) -> str | None:
         """Return the finest level above cores with 2 to `limit` groups; of equal levels, the outermost."""
-        counts = {level: len(self._group(level)) for level in GROUPS[:-1]}
+        counts = {level: len(self._list_groups_and_sizes(level)) for level in GROUPS[:-1]}
         fitting = {level: count for level, count in counts.items() if 2 <= count <= limit}
         return max(fitting, key=fitting.__getitem__, default=None)
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
     """Order `measured` CPUs by GROUPS, then number. cpus: one run's rows; CPUs that these lack come last."""
-    return load_layouts(cpus.assign(run_id=""), {"": measured})[""]
+    return make_layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
-def load_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
+def make_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """Make the layouts of several runs, by ID, as `make_layout` does; runs with equal CPUs share one."""
     rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
     for row in to_records(cpus[[name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]]):
@@ -109,10 +110,10 @@ def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> L
             {group: int(group) if level == "node" else place for place, group in enumerate(groups)}
         )
 
-    def number_groups(cpu: int) -> tuple[int, ...]:
+    def list_groups(cpu: int) -> tuple[int, ...]:
         own = rows[cpu][2:] if cpu in rows else [None] * len(GROUPS)
         return tuple(of_level.get(group, -1) for of_level, group in zip(numbers, own, strict=True))
 
-    ordered = tuple(sorted(map(int, measured), key=lambda cpu: (cpu not in rows, number_groups(cpu), cpu)))
+    ordered = tuple(sorted(map(int, measured), key=lambda cpu: (cpu not in rows, list_groups(cpu), cpu)))
     kinds = name_core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
-    return Layout(ordered, tuple(map(number_groups, ordered)), kinds)
+    return Layout(ordered, tuple(map(list_groups, ordered)), kinds)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.tables import number_groups
-from fleet.analysis.reduce.flags import SIBLING_NEARER, compute_nearest_ratios
+from fleet.analysis.reduce.flags import SIBLING_NEARER, compute_sibling_nearness
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs
@@ -95,7 +95,7 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
 
 def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield the run ID and finding of each pair of SMT siblings that are not clearly nearest."""
-    pairs = pairs.assign(factor=compute_nearest_ratios(pairs, number_groups(pairs, _RUN)))
+    pairs = pairs.assign(factor=compute_sibling_nearness(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _iter_values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"

@@ -21,7 +21,7 @@ from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, check_run, has_cr
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
-from fleet.analysis.reduce.topology import Layout, load_layouts
+from fleet.analysis.reduce.topology import Layout, make_layouts
 from fleet.analysis.report.ladders import Ladder, Products, build_gemm_rates, build_ladders
 from fleet.analysis.views import point_tables
 from fleet.analysis.views import warnings as run_warnings
@@ -176,7 +176,7 @@ def _read_batch(
     places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
     measured = {run_id: np.unique(ends[places.get(run_id, [])]).tolist() for run_id in bursts}
-    orders = load_layouts(cpus, measured)
+    orders = make_layouts(cpus, measured)
     findings = topology_check.check_runs(pairs, earlier, descriptions)
     for run in runs:
         run_id, checked = run["run_id"], NO_COMPARISONS
@@ -247,7 +247,7 @@ def _summarize_samples(
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
     medians, values = [], {row["relation"]: list[Floats]() for row in part.relations}
     for samples in bursts:
-        latency, burst, is_warmup = load.compute_latencies(samples, descriptions)
+        latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, own in values.items():

@@ -388,7 +388,7 @@ def tabulate_line_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
     """Return tables of latencies by relation and by how many of a pair's CPUs are on the line's NUMA node."""
-    rows = ladders.select_pairs_on_nodes(pairs, descriptions)
+    rows = ladders.select_line_placed_pairs(pairs, descriptions)
     nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     near = sum((rows[name].map(nodes) == rows["memory_node"]).astype(int) for name in _ENDS)
     rows = rows.assign(near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True))

@@ -127,7 +127,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
             cpus = np.stack([samples.column(name).to_numpy() for name in _ENDS])
             is_chosen = (cpus.min(axis=0) == low) & (cpus.max(axis=0) == high)
             bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
-            step_ns = load.compute_ns_per_tick(bursts.about, run.descriptions) * steps[run.run_id]
+            step_ns = load.compute_latency_ns_per_tick(bursts.about, run.descriptions) * steps[run.run_id]
             medians = compute_medians(bursts)[0]
             parts.append(bursts.about.assign(burst_ns=medians, samples=bursts.counts, grain_ns=step_ns))
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_KIND, object))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import add_pair_flags, check_topology, compute_nearest_ratios
+from fleet.analysis.reduce import add_pair_flags, check_topology, compute_sibling_nearness
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -76,10 +76,10 @@ def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest:
 def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
     pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
     zeros = np.zeros(4, dtype=np.int64)
-    assert np.array_equal(compute_nearest_ratios(pairs, zeros), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
-    assert np.isnan(compute_nearest_ratios(table({("smt", 0, 1): 10.0}), zeros[:1])).all(), (
-        "without any other partner"
-    )
+    factors = compute_sibling_nearness(pairs, zeros)
+    assert np.array_equal(factors, [3.0, np.nan, np.nan, np.nan], equal_nan=True)
+    alone = table({("smt", 0, 1): 10.0})
+    assert np.isnan(compute_sibling_nearness(alone, zeros[:1])).all(), "without any other partner"
 
 
 @pytest.mark.parametrize(("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)])
