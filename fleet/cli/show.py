@@ -132,7 +132,7 @@ def _print_pair(
             base.format_document("bursts", bursts) if json else base.format_csv(bursts).removesuffix("\n")
         )
     else:
-        cli.print_paged(views.render_pair(bursts, reduce.merge_descriptions(chosen)))
+        cli.print_paged(views.render_histograms(bursts, reduce.merge_descriptions(chosen)))
 
 
 def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:

@@ -164,7 +164,7 @@ def _compare_rows(
     for key, part in rows.groupby([*by], sort=False):
         if key in others_by_key:
             sides = part, others_by_key[key]
-            (ns, spread), (to_ns, to_spread) = map(_compute_median, sides)
+            (ns, spread), (to_ns, to_spread) = map(_compute_median_and_spread, sides)
             ratio, open_by = ns / to_ns, 1 + spread + to_spread
             points = (to_records(side)[0] for side in sides)
             named, to = (row["benchmark"] if is_none(row["point"]) else row["point"] for row in points)
@@ -218,7 +218,7 @@ def _check_loaded_rate(numbers: Numbers) -> CheckResults:
     for row in to_records(rows):
         alone = moved[(moved["setting"] == row["operation"]) & (moved["threads"] == row["threads"] - 1)]
         if len(alone):
-            ns, spread = _compute_median(alone)
+            ns, spread = _compute_median_and_spread(alone)
             says = f"{row['point']}: {row['other_rate']:.1f} GB/s, {1 / ns:.1f} without the chase"
             share = row["other_rate"] * ns
             yield share, says, share > MORE_THAN_ALONE * (1 + spread)
@@ -244,7 +244,7 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
     hand_offs = dict(iter(numbers.select("readwrite").groupby("relation")))
     for relation, part in numbers.select("message").groupby("relation", sort=False):
         if relation in hand_offs:
-            (ns, spread), (to_ns, to_spread) = map(_compute_median, (part, hand_offs[relation]))
+            (ns, spread), (to_ns, to_spread) = map(_compute_median_and_spread, (part, hand_offs[relation]))
             more, open_ns = ns - to_ns, ns * spread + to_ns * to_spread
             says = f"{relation!s}: message {ns:.1f} ns, readwrite {to_ns:.1f} ns, a reading {reading:.1f} ns"
             yield max(ns / to_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
@@ -278,7 +278,7 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
         is_peak = part["point"].astype(str).str.startswith("peak")
         for row in to_records(part[~is_peak]) if is_peak.any() else ():
-            peak, spread = _compute_median(part[is_peak])
+            peak, spread = _compute_median_and_spread(part[is_peak])
             share = peak / row["median_ns"]
             peak_ghz = part[is_peak]["core_ghz"].median()
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
@@ -303,13 +303,13 @@ def _check_node_order(numbers: Numbers) -> CheckResults:
         own: dict[Any, pd.DataFrame] = dict(iter(cells[ladders.is_local_memory(cells)].groupby("cpu_node")))
         for ends, part in cells[~ladders.is_local_memory(cells)].groupby(["cpu_node", "memory_node"]):
             if ends[0] in own:
-                (ns, spread), (own_ns, own_spread) = map(_compute_median, (part, own[ends[0]]))
+                (ns, spread), (own_ns, own_spread) = map(_compute_median_and_spread, (part, own[ends[0]]))
                 far = f"node {ends[1]} from node {ends[0]} takes {ns / own_ns:.2f} of its own"
                 says = f"{_format_key(key)}: {far}"
                 yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
 
 
-def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
+def _compute_median_and_spread(rows: pd.DataFrame) -> tuple[float, float]:
     """Compute the medians of the rows' ns and of their relative half intervals (0 if unknown)."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)

@@ -107,7 +107,7 @@ def render(
         warnings=_list_page_warnings(readings),
         tables=_group_tables(usual, descriptions),
         within=overview.describe_interval(usual) if len(usual) else "",
-        since=[*dict.fromkeys(overview.format_since(row) for row in text.to_records(usual) if row["since"])],
+        since=overview.list_last_changes(usual),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=_draw_history(overall, readings, descriptions) if len(readings) > 1 else {},
         detailed=detailed,

@@ -35,7 +35,7 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.compare import CHANGE_TITLES
-from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, format_since
+from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, list_last_changes
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
@@ -319,7 +319,7 @@ def _render_machine(
         facts=[(name, str(run[name])) for name in _FACTS if run.get(name)],
         lines=_list_usual_numbers(usual, past, descriptions),
         card=card,
-        since=dict.fromkeys(format_since(cell) for cell in text.to_records(usual) if cell["since"]),
+        since=list_last_changes(usual),
         findings=findings,
         file=file,
     )

@@ -48,16 +48,16 @@ def render_acceptance(acceptance: Acceptance) -> str:
         largest = own["count"].groupby(kinds, sort=False).max()  # number of runs or machines
         sources = [_name_source(str(kind), number) for kind, number in largest.items()]
         words = [f"{count} held against {' and '.join(sources)}"]
-        words += _describe_numbers(own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions)
+        words += _describe_against_expected(own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions)
     elif outcome is not Outcome.CANNOT_TELL:
-        words = [*_describe_numbers(own.sort_values("q", na_position="first"), descriptions)]
+        words = [*_describe_against_expected(own.sort_values("q", na_position="first"), descriptions)]
     elif rows.empty:
         words = ["it has not measured this"]
     else:
         placed = rows[rows["source"] != ""]
         model = acceptance.cpu_model if placed.empty else None
         none = f"no table of {model} is here; " if model else ""
-        words = [*_describe_numbers(placed[: _LISTED - 1], descriptions), f"{none}{NEEDS}"]
+        words = [*_describe_against_expected(placed[: _LISTED - 1], descriptions), f"{none}{NEEDS}"]
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
     hint += f"; {acceptance.failed:.0%} of bursts failed" if acceptance.failed >= _MANY else ""
     hint += f"; {acceptance.flagged:.0%} of bursts are flagged" if acceptance.flagged >= _MANY else ""
@@ -74,7 +74,7 @@ def _name_source(source: str, count: float | None) -> str:
     return source if text.is_none(count) else format_count(int(count or 0), source.removesuffix("s"))
 
 
-def _describe_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
+def _describe_against_expected(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
     for row in text.to_records(rows):
         benchmark = descriptions[row["benchmark"]]
         limits = [row["low"], row["high"]]

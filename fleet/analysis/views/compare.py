@@ -47,7 +47,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
     if several:
         shared = [item for item in differences[0] if item in common]
         environment = _render_environment(shared, width, title_end=", on each host alike")
-        parts.insert(0, "\n\n".join((*_render_verdicts(ordered, width), *environment)))
+        parts.insert(0, "\n\n".join((*_render_multi_host_summary(ordered, width), *environment)))
     judged = [comparison for comparison in ordered if comparison.has_verdict]
     others = [comparison for comparison in ordered if not comparison.has_verdict]
     legend = [_render_legend(judged), _render_legend(others)]
@@ -200,18 +200,18 @@ def _count_verdicts(
     notes = {
         **notes,
         Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
-        Verdict.AT_ANOTHER_LEVEL: _describe_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
+        Verdict.AT_ANOTHER_LEVEL: _describe_worst_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
     }
     counts = Counter(row["verdict"] for row in rows)
     words = {verdict: f" ({note})" for verdict, note in notes.items()}
     verdicts = [f"{counts[name]} {name}{words.get(name, '')}" for name in Verdict if name in counts]
     if split := sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows):
-        levels = _describe_levels(rows, descriptions, *_OPEN)
+        levels = _describe_worst_levels(rows, descriptions, *_OPEN)
         verdicts.append(f"{split} of them at several levels ({levels})")
     return [format_count(len(rows), "relation"), *verdicts]
 
 
-def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
+def _describe_worst_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
     """Name the sides' levels where they differ most in rows with `verdicts`, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
@@ -225,7 +225,7 @@ def _describe_levels(rows: list[dict[str, Any]], descriptions: Descriptions, *ve
     return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed}"
 
 
-def _render_verdicts(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
+def _render_multi_host_summary(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
     yield "\n".join(render_headlines(ordered))
     if rows := [(name, *cells[:2], *cells[3:]) for name, cells in format_not_equivalent(ordered)]:
         titles, drop = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
@@ -409,7 +409,7 @@ def render_changes(history: History) -> str:
         parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
     for title, rows in (("Odd nights", history.odd), ("At another level since", history.elsewhere)):
         if len(rows):
-            parts.append("\n".join((title, *_list_nights(rows))))
+            parts.append("\n".join((title, *_describe_host_nights(rows))))
     parts.append(render_warnings(list(history.caveats)))
     return "\n\n".join(filter(None, parts))
 
@@ -489,7 +489,7 @@ def _format_day(night: date, reference: date) -> str:
     return f"{night:%m-%d}" if night.year == reference.year else f"{night}"
 
 
-def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
+def _describe_host_nights(rows: pd.DataFrame) -> Iterator[str]:
     """Yield a line per host and night that names the relation furthest off, then how many are left out."""
     rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values("apart", ascending=False)
     groups = list(rows.groupby(["host", "night"], sort=False))

@@ -112,7 +112,7 @@ def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> 
     groups = []
     for (benchmark, _, about), part in table.groupby(keys, sort=False):
         columns = {
-            str(relation): dict(_iter_cells(rows, descriptions))
+            str(relation): dict(_iter_host_cells(rows, descriptions))
             for relation, rows in part.sort_values("place", kind="stable").groupby("relation", sort=False)
         }
         counts = part.groupby("host_id", sort=False)[["bursts", "flagged_bursts"]].sum()
@@ -216,7 +216,7 @@ def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, 
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
-def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
+def _iter_host_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
     """Yield each host of a column with its cell; hosts with equal numbers share their mean rank."""
     places = rows["median_ns"].rank(method="average") - 1
     ranks = places / (len(rows) - 1) if len(rows) >= _RANKED_FROM else [None] * len(rows)
@@ -224,7 +224,7 @@ def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tupl
     columns = (rows[name] for name in names)
     for benchmark, host, name, ns, half, rank in zip(*columns, ranks, strict=True):
         number = text.format_value(descriptions[benchmark], ns)
-        yield host, Cell(number, text.format_half_width(half), rank, _shorten_host_name(name), ns)
+        yield host, Cell(number, text.format_half_width(half), rank, shorten_name(one_line(name)), ns)
 
 
 class _HostTables:
@@ -262,7 +262,7 @@ class _HostTables:
         """Render groups side by side below their names, then the share of flagged bursts, and the runs."""
         hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
         rows = self._rows.loc[hosts]
-        names = [*map(_shorten_host_name, rows["host_name"])]
+        names = [shorten_name(one_line(name)) for name in rows["host_name"]]
         margin = max(len("host"), *map(len, names))
         # Columns of text as wide as their titles: the group's, the column's in two lines, then the hosts.
         blocks = [[f"{word:<{margin}}" for word in ("", "host", "", *names)]]
@@ -286,9 +286,8 @@ class _HostTables:
             blocks.append([gap + line for line in (f"{group.title:<{len(lines[0])}}", *lines)])
         bursts = (sum(group.bursts[host] for group in groups) for host in hosts)
         flagged = (sum(group.flagged[host] * group.bursts[host] for group in groups) for host in hosts)
-        ends = {
-            "flagged": [text.format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]
-        }
+        shares = [text.format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]
+        ends = {"flagged": shares}
         if self._rows["runs"].max() > 1:
             ends["runs"] = [*map(str, rows["runs"])]
         for title, texts in ends.items():
@@ -313,7 +312,7 @@ def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: st
     yield from filter(None, [text.explain_relations(table["relation"])])
     yield f"numbers: {text.describe_units(table['benchmark'], descriptions)}, median of the pairs; {others}"
     rows = text.to_records(table)
-    if changed := list(dict.fromkeys(format_since(row) for row in rows if row["since"])):
+    if changed := list_last_changes(table):
         more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
         yield one_line(f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}")
     switching = [row for row in rows if len(row["levels"]) > 1]
@@ -329,18 +328,14 @@ def _explain_numbers(table: pd.DataFrame, descriptions: Descriptions, others: st
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
-def format_since(row: Mapping[str, Any]) -> str:
-    """Name a host and benchmark, and the night since which its runs count: "lucca cas, 2026-11-04"."""
-    return f"{row['host_name']} {row['benchmark']}, {row['since']}"
-
-
-def _shorten_host_name(name: str) -> str:
-    return shorten_name(one_line(name))
+def list_last_changes(rows: pd.DataFrame) -> list[str]:
+    """List hosts and benchmarks with the night since which their runs count: "lucca cas, 2026-11-04"."""
+    changed = text.to_records(rows[rows["since"].notna()])
+    return list(dict.fromkeys(f"{row['host_name']} {row['benchmark']}, {row['since']}" for row in changed))
 
 
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
 _MIN_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
 
@@ -386,7 +381,7 @@ def render_relation_history(
     return f"{title}: {explanation}\n" + "\n\n".join(body)
 
 
-def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions) -> str:
+def render_host_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions) -> str:
     """Render a host's comparable runs: usual number, extremes, sparkline. history: from `mark_usual`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
@@ -402,14 +397,13 @@ def render_history(runs: Sequence[RunSummary], history: pd.DataFrame, descriptio
         title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.format_half_width(interval.compute_mean_half_width(usual))
         rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
-    changed = dict.fromkeys(format_since(row) for row in text.to_records(history) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
         f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
         + laid_out(titles, rows, right={2, 3, 4, 5, 6})
         + "\nusual: geometric mean of the runs at the main level; ±95%: between them"
-        + "".join(f"\nusual since the last change: {one_line(line)}" for line in changed)
+        + "".join(f"\nusual since the last change: {one_line(line)}" for line in list_last_changes(history))
         + "\nThe last run:"
     )
 

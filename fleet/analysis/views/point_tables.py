@@ -96,7 +96,7 @@ def _render_fitting(tabulate: Callable[..., Table], rows: pd.DataFrame, width: i
     return f"{describe_cpus(rows)}\n{listed}"
 
 
-def _format_cell(rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool) -> list[str]:
+def _format_median(rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool) -> list[str]:
     """Return the text of a number and, if `cycles`, of its cycles. ~: uneven plateau. 12|34: two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -206,7 +206,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
             by_title = dict(zip(labels, numbers, strict=True))
             own, words = by_title.get("own"), by_title.get("words")
             if benchmark.view is View.BLOCKS:
-                texts += _format_block_costs(row[0], own, by_title.get("shared"))
+                texts += _format_ratio_and_boundary(row[0], own, by_title.get("shared"))
             elif "words/own" in more:
                 texts.append(f"{words / own:.1f}" if own and words else "-")
             if loaded:
@@ -225,7 +225,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
             if parameter in titled
         ]
         point_tables.append(PointTable(", ".join(title_words), (row_title, *labels, *more), lines))
-    described = _describe_parameters(pairs, [*rows, *columns])
+    described = _explain_axis_parameters(pairs, [*rows, *columns])
     notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(others))]
     if any("words/own" in point_table.titles for point_table in point_tables):
         notes.append("words/own: what false sharing costs")
@@ -304,7 +304,7 @@ def _format_parameter(parameter: Parameter, value: Any) -> str:
     return f"{value:g}" if parameter.type == "count" else str(value)
 
 
-def _describe_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
+def _explain_axis_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
     for parameter in parameters:
         values = {str(value).partition("-")[0] for value in pairs[parameter.name]}
         if parameter is _RELATION:
@@ -315,11 +315,11 @@ def _describe_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -
             yield ", ".join(meanings)
 
 
-def _format_block_costs(block: Any, own: float | None, shared: float | None) -> tuple[str, str]:
+def _format_ratio_and_boundary(block_bytes: Any, own: float | None, shared: float | None) -> tuple[str, str]:
     """Format the cost of shared blocks relative to own memory, and the cost of each end of a block."""
     if own is None or shared is None or text.is_none(own) or text.is_none(shared):
         return "-", "-"
-    return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
+    return f"{shared / own:.2f}", f"{round((shared - own) * block_bytes / _LINE, 1) + 0.0:.1f}"
 
 
 def tabulate_gemm_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
@@ -571,6 +571,6 @@ def _tabulate_settings(
     cycles = in_cycles and not text.is_rate(benchmark) and bool(rows["core_ghz"].notna().any())
     lines = []
     for names_of_line, part in parts.items():
-        cells = (_format_cell(part[part["setting"] == name], benchmark, cycles=cycles) for name in settings)
+        cells = (_format_median(part[part["setting"] == name], benchmark, cycles=cycles) for name in settings)
         lines.append((*names_of_line, *chain(*cells)))
     return (*names, *(title for setting in settings for title in (setting, *["cycles"] * cycles))), lines

@@ -168,14 +168,14 @@ def make_bins(values: Floats, grain: float) -> Floats:
     return edges
 
 
-def render_pair(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
+def render_histograms(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
     """Render a histogram of bursts for each host, benchmark and point. bursts: from `load_pair_bursts`."""
     names = ["host_name", "benchmark", "variant", "point"]
     parts = bursts.groupby(names, sort=False, dropna=False)
-    return "\n\n".join(_render_bursts(part, descriptions) for _, part in parts)
+    return "\n\n".join(_render_histogram(part, descriptions) for _, part in parts)
 
 
-def _render_bursts(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
+def _render_histogram(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
     first, runs = text.to_records(bursts.head(1))[0], bursts.drop_duplicates("run_id")
     benchmark = descriptions[first["benchmark"]]
     values = text.convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())

@@ -22,7 +22,7 @@ from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, load_host_history
 from fleet.analysis.views import overview, point_tables
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
-from fleet.analysis.views.overview import render_history
+from fleet.analysis.views.overview import render_host_history
 from fleet.analysis.views.point_tables import render_ladder, render_tables
 from fleet.analysis.views.samples import render_message_directions
 from fleet.analysis.views.topology import describe_topology
@@ -331,7 +331,7 @@ def show_run(
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
         cells = mark_usual(root, load_overview_history(root, earlier, only, past))
-        parts.insert(1, render_history(earlier, cells, past))
+        parts.insert(1, render_host_history(earlier, cells, past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_message_directions(root, run) or none)

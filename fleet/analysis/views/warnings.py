@@ -148,14 +148,14 @@ class MarkedRows:
 def _derive_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
     """Yield the runs whose samples can be read, and their bursts that may be worth a warning."""
 
-    def read(name: str) -> Any:
-        rows = TableFile(place, name, "samples").read(BURST_COLUMNS)
+    def read_marked_rows(file_name: str) -> Any:
+        rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
         flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
         lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
         return rows.filter(reduce(pc.or_, lost, flagged))
 
     names = {samples_name(*key): key for key in keys}
-    if rows := read_undamaged(list(names), read):
+    if rows := read_undamaged(list(names), read_marked_rows):
         yield [names[name] for name in rows], concat_tables(list(rows.values()), "samples", BURST_COLUMNS)
 
 
@@ -271,7 +271,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
             share, cause = counts[flag] / rows.burst_count, ""
             if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
-                taken_shares = _steal_shares(rows.bursts[marked.astype(bool)])
+                taken_shares = _compute_steal_shares(rows.bursts[marked.astype(bool)])
                 taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
                 if taken == of:
                     continue  # `steal` is the same fact
@@ -286,7 +286,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
         )
 
 
-def _steal_shares(bursts: pd.DataFrame) -> Floats:
+def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
     """Return the largest share of each burst's time that a hypervisor took from a thread; 0 if unknown."""
     parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
@@ -295,7 +295,7 @@ def _steal_shares(bursts: pd.DataFrame) -> Floats:
 
 def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
-    bursts = rows.bursts.assign(share=_steal_shares(rows.bursts))
+    bursts = rows.bursts.assign(share=_compute_steal_shares(rows.bursts))
     felt = bursts[bursts["share"] >= _FELT].sort_values("share", ascending=False, kind="stable")
     if len(felt):
         listed = ", ".join(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fleet
-from fleet.analysis.views import find_main_level, load_pair_bursts, make_bins, render_pair
+from fleet.analysis.views import find_main_level, load_pair_bursts, make_bins, render_histograms
 from fleet.errors import UsageError
 from fleet.model import SHIPPED
 from fleet.store import Listing, Store
@@ -33,7 +33,7 @@ def publish_two_levels(root: Path) -> Listing:
 def test_a_pair_is_drawn_with_its_levels_clock_and_flags(tmp_path: Path) -> None:
     listing = publish_two_levels(tmp_path)
     bursts = load_pair_bursts(listing, listing.runs, "1-0")
-    text = render_pair(bursts, SHIPPED)
+    text = render_histograms(bursts, SHIPPED)
     assert text.count("medians of 10 bursts of 1 run") == 2, "cas and readwrite"
     bars = re.findall(r"^ *[\d.]+ +(\d+)  (█*)(░*)$", text.partition("\n\n")[0], re.MULTILINE)
     drawn = [(count, bool(main), bool(other)) for count, main, other in (bars[0], bars[-1])]
