@@ -30,7 +30,7 @@ from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readi
 from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
-from fleet.analysis.views.warnings import DEEDS, ORDER
+from fleet.analysis.views.warnings import ADVICE, ORDER
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
@@ -48,7 +48,7 @@ Affected = tuple[Reading, str]  # a run that a warning applies to, and how much 
 
 
 class PageWarning(NamedTuple):
-    """A warning about one or more runs. key: as in `RunWarning`. deed: what the reader can do, or empty.
+    """A warning about one or more runs. key: as in `RunWarning`. advice: what the reader can do, or empty.
 
     affected: empty if the warning is about the whole page.
     """
@@ -56,7 +56,7 @@ class PageWarning(NamedTuple):
     key: str
     text: str
     affected: Sequence[Affected] = ()
-    deed: str = ""
+    advice: str = ""
 
 
 def render(
@@ -139,7 +139,7 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
     about_runs = []
     for (key, words), affected in sorted(runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])):
         listed = list(_group_by_host(affected, readings)) if len(readings) > MANY_RUNS else affected
-        about_runs.append(PageWarning(key, words, listed, DEEDS.get(key, "")))
+        about_runs.append(PageWarning(key, words, listed, ADVICE.get(key, "")))
     single = "the difference between runs is unknown, and ±95% does not include it"
     hosts = Counter(reading.run["host_id"] for reading in readings)
     single_runs = [(reading, "") for reading in readings if hosts[reading.run["host_id"]] == 1]

@@ -39,7 +39,7 @@ _PLACED = "Place the memory yourself (--node), then run again."
 _TOPOLOGY = "Trust the latencies, not the topology; without a hypervisor report it to the vendor."
 _TWO_CPUS = "Stop other work, or place the line yourself (--node), then run again."
 # What the reader can do about each kind of warning, the most serious first.
-DEEDS: Mapping[str, str] = {
+ADVICE: Mapping[str, str] = {
     "empty": "Ask `fleet check` what hinders it, then run again.",
     "partial": "Remove the cause that is named, then run again.",
     "multimodal": "Quote both levels (--pair draws them). Pin vCPUs; elsewhere fix the frequency.",
@@ -84,7 +84,7 @@ DEEDS: Mapping[str, str] = {
     "gemm_units": _FREQUENCY,
     "minor": "Nothing to do: medians tolerate them.",
 }
-ORDER = (*DEEDS, "")  # keys of warnings; notes have none
+ORDER = (*ADVICE, "")  # keys of warnings; notes have none
 _KINDS_OF_NOTES = {
     "A hypervisor (": "hypervisor",
     "The host is busy": "busy",
@@ -130,9 +130,9 @@ class RunWarning:
         return f"{key}{self.text}{extent}{f': {self.worst}' if self.worst else ''}"
 
     @property
-    def deed(self) -> str:
+    def advice(self) -> str:
         """Return what the reader can do about it; empty for a note."""
-        return DEEDS.get(self.key, "")
+        return ADVICE.get(self.key, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class MarkedRows:
     burst_count: int
 
 
-def _derive_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+def _derive_marked_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
     """Yield the runs whose samples can be read, and their bursts that may be worth a warning."""
 
     def read_marked_rows(file_name: str) -> Any:
@@ -164,7 +164,8 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.stamps[run.key] for run in runs}
-    rows = load_derived(listing.index, _MARKED, marks, partial(_derive_bursts, listing.place), BURST_COLUMNS)
+    derive = partial(_derive_marked_bursts, listing.place)
+    rows = load_derived(listing.index, _MARKED, marks, derive, BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
 
 
@@ -172,7 +173,7 @@ def verify_marked_bursts(root: Root) -> list[str]:
     """Derive the marked bursts in the index again; return a problem for each run whose bursts differ."""
     listing = open_listing(root)
     marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
-    return verify_derived(listing, _MARKED, marks, partial(_derive_bursts, listing.place))
+    return verify_derived(listing, _MARKED, marks, partial(_derive_marked_bursts, listing.place))
 
 
 def select_marked_rows(
@@ -232,7 +233,7 @@ def render_warnings(warnings: Sequence[object]) -> str:
     for warning in warnings:
         if warning not in notes:
             lines.append(f"  {one_line(str(warning))}")
-            lines += [f"      {warning.deed}"] if isinstance(warning, RunWarning) else []
+            lines += [f"      {warning.advice}"] if isinstance(warning, RunWarning) else []
     parts = {HEADING: lines, "Notes": [f"  {one_line(str(note))}" for note in notes]}
     return "\n\n".join("\n".join([heading, *part]) for heading, part in parts.items() if part)
 
