@@ -167,7 +167,7 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
-def format_columns(row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions) -> list[str]:
+def format_values(row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions) -> list[str]:
     """Format these columns of a row, in ns, as `format_value` does; "-" where a value is missing."""
     benchmark = descriptions[row["benchmark"]]
     return ["-" if is_none(row[name]) else format_value(benchmark, row[name]) for name in names]

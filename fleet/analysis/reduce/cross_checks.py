@@ -191,7 +191,7 @@ def _check_sharing_readwrite(numbers: Numbers) -> CheckResults:
     yield from _compare_rows(answered, round_trips, ["relation"], PER_ANSWER)
 
 
-def _check_contend_places(numbers: Numbers) -> CheckResults:
+def _check_contend_sharing(numbers: Numbers) -> CheckResults:
     columns = ["variant", "operation", "relation", "threads"]
     for (near, far), limit in PLACES.items():
         rows = numbers.select("contend", sharing=near)
@@ -343,7 +343,7 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
         _check_contend_cas,
     ),
     "sharing_readwrite": ("a write answered by one CPU differs from readwrite", _check_sharing_readwrite),
-    "contend_places": ("sharing a line or a word costs less than not sharing it", _check_contend_places),
+    "contend_places": ("sharing a line or a word costs less than not sharing it", _check_contend_sharing),
     "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_own_scaling),
     "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _check_loaded_idle),
     "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _check_loaded_rate),

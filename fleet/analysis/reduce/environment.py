@@ -42,7 +42,7 @@ def describe_facts_by_name(runs: Sequence[dict[str, Any]], extra: Sequence[str] 
     environments = {name: [_format_value(run[name]) for run in distinct.values()] for name in names}
     for place, run in enumerate(distinct.values()):
         for column, kind in _OBJECTS.items():
-            write = _format_requested if kind == "plan" else _format_value
+            write = _format_plan_value if kind == "plan" else _format_value
             for key, value in run[column].items():
                 environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(distinct))[place] = write(value)
     places = [*map({key: place for place, key in enumerate(distinct)}.__getitem__, keys)]
@@ -79,7 +79,7 @@ def _list_values(values: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
 
 
-def _format_requested(value: Any) -> str:
+def _format_plan_value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if not isinstance(value, Mapping) or "which" not in value:  # that is of an option of a later version

@@ -145,7 +145,7 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
 
 def choose_blocks(order: Layout, limit: int = MAX_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Return the groups of CPUs that `map_groups` uses, and a text that names their kind."""
-    level = order.choose_finest(limit)
+    level = order.choose_finest_level(limit)
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
         return order.blocks(level), names.get(level, f"{level}s")

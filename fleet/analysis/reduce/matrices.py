@@ -48,7 +48,8 @@ def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool =
     about = put_lower_cpu_first(bursts.about, ordered=ordered)
     bursts = replace(bursts, about=about).reorder(order_by_pair(about))
     summarize = partial(_summarize_samples, bursts)
-    return reduce_to_pairs(bursts.about, bursts.counts, *compute_medians(bursts), summarize, descriptions)
+    medians, outliers = compute_medians_and_outliers(bursts)
+    return reduce_to_pairs(bursts.about, bursts.counts, medians, outliers, summarize, descriptions)
 
 
 def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
@@ -74,8 +75,8 @@ def reduce_to_pairs(
 ) -> pd.DataFrame:
     """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by `order_by_pair`.
 
-    samples: how many each burst has. medians, outliers: from `compute_medians`. summarize: returns
-    SAMPLE_NUMBERS of pairs, given the first burst of each, with the pair's number of samples in `samples`.
+    samples, outliers: how many each burst has. medians: of each burst. summarize: returns SAMPLE_NUMBERS of
+    pairs, given the first burst of each, with the pair's number of samples in `samples`.
     """
     pair = number_groups(bursts, PAIR)
     counts = np.bincount(pair)
@@ -120,7 +121,7 @@ def _compute_pair_work_and_ghz(about: pd.DataFrame, pair: Ints, times: Floats) -
     return medians | {"core_ghz": np.clip(core_ghz, *limits)}
 
 
-def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
+def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
     """Compute the median of each burst, and count its samples above OUTLIER times that."""
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)

@@ -382,7 +382,7 @@ def reduce_in_parts(
         measured = pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
         bursts = read_bursts(table.filter(measured), descriptions)
         about = matrices.put_lower_cpu_first(bursts.about, ordered=ordered)
-        parts.append((about, bursts.counts, *matrices.compute_medians(bursts)))
+        parts.append((about, bursts.counts, *matrices.compute_medians_and_outliers(bursts)))
         bursts = replace(bursts, about=about).reorder(matrices.order_by_pair(about))
         begins = np.flatnonzero(np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1))
         of_pairs = np.split(bursts.latencies, np.cumsum(bursts.counts)[begins[1:] - 1])

@@ -38,7 +38,7 @@ class Layout:
     def choose_border_level(self) -> str | None:
         """Return the level to draw borders of: the finest averaging four CPUs a group, else two, or None."""
         for size in (4, 2):
-            if (level := self.choose_finest(len(self.cpus) // size)) is not None:
+            if (level := self.choose_finest_level(len(self.cpus) // size)) is not None:
                 return level
         return "core" if 2 <= len(self._list_groups_and_sizes("core")) <= len(self.cpus) // 2 else None
 
@@ -67,7 +67,7 @@ class Layout:
         blocks = groupby(groups[:depth] for groups in self.groups)
         return [(groups[-1], len([*block])) for groups, block in blocks]
 
-    def choose_finest(self, limit: int) -> str | None:
+    def choose_finest_level(self, limit: int) -> str | None:
         """Return the finest level above cores with 2 to `limit` groups; of equal levels, the outermost."""
         counts = {level: len(self._list_groups_and_sizes(level)) for level in GROUPS[:-1]}
         fitting = {level: count for level, count in counts.items() if 2 <= count <= limit}

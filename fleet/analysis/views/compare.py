@@ -147,9 +147,8 @@ def render_headline(comparison: Comparison) -> str:
         parts = _count_verdicts(rows, comparison, notes)
     else:
         unlike = ", ".join(comparison.unlike["benchmark"].unique())
-        parts = [
-            f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
-        ]
+        no_verdict = f"no verdict: measured with different instructions: {unlike}"
+        parts = [no_verdict if unlike else "nothing in common"]
     return one_line(f"{names}: {', '.join(parts)}")
 
 
@@ -185,7 +184,7 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
     change, low, high = text.convert_change(row, descriptions)
     numbers = [row.get("hosts"), "-", "-"]
     if "pairs" in row:
-        numbers = [row["pairs"], *text.format_columns(row, ("a_ns", "b_ns"), descriptions)]
+        numbers = [row["pairs"], *text.format_values(row, ("a_ns", "b_ns"), descriptions)]
     unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
     why = "" if row["verdict"] in unexplained else f": {row['why']}"
     names = (text.name_benchmark(row), row["relation"], *map(str, numbers))
@@ -217,7 +216,7 @@ def _describe_worst_levels(rows: list[dict[str, Any]], descriptions: Description
     if not several:
         return ""
     widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
-    a, b = text.format_columns(widest, ("a_ns", "b_ns"), descriptions)
+    a, b = text.format_values(widest, ("a_ns", "b_ns"), descriptions)
     host = f"{widest['host']} " if "host" in widest else ""
     counts = [row["more"] for row in several]
     needed = "more runs than 200" if any(map(text.is_none, counts)) else f"about {max(counts):.0f} runs"
@@ -267,7 +266,7 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     """Render the numbers of sides that used different variants, and a command to make them comparable."""
     rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in text.to_records(comparison.unlike):
-        (number,) = text.format_columns(row, ("ns",), comparison.descriptions)
+        (number,) = text.format_values(row, ("ns",), comparison.descriptions)
         sides = rows.setdefault((row["benchmark"], row["relation"]), {"a": [], "b": []})
         sides[row["side"]].append(f"{number} {row['variant']}")
     lines = [
@@ -371,7 +370,7 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     )
     rows = []
     for row in text.to_records(unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)):
-        sides = text.format_columns(row, ("a_ns", "b_ns"), comparison.descriptions)
+        sides = text.format_values(row, ("a_ns", "b_ns"), comparison.descriptions)
         changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
         rows.append((text.name_benchmark(row), text.format_pair(row), row["relation"], *sides, *changes))
     if rows:
@@ -385,7 +384,7 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
     """Render a table of the pairs with most bursts at another level. levels: from `compare_burst_levels`."""
     rows = []
     for row in text.to_records(levels.head(_LEVELS_LISTED)):
-        numbers = text.format_columns(row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions)
+        numbers = text.format_values(row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions)
         shares = (text.format_share(row[name]) for name in ("a_share", "b_share"))
         interval = text.format_interval(row["moved_low"], row["moved_high"], 0)
         ends = (*shares, text.format_change(row["moved"], 0), interval)
@@ -453,7 +452,7 @@ def _describe_moved_levels(history: History) -> str:
     nights = history.logs.loc[tuple(row[name] for name in ("host", *CLASS)), row["night"] :]
     after = float(np.exp(nights.median()))
     numbers = {"benchmark": row["benchmark"], "before": after / row["ratio"], "after": after}
-    before, since = text.format_columns(numbers, ("before", "after"), history.descriptions)
+    before, since = text.format_values(numbers, ("before", "after"), history.descriptions)
     where = f"{row['host']} {row['relation']}: {before}, since {row['night']} {since}"
     return f"{len(rows)} at another level ({where})"
 
@@ -507,7 +506,7 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
     parts = ["\n".join(_render_siblings_group(group, width)) for group in several]
     if alone := [group.hosts[0] for group in groups if len(group.hosts) == 1]:
         parts.append(f"Without siblings: {join_names(alone)}")
-    rows = pd.concat([_select_numbers(group) for group in several]) if several else pd.DataFrame()
+    rows = pd.concat([_select_odd_numbers(group) for group in several]) if several else pd.DataFrame()
     if len(rows):
         units = text.describe_units(filter(None, rows["benchmark"]), several[0].descriptions)
         legend = (
@@ -546,10 +545,10 @@ def render_siblings_headline(group: Siblings) -> str:
 def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
     """Return the cells of SIBLING_TITLES for each number of an odd machine."""
     rows = []
-    for row in text.to_records(_select_numbers(group)):
+    for row in text.to_records(_select_odd_numbers(group)):
         numbers = ["-", "-"]
         if row["benchmark"]:
-            numbers = text.format_columns(row, ("ns", "others_ns"), group.descriptions)
+            numbers = text.format_values(row, ("ns", "others_ns"), group.descriptions)
             numbers[1] += f" {text.format_half_width(row['scatter'])}" * (not text.is_none(row["scatter"]))
         change, low, high = text.convert_change(row, group.descriptions)
         q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
@@ -565,7 +564,7 @@ def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
         yield str(host), one_line(f"also differs in {'; '.join(words)}")
 
 
-def _select_numbers(group: Siblings) -> pd.DataFrame:
+def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
     """Return the rows of odd machines or, without verdicts, those beyond the threshold."""
     is_listed = group.rows["odd"]
     if not group.has_verdict:

@@ -103,9 +103,8 @@ def _lay_out_matrix(
 def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     """Draw a matrix in colours, a character for two rows of a column, with gaps between groups."""
     label = max(map(len, drawn.labels))
-    text = Text(
-        f"{quantity}, by colour; rows ping, columns pong{'; x: pair with a flag' * bool(marks.any())}\n"
-    )
+    flagged = "; x: pair with a flag" * bool(marks.any())
+    text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         text.append("  ", _choose_style(round(share * (heatmap.SHADES - 1))))
         text.append(f" {heatmap.find_scale_value(share, drawn.limits):.0f}  ")

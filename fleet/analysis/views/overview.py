@@ -355,7 +355,7 @@ def render_relation_history(
         ends = ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
         began = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
         run = (began, row["host_name"], row["run_id"], text.name_benchmark(row), *[row["relation"]] * several)
-        cells = text.format_columns(row, ("median_ns", *ends, "p99_ns"), descriptions)
+        cells = text.format_values(row, ("median_ns", *ends, "p99_ns"), descriptions)
         shares = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
         labels = text.format_labels(row["labels"], without=common_labels)
         lines.append((*run, str(row["pairs"]), *cells, *shares, labels))

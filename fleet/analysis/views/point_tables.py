@@ -554,9 +554,8 @@ def _format_event_lines(
 ) -> list[tuple[str, ...]]:
     cells = {}
     for row in rows:
-        number = (
-            "-" if text.is_none(row["per_unit"]) else f"{'~' if row['scaled'] else ''}{row['per_unit']:.3g}"
-        )
+        mark = "~" if row["scaled"] else ""
+        number = "-" if text.is_none(row["per_unit"]) else f"{mark}{row['per_unit']:.3g}"
         cells[", ".join(str(row[name]) for name in key_columns), row["event"]] = number
     places = dict.fromkeys(place for place, _ in cells)
     return [(place, *(cells.get((place, name), "-") for name in names)) for place in places]

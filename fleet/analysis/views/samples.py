@@ -14,7 +14,7 @@ from fleet.analysis.reduce.burst_levels import REACH
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.flags import PAIR_FLAGS, count_flags
-from fleet.analysis.reduce.matrices import compute_medians
+from fleet.analysis.reduce.matrices import compute_medians_and_outliers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import UsageError
 from fleet.late import pa
@@ -128,7 +128,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
             is_chosen = (cpus.min(axis=0) == low) & (cpus.max(axis=0) == high)
             bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
             step_ns = load.compute_latency_ns_per_tick(bursts.about, run.descriptions) * steps[run.run_id]
-            medians = compute_medians(bursts)[0]
+            medians = compute_medians_and_outliers(bursts)[0]
             parts.append(bursts.about.assign(burst_ns=medians, samples=bursts.counts, grain_ns=step_ns))
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_KIND, object))
     numbers = chosen.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
