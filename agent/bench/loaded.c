@@ -278,7 +278,7 @@ static void chase_or_load(struct side *side, uint32_t n)
 	}
 }
 
-static bool check_ping_chase(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_chaser_position(const struct side *sides, size_t count, char *words, size_t room)
 {
 	(void)count;
 	return chase_check_position(sides, 1, words, room);
@@ -328,5 +328,5 @@ const struct benchmark bench_loaded = {
 	.set_up = set_up_threads,
 	.prepare = link_ping_lines,
 	.do_units = chase_or_load,
-	.check_results = check_ping_chase,
+	.check_results = check_chaser_position,
 };

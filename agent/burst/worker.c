@@ -77,7 +77,7 @@ static bool settle_on_cpu(struct worker *worker)
 	int err = os_pin_self(worker->cpu);
 
 	if (err == -EXDEV)
-		os_describe_place(worker->place);
+		os_describe_current_cpu(worker->place);
 	if (err)
 		return set_error(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();

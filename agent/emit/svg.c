@@ -308,7 +308,7 @@ static void write_counts(const struct card *card, char *words, size_t room)
 	add_count_and_noun(words, room, card->count, is_known ? "thread" : "CPU");
 }
 
-static void add_texts(struct card *card, const char *model, const char *subtitle)
+static void add_all_texts(struct card *card, const char *model, const char *subtitle)
 {
 	struct text kinds = {0};
 	char counts[96];
@@ -348,7 +348,7 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 	}
 	const char *model = *card.model ? card.model : "unknown CPU model";
 
-	add_texts(&card, model, subtitle);
+	add_all_texts(&card, model, subtitle);
 	text_add(page, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 630\" "
 		       "width=\"1200\" height=\"630\" role=\"img\" font-family=\"sans-serif\">"
 		       "<!-- fleet card -->\n<title>");

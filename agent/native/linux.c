@@ -101,7 +101,7 @@ int os_pin_self(int cpu)
 	return err ? err : sched_getcpu() == cpu ? 0 : -EXDEV;
 }
 
-void os_describe_place(char place[PLACE_ROOM])
+void os_describe_current_cpu(char place[PLACE_ROOM])
 {
 	snprintf(place, PLACE_ROOM, "on CPU %d", sched_getcpu());
 }

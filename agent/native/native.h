@@ -212,7 +212,7 @@ int os_pin_self(int cpu);
 
 /* Writes, after -EXDEV, where the calling thread is and where it may run, for a message. */
 enum { PLACE_ROOM = 64 };
-void os_describe_place(char place[PLACE_ROOM]);
+void os_describe_current_cpu(char place[PLACE_ROOM]);
 
 /* Returns the CPU that the calling thread is on. */
 int os_current_cpu(void);

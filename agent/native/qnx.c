@@ -128,7 +128,7 @@ int os_pin_self(int cpu)
 	return err ? err : check_runmask(cpu);
 }
 
-void os_describe_place(char place[PLACE_ROOM])
+void os_describe_current_cpu(char place[PLACE_ROOM])
 {
 	struct masks masks;
 	int length = snprintf(place, PLACE_ROOM, "on CPU %d, its runmask ", os_current_cpu());

@@ -30,13 +30,13 @@ static bool is_companion_visit(const struct plan *plan, size_t visit)
 	return b > 0 && b < plan->block_count;
 }
 
-size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *companions)
+size_t plan_list_visits_made_together(const struct plan *plan, size_t visit, size_t *visits)
 {
 	size_t b = find_block(plan, visit), count = b < plan->block_count ? plan->block_count : 1;
 
-	companions[0] = visit;
+	visits[0] = visit;
 	for (size_t k = 1; k < count; k++)
-		companions[k] = plan->blocks[(b + k) % count] + visit - plan->blocks[b];
+		visits[k] = plan->blocks[(b + k) % count] + visit - plan->blocks[b];
 	return count;
 }
 

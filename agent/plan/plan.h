@@ -90,7 +90,7 @@ struct random plan_order_visits(const struct plan *plan, uint32_t round, uint32_
 
 /* Lists the visits that are made together with this one, itself first, at most one a block.
  * Returns how many these are. */
-size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *companions);
+size_t plan_list_visits_made_together(const struct plan *plan, size_t visit, size_t *visits);
 
 /* The most threads of a visit to a pair: a third may have to do with its lines. */
 enum { PAIR_THREADS = 3 };

@@ -97,7 +97,7 @@ void rounds_find_levels(const struct run *run, struct totals *totals)
 
 	totals->converged = totals->reached_ppm = 0;
 	for (size_t i = 0; work && visits && i < plan->visit_count; i++) {
-		size_t count = plan_list_companions(plan, i, visits);
+		size_t count = plan_list_visits_made_together(plan, i, visits);
 
 		totals->levels[i] = find_main_level(run->ns, plan->visit_count, run->rounds, visits,
 						    count, work);
