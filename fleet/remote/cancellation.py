@@ -42,7 +42,7 @@ class Cancellation:
             stream.stop()
 
     @contextmanager
-    def close_on_cancel(self, close: Callable[[], None]) -> Iterator[None]:
+    def let_close_all_call(self, close: Callable[[], None]) -> Iterator[None]:
         """While the block runs, let `close_all` call `close`, from any thread."""
         self._open.append(close)
         try:
@@ -52,14 +52,14 @@ class Cancellation:
         finally:
             self._open.remove(close)
 
-    def request(self) -> None:
+    def request_and_stop_streams(self) -> None:
         """Cancel the session: no host starts another stage, and every agent is stopped."""
         self._requested.set()
         for stream in list(self._streams):
             stream.stop()
 
     def close_all(self) -> None:
-        """Call every `close` of `close_on_cancel` now, and later ones as soon as they are registered."""
+        """Call every `close` of `let_close_all_call` now, and later ones as soon as they are registered."""
         self._closing = True
         for close in list(self._open):
             close()

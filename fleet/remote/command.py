@@ -75,8 +75,7 @@ class Process:
             )
         except OSError as error:
             raise LinkError(f"{host_name}: cannot start {command[0]} on this machine: {error}.") from error
-        assert child.stdin is not None  # noqa: S101  we asked for three pipes
-        assert child.stdout is not None  # noqa: S101
+        assert child.stdout is not None  # noqa: S101  we asked for pipes
         assert child.stderr is not None  # noqa: S101
         self._child = child
         self._lock = threading.Lock()
@@ -405,7 +404,7 @@ class ClientStream(Stream):
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection, self._mark = connection, session.mark
         if not connection.client.ends_input:
-            command = shell.stoppable_command(command, len(stdin))
+            command = shell.end_stdin_at_stop_line(command, len(stdin))
         try:  # at once, so that a stop before the first line is read finds the command running
             head = shell.render_command(command, connection._env, session.mark, last=True)
             session.write_all(head, time.monotonic() + idle_timeout_s)

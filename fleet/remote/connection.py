@@ -119,7 +119,7 @@ class MinimalPut:
         """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr has the reason."""
         if self._keep_or_remove():
             return Completed(0, b"", b"")
-        sent = self._send()
+        sent = self._send_and_cksum()
         return self._move_into_place(sent) if sent.exit_code == 0 else sent
 
     def _keep_or_remove(self) -> bool:
@@ -139,7 +139,7 @@ class MinimalPut:
         text = Path(__file__).with_name("minimal_put.sh").read_text(encoding="utf-8")
         return self._run(f"{assign_variables(settings)}\n{text}\n{step}", stdin=stdin)
 
-    def _send(self) -> Completed:
+    def _send_and_cksum(self) -> Completed:
         if self._sftp is not None:
             try:
                 self._sftp.write(self._new, self._data, self._mode)

@@ -85,9 +85,8 @@ def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Ans
             if (stdout := out.split_at_mark()) and (stderr := err.split_at_mark()):
                 return Completed(parse_exit_code(stdout[1]), stdout[0], stderr[0])
     except TimeoutError:
-        missing = [
-            name for name, output in (("stdout", out), ("stderr", err)) if output.split_at_mark() is None
-        ]
+        outputs = {"stdout": out, "stderr": err}
+        missing = [name for name, output in outputs.items() if output.split_at_mark() is None]
         if len(missing) != 1:
             raise
         raise LinkError(

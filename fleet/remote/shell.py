@@ -19,7 +19,7 @@ def limit_stdin(command: str, size: int) -> str:
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 
-def stoppable_command(command: str, size: int) -> str:
+def end_stdin_at_stop_line(command: str, size: int) -> str:
     """Wrap a command: its stdin is `size` bytes, and ends at STOP or after _SILENCE_S without a line."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (

@@ -34,7 +34,7 @@ class HostAccess:
     def connection(self, host: Host) -> Iterator[Connection]:
         """Open a connection for the block; a cancellation closes it earlier. Raises Cancelled."""
         self.cancellation.raise_if_requested()
-        with self.connect(host) as connection, self.cancellation.close_on_cancel(connection.close):
+        with self.connect(host) as connection, self.cancellation.let_close_all_call(connection.close):
             self.cancellation.raise_if_requested()
             yield connection
 

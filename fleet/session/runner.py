@@ -119,7 +119,7 @@ def run_on_each(
         try:
             wait(futures)
         except KeyboardInterrupt:
-            access.cancellation.request()
+            access.cancellation.request_and_stop_streams()
             wait(futures, timeout=STOP_PATIENCE_S)
             access.cancellation.close_all()
         return [future.result() for future in futures]

@@ -237,7 +237,7 @@ def test_a_build_ends_with_the_session(hosts: Hosts) -> None:
         first = pool.submit(hosts.deploy, slow.host)
         wait_for(slow.begun)
         waiting = pool.submit(hosts.deploy, hosts.make("other"))
-        hosts.cancellation.request()
+        hosts.cancellation.request_and_stop_streams()
         for future in (first, waiting):
             with pytest.raises(Cancelled):
                 future.result()

@@ -247,6 +247,6 @@ def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:
 
 def test_a_pause_ends_when_the_person_asks_to_stop() -> None:
     cancellation = Cancellation()
-    threading.Timer(0.05, cancellation.request).start()
+    threading.Timer(0.05, cancellation.request_and_stop_streams).start()
     with pytest.raises(Cancelled):
         cancellation.pause(3600)

@@ -82,7 +82,7 @@ class Builder:
                     notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
                 build, command_here = tc.build_id(sources, toolchain), replace(toolchain, command=command)
                 try:
-                    binary = compile_here(command_here, sources, build, self.cancellation.close_on_cancel)
+                    binary = compile_here(command_here, sources, build, self.cancellation.let_close_all_call)
                     return self.store_in_cache(tc.agent_file_name(build), binary, build, toolchain)
                 except BuildError as err:
                     tried.append(str(err))

@@ -194,7 +194,7 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
         folders = find_sdp(host.toolchain.sdp, job.release)
         toolchain = sdp_toolchain(*folders, facts.target, host.toolchain.cflags)
         words = job.find_agent(toolchain) or f"would be built with {toolchain.name} and sent"
-        watching = builder.cancellation.close_on_cancel
+        watching = builder.cancellation.let_close_all_call
         compile_agent = partial(_check_variant_and_compile, toolchain, sources, watching)
     else:
         build_host = host.build_host

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
@@ -214,11 +214,14 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     )
 
 
+class _HostLines(NamedTuple):
+    words: Collection[str]
+    patterns: Collection[str]  # among the words
+
+
 @lru_cache(maxsize=16)
-def _read_host_lines(
-    file: str | None, _stamps: tuple[object, ...]
-) -> tuple[Collection[str], Collection[str]] | None:
-    """Return all words of `Host` lines, and the patterns among them; None if a `Match` or quoting exists."""
+def _read_host_lines(file: str | None, _stamps: tuple[object, ...]) -> _HostLines | None:
+    """Return what all `Host` lines name; None if a `Match` or quoting exists."""
     folder = find_user_file().parent
     pending = (
         [(Path(file), folder)] if file else [(find_user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
@@ -245,7 +248,7 @@ def _read_host_lines(
         if len(pending) > _FILES_AT_MOST:
             return None
     patterns = [word for word in words if "*" in word or "?" in word]
-    return words.keys(), patterns
+    return _HostLines(words.keys(), patterns)
 
 
 @lru_cache(maxsize=4096)  # a jump host serves many hosts

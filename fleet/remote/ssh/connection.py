@@ -35,13 +35,14 @@ class SshConnection(Connection):
         self._link, self.notes = dial(host, timeout_s)
         self._transport: paramiko.Transport = self._link.transport
         self.banner = self._transport.remote_version
-        self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
+        self._shell: paramiko.Channel | None = None  # one that waits
+        self._mark = shell.new_mark()
         self._closed = False
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
         with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
-            channel, mark = self._take_shell(timeout_s)
+            channel, mark = self._take_shell(timeout_s), self._mark
             try:
                 text = shell.render_command(command, self._env, mark, last=bool(stdin))
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
@@ -49,7 +50,7 @@ class SshConnection(Connection):
                 if (done := collect_answer(received, out, err)) is None:
                     return Completed(self._exit_code(channel, deadline), bytes(out.data), bytes(err.data))
                 if not stdin:
-                    self._shell = (channel, mark)
+                    self._shell = channel
                 return done
             finally:
                 if self._shell is None:
@@ -95,13 +96,10 @@ class SshConnection(Connection):
         self._closed = True
         hang_up(self._link)
 
-    def _take_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
-        """Return the waiting shell, else a new one, and its mark. Some hosts allow one session only."""
+    def _take_shell(self, timeout_s: float) -> paramiko.Channel:
+        """Return the waiting shell, else a new one. Some hosts allow one session only."""
         waiting, self._shell = self._shell, None
-        if waiting is not None:
-            return waiting
-        mark = shell.new_mark()
-        return _start_command(self._transport, shell.LOADER + mark, timeout_s), mark
+        return waiting or _start_command(self._transport, shell.LOADER + self._mark, timeout_s)
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -170,7 +168,7 @@ class SshStream(Stream):
         self._connection = connection
         late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
         with connection._limit(idle_timeout_s, late):
-            self._channel, self._mark = connection._take_shell(idle_timeout_s)
+            self._channel, self._mark = connection._take_shell(idle_timeout_s), connection._mark
             head = shell.render_command(command, connection._env, self._mark, last=True)
             for begin in range(0, len(head), _SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + _SLICE_BYTES])

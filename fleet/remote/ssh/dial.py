@@ -77,7 +77,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         revoked = [e for e in (*self._entries, *self._bare) if e.marker == "@revoked" and e.blob == blob]
         if revoked:
             raise HostKeyError(
-                f"{self._shown_key_message(key_type, blob)}, which {revoked[0].place} marks as revoked. Do "
+                f"{self._describe_shown_key(key_type, blob)}, which {revoked[0].place} marks as revoked. Do "
                 "not connect; ask whoever runs the host."
             )
         for entry in _ordinary_keys((*self._entries, *self._bare)):
@@ -91,7 +91,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._accept(key_type, blob)
 
     def _accept(self, key_type: str, blob: bytes) -> None:
-        name, message = self._endpoint.host_key_name, self._shown_key_message(key_type, blob)
+        name, message = self._endpoint.host_key_name, self._describe_shown_key(key_type, blob)
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
                 f"{message}, and there is no file to keep it in: ssh_config sets UserKnownHostsFile to none."
@@ -103,7 +103,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             raise HostKeyError(f"{message}, and {file} cannot be written to remember it: {error}.") from error
         self.notes.append(f"new host key of {name} accepted into {file}: {key_type} {fingerprint(blob)}")
 
-    def _shown_key_message(self, key_type: str, blob: bytes) -> str:
+    def _describe_shown_key(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
         return (
             f"{self.host_name}: {end.address} port {end.port} showed the {key_type} key {fingerprint(blob)}"
@@ -116,7 +116,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
         authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         return (
-            f"{self._shown_key_message(key_type, blob)}, which no known_hosts file lists as "
+            f"{self._describe_shown_key(key_type, blob)}, which no known_hosts file lists as "
             f"{end.host_key_name} (looked in {', '.join(self._files) or 'none'}"
             f"{'; a @cert-authority line there needs `via: openssh`' if authority else ''}). "
             f"Compare it with what `ssh-keygen -lf` says on the host, then run `{scan} >> "
@@ -128,7 +128,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         listed = ", ".join(f"{e.key_type} {fingerprint(e.blob)} ({e.place})" for e in known_entries)
         file = known_entries[0].place.rpartition(":")[0]
         return (
-            f"{self._shown_key_message(key_type, blob)}, but the known one is {listed}. Either the host was "
+            f"{self._describe_shown_key(key_type, blob)}, but the known one is {listed}. Either the host was "
             "installed anew or somebody is in between, so nothing was sent. If you know that the new key is "
             f"right, run `ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}` and connect again."
         )
@@ -366,7 +366,7 @@ _READ_AHEAD_BYTES = 16 << 10
 _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 
 
-class LinkSocket(socket.socket):
+class ReadAheadSocket(socket.socket):
     """A TCP socket that acknowledges at once and reads ahead.
 
     Nagle's algorithm and delayed acknowledgements cost a handshake some 80 ms. Linux resets TCP_QUICKACK
@@ -426,7 +426,7 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
     deadline = time.monotonic() + timeout_s
     refusals = []
     for index, (family, kind, protocol, _, address) in enumerate(addresses):
-        link = LinkSocket(family, kind, protocol)
+        link = ReadAheadSocket(family, kind, protocol)
         link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(addresses) - index)))
         try:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

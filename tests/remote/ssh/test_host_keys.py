@@ -12,7 +12,7 @@ from fleet.errors import HostKeyError
 from fleet.model import HostKeyPolicy
 from fleet.remote.connect import connect
 from fleet.remote.ssh import known_hosts as files
-from fleet.remote.ssh.dial import LinkSocket
+from fleet.remote.ssh.dial import ReadAheadSocket
 from tests.hosts.sshd import keygen
 
 
@@ -103,7 +103,7 @@ def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
 
 def test_a_link_reads_ahead_and_hands_out_what_is_asked_for() -> None:
     ours, theirs = socket.socketpair()
-    with LinkSocket(fileno=ours.detach()) as link, theirs:
+    with ReadAheadSocket(fileno=ours.detach()) as link, theirs:
         theirs.sendall(b"abcdef")
         assert [link.recv(size) for size in (1, 3, 100)] == [b"a", b"bcd", b"ef"]
         link.settimeout(0.01)
