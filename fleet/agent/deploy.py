@@ -12,6 +12,7 @@ from fleet.agent.build import on_host, qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
 from fleet.agent.build.on_controller import Builder, Built, Notify, find_first_toolchain
+from fleet.agent.build.on_host import Preview, preview_agent_on_host
 from fleet.agent.build.systems import SYSTEMS, VARIANTS
 from fleet.errors import BuildError, DataError, ProbeError, UsageError
 from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, Via
@@ -94,7 +95,7 @@ class _Job:
         """Return the file name of an agent of this build in the host's workdir; None if there is none."""
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
-    def shared_cache_name(self) -> str | None:
+    def cache_name_for_like_hosts(self) -> str | None:
         """Return the name in the cache of the agent that hosts like this share; None if it shares none."""
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags  # may contain `native`
         version = self.compiler.version if self.compiler else ""
@@ -116,7 +117,7 @@ class _Job:
 
     def find_built_agent(self) -> Built | None:
         """Return a finished static agent, or one built by a host like this one; None if there is neither."""
-        name = self.shared_cache_name()
+        name = self.cache_name_for_like_hosts()
         cached = self.builder.read_cached(name, self.build_id, self.toolchain) if name else None
         return self.find_static_agent() or cached
 
@@ -130,7 +131,7 @@ def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection
     if host.build is BuildPlace.BUILD_HOST and not SYSTEMS[facts.target.os].sdp:
         advice = "use `build: controller`, which needs no other machine"
         raise BuildError(f"{host.name}: `build: build-host` is for QNX hosts; {advice}.")
-    return _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
+    return _Job(host, facts, sources, tc.select_small_agent_if_enough(sources, benchmarks), builder)
 
 
 def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify) -> Agent | None:
@@ -161,7 +162,7 @@ def _build_once_for_like_hosts(connection: Connection, job: _Job, command: str, 
     def build() -> Agent:
         return on_host.build_on_host(connection, host, facts, job.sources, command, builder.cancellation)
 
-    cache_name = job.shared_cache_name()
+    cache_name = job.cache_name_for_like_hosts()
     if cache_name is None or job.agent_on_host():
         return build()
     with builder.wait_turn(cache_name):
@@ -196,45 +197,30 @@ def _send_and_check(connection: Connection, job: _Job, built: Built, notify: Not
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What `deploy` would do, in words. path: the agent already on the host."""
-
-    description: str
-    path: str | None = None
-
-
 def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None = None) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    words = _describe_agent(host, facts, builder, benchmarks)
-    is_plan = " " in words
-    return Preview(words) if is_plan else Preview("is already on the host", f"{facts.workdir}/{words}")
-
-
-def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> str:
-    """Return the name of the agent on the host, or describe where another would come from."""
     facts, _ = tc.hide_mismatched_agents(facts)
     if host.build is BuildPlace.PREBUILT:
-        binary_path, _ = on_host.read_prebuilt(host, facts)
-        return f"would be the prebuilt {binary_path}"
+        on_host.read_prebuilt(host, facts)
+        return Preview(f"would be the prebuilt {host.toolchain.binary}")
     job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(qnx.Job(host, facts, job.all_sources, builder))
     compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
-    if compiler and (agent_name := job.agent_on_host()):
-        return agent_name
+    if compiler and (present := preview_agent_on_host(facts, job.agent_on_host())):
+        return present
     target, options = facts.target, job.controller_options
     built = job.find_built_agent() if compiler else builder.find_finished(target, job.all_sources, *options)
     if built is None and compiler:
-        others = "; the first of the hosts like it builds for all" if job.shared_cache_name() else ""
+        others = "; the first of the hosts like it builds for all" if job.cache_name_for_like_hosts() else ""
         reason = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
-        return f"would be built on the host with {compiler.version or compiler.command} ({reason})"
+        return Preview(f"would be built on the host with {compiler.version or compiler.command} ({reason})")
     with _prefixing_errors_with_host(host):
         toolchain = built.toolchain if built else find_first_toolchain(target, *options)
-    if agent_name := tc.find_agent_of_build(tc.build_id(job.all_sources, toolchain), facts.workdir_entries):
-        return agent_name
+    agent_name = tc.find_agent_of_build(tc.build_id(job.all_sources, toolchain), facts.workdir_entries)
     name = toolchain.name
-    return f"would be sent, built with {name}" if built else f"would be built with {name} and sent"
+    words = f"would be sent, built with {name}" if built else f"would be built with {name} and sent"
+    return preview_agent_on_host(facts, agent_name) or Preview(words)
 
 
 @contextmanager

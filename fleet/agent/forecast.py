@@ -197,18 +197,18 @@ def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
         "cpu_limit": None if facts.cpu_quota is None else f"{facts.cpu_quota} {facts.cpu_limit}",
     }
     lines = [f"{name} {value}".rstrip() for name, value in values.items() if value is not None]
-    lines += [_join_words("node", n.node, n.free_bytes, 1 if n.allowed else None) for n in facts.nodes]
+    lines += [_join_none_as_dash("node", n.node, n.free_bytes, 1 if n.allowed else None) for n in facts.nodes]
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in plan_cpus):
             groups = cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node
-            lines.append(_join_words("cpu", cpu.cpu, *groups, cpu.capacity))
+            lines.append(_join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity))
             for cache in cpu.caches:
                 numbers = cache.size_bytes, cache.line_bytes, min(cache.shared_cpus, default=None)
-                lines.append(_join_words("cache", cache.level, cache.kind, *numbers))
+                lines.append(_join_none_as_dash("cache", cache.level, cache.kind, *numbers))
     return "".join(f"{line}\n" for line in (*lines, "end"))
 
 
-def _join_words(*words: str | int | None) -> str:
+def _join_none_as_dash(*words: str | int | None) -> str:
     return " ".join(["-" if word is None else str(word) for word in words])
 
 

@@ -87,18 +87,18 @@ def measure(
                 ended = True
             else:
                 journal.append(line)
-                record = _parse_line(run, earlier, reader, line)
+                record = _parse_and_check_line(run, earlier, reader, line)
                 if record is not None:
                     on_record(record, reader)
     if (failed := make_failed_record_after_kill(reader, after.lines)) is not None:
         after.lines.clear()
         journal.append(failed)
-        _parse_line(run, earlier, reader, failed)
+        _parse_and_check_line(run, earlier, reader, failed)
         return earlier.add_part(reader)
     if reader.end is not None and stream.exit_code not in (None, 0 if reader.end.reason == "done" else _CUT):
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
-        _parse_line(run, earlier, reader, code)
+        _parse_and_check_line(run, earlier, reader, code)
     if (why := reader.explain_unfinished()) is not None:
         raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
@@ -116,7 +116,7 @@ def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | Non
     return path
 
 
-def _parse_line(run: Run, earlier: RunSoFar, reader: Reader, line: bytes) -> Record | None:
+def _parse_and_check_line(run: Run, earlier: RunSoFar, reader: Reader, line: bytes) -> Record | None:
     try:
         record = reader.read_line(line)
         if isinstance(record, Hello):

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
-from fleet.agent.wire.records import list_planned
+from fleet.agent.wire.records import list_planned_points
 from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_scheduler_step
 from fleet.hostnames import NAME
@@ -50,7 +50,7 @@ def import_step_files(
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
             progress.bursts, hello = run_state.bursts, run_state.hello
             seed = hello.raw.get("seed")
-            benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned(hello)))
+            benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned_points(hello)))
             run = replace(
                 run,
                 plan=Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0),

@@ -186,7 +186,7 @@ def controller_target() -> Target:
 
 def compile_here(toolchain: tc.Toolchain, sources: tc.Sources, build: str, watching: Watch) -> bytes:
     """Compile on the controller in a temporary folder. Raises BuildError with the compiler's output."""
-    loops, rooms = toolchain.list_translation_units(sources)
+    loops, rooms = toolchain.list_timed_files(sources), toolchain.merge_untimed_files(sources)
     cc, cpus = (*toolchain.command, *toolchain.cflags, "-I.."), os.cpu_count() or 1
     commands = list[tuple[Path, tuple[str, ...]]]()
     try:

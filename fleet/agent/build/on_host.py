@@ -4,7 +4,7 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from fleet.agent.build import elf
@@ -97,7 +97,7 @@ def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple
 def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str) -> bytes:
     """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    loops, rooms = toolchain.list_translation_units(sources)
+    loops, rooms = toolchain.list_timed_files(sources), toolchain.merge_untimed_files(sources)
     first, second = (  # two compilers at once
         f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
         for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))
@@ -127,8 +127,8 @@ def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -
     return Agent(path, built.build, facts.target, f"built with {built.toolchain.name}")
 
 
-def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
-    """Return the prebuilt agent's path in the inventory and its bytes. Raises BuildError if unusable."""
+def read_prebuilt(host: Host, facts: Facts) -> bytes:
+    """Read the prebuilt agent that the inventory names. Raises BuildError if the host cannot run it."""
     binary_path = host.toolchain.binary
     if binary_path is None:
         raise BuildError(
@@ -148,12 +148,25 @@ def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
             f"{host.name}: the prebuilt agent {binary_path} cannot run on this host: {why}. Name one "
             "that was built for this release."
         )
-    return binary_path, binary
+    return binary
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What `deploy` would do, in words. path: the agent already on the host."""
+
+    description: str
+    path: str | None = None
+
+
+def preview_agent_on_host(facts: Facts, agent_name: str | None) -> Preview | None:
+    """Return the preview for an agent in the host's workdir; None without one."""
+    return Preview("is already on the host", f"{facts.workdir}/{agent_name}") if agent_name else None
 
 
 def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     """Send the inventory's binary and ask it for its build ID. Raises BuildError, DeployError."""
-    binary_path, binary = read_prebuilt(host, facts)
+    binary, binary_path = read_prebuilt(host, facts), host.toolchain.binary
     path = _put_unless_present(connection, host, facts, binary, PREBUILT)
     completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = completed.stdout.decode("utf-8", "replace").strip()

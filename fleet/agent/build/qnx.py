@@ -11,6 +11,7 @@ from pathlib import Path
 from fleet.agent.build import on_host
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, Notify, Watch, compile_here, run_tool
+from fleet.agent.build.on_host import Preview
 from fleet.agent.build.systems import SYSTEMS, VARIANTS, major_version
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
@@ -149,15 +150,15 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
         return agent
 
 
-def preview(job: Job) -> str:
-    """Return the agent's file name if found on the host, else what `deploy` would do. Raises BuildError."""
+def preview(job: Job) -> Preview:
+    """Describe what `deploy` would do. Raises BuildError."""
     return next(_plan_places(job, []))[1]
 
 
 _PutAgent = Callable[[Connection], Agent]
 
 
-def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
+def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
     """Yield usable places and plans; append others' errors to `failed`. Raises BuildError at the end."""
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
@@ -174,8 +175,8 @@ def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlac
     )
 
 
-def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
-    """Return the agent's name on the host or a preview, and a function that deploys it. Raises BuildError."""
+def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
+    """Return a preview of building in this place, and a function that does it. Raises BuildError."""
     host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc
@@ -183,17 +184,19 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
         if not commands:
             raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
         words = f"would be built on the host with {commands[0]}, if that proves to work"
-        name = job.find_agent_of_compiler(commands[0])
-        return name or words, partial(_build_with_working_compiler, job, commands)
+        present = on_host.preview_agent_on_host(facts, job.find_agent_of_compiler(commands[0]))
+        return present or Preview(words), partial(_build_with_working_compiler, job, commands)
     if place is BuildPlace.PREBUILT:
         if host.toolchain.binary is None:
             raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
-        words = f"would be the prebuilt {on_host.read_prebuilt(host, facts)[0]}"
-        return words, lambda connection: on_host.send_prebuilt(connection, host, facts)
+        on_host.read_prebuilt(host, facts)
+        planned = Preview(f"would be the prebuilt {host.toolchain.binary}")
+        return planned, lambda connection: on_host.send_prebuilt(connection, host, facts)
     if place is BuildPlace.CONTROLLER:
         folders = find_sdp(host.toolchain.sdp, job.release)
         toolchain = sdp_toolchain(*folders, facts.target, host.toolchain.cflags)
-        words = job.find_agent(toolchain) or f"would be built with {toolchain.name} and sent"
+        present = on_host.preview_agent_on_host(facts, job.find_agent(toolchain))
+        planned = present or Preview(f"would be built with {toolchain.name} and sent")
         watching = builder.cancellation.let_close_all_call
         compile_agent = partial(_check_variant_and_compile, toolchain, sources, watching)
     else:
@@ -201,14 +204,14 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[str, _PutAgent]:
         if build_host is None:
             raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
         toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
-        words = f"would be built with qcc on the build host {build_host.name} and sent"
+        planned = Preview(f"would be built with qcc on the build host {build_host.name} and sent")
         compile_agent = partial(_compile_on_build_host, job, build_host, toolchain)
 
     def build_and_send(connection: Connection) -> Agent:
         built = builder.build_once(toolchain, sources, compile_agent)
         return on_host.send_built(connection, host, facts, built)
 
-    return words, build_and_send
+    return planned, build_and_send
 
 
 def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:

@@ -40,24 +40,27 @@ class Toolchain:
         header = "".join(
             f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
         )
-        return {**sources, BUILD_FACTS: header.encode(), **self.list_translation_units(sources)[1]}
+        return {**sources, BUILD_FACTS: header.encode(), **self.merge_untimed_files(sources)}
 
     def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
-        loops, rooms = self.list_translation_units(sources)
+        loops, rooms = self.list_timed_files(sources), self.merge_untimed_files(sources)
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
-    def list_translation_units(self, sources: Sources) -> tuple[list[str], dict[str, bytes]]:
-        """Return the C files with timed loops, and one per folder that includes its others, to build fast."""
-        loops, rooms = list[str](), dict[str, bytes]()
-        architecture = (f"native/{self.target.arch}.", f"native/{self.target.arch}_", "native/generic.")
-        for name in sorted(sources):
-            if name.endswith(".c") and name.startswith((*LOOPS, *architecture)):
-                loops.append(name)
-            elif name.endswith(".c"):
-                room = f"room_{name.rpartition('/')[0] or 'main'}.c"
-                rooms[room] = rooms.get(room, b"") + f'#include "{name}"\n'.encode()
-        return loops, rooms
+    def list_timed_files(self, sources: Sources) -> list[str]:
+        """List the C files that run while the time is taken."""
+        arch = self.target.arch
+        timed = (*LOOPS, f"native/{arch}.", f"native/{arch}_", "native/generic.")
+        return sorted(name for name in sources if name.endswith(".c") and name.startswith(timed))
+
+    def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
+        """Return, to be built fast, a C file for each folder that includes its other C files."""
+        rooms = dict[str, bytes]()
+        others = {name for name in sources if name.endswith(".c")} - {*self.list_timed_files(sources)}
+        for name in sorted(others):
+            room = f"room_{name.rpartition('/')[0] or 'main'}.c"
+            rooms[room] = rooms.get(room, b"") + f'#include "{name}"\n'.encode()
+        return rooms
 
 
 def host_toolchain(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
@@ -92,7 +95,7 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
     return {name: text for name, text in files.items() if name not in others or name.startswith(prefixes)}
 
 
-def select_benchmarks(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
+def select_small_agent_if_enough(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
     """Return the sources of the small agent, built faster, if it has all `benchmarks`; else all sources."""
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)

@@ -10,11 +10,12 @@ from fleet.agent.wire.records import (
     TEXT_LIMIT,
     Alive,
     Exit,
+    PlannedPoint,
     Record,
     WireError,
     decode_record,
     derive_burst_flags,
-    list_planned,
+    list_planned_points,
     quote_start,
     split_noise,
 )
@@ -102,9 +103,9 @@ class Reader:
         self._words = 0
         self._round = 0
         self._visited: Counter[tuple[str, str, str | None, int]] = Counter()  # a bit for each other CPU
-        self._allowed_identities: frozenset[tuple[str, str, str | None]] = frozenset()
+        self._allowed_identities: frozenset[PlannedPoint] = frozenset()
         self._places: dict[int, int] = {}
-        self._points: dict[tuple[str, str, str | None], Parameters] = {}
+        self._points: dict[PlannedPoint, Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
         """Decode the next line, adding a burst's flags; None for another program's text. Raises WireError."""
@@ -157,13 +158,13 @@ class Reader:
         visits = self.bursts + len(self.failed)
         bursts_min, bursts_max = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
-            return f"cut after {visits} of {_format_count(max(bursts_min, visits), bursts_max)} bursts"
+            return f"cut after {visits} of {_format_at_least(max(bursts_min, visits), bursts_max)} bursts"
         if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
             return (
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
                 f"but {self.bursts} and {len(self.failed)} arrived"
             )
-        promised = _format_count(bursts_min, bursts_max)
+        promised = _format_at_least(bursts_min, bursts_max)
         if self.end.reason != "done" and not self.end.out_of_time:
             return f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
         if not bursts_min <= visits <= bursts_max and self.end.reason == "done":
@@ -181,7 +182,7 @@ class Reader:
         if 0 < now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
-        self._allowed_identities = frozenset(list_planned(record))
+        self._allowed_identities = frozenset(list_planned_points(record))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
         return record
 
@@ -242,7 +243,7 @@ class Reader:
             raise WireError(f"burst: counters must be {lists} of {counts}")
 
 
-def _format_count(minimum: int, maximum: int) -> str:
+def _format_at_least(minimum: int, maximum: int) -> str:
     return str(minimum) if minimum == maximum else f"at least {minimum}"
 
 
@@ -340,7 +341,7 @@ def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = N
 
 def check_plan(plan: Plan, hello: Hello) -> None:
     """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has another seed."""
-    if others := sorted({name for name, _, _ in list_planned(hello)} - {*plan.benchmarks}):
+    if others := sorted({name for name, _, _ in list_planned_points(hello)} - {*plan.benchmarks}):
         raise WireError(f"it measures {', '.join(others)}, but was asked for {', '.join(plan.benchmarks)}")
     if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
         raise WireError(f"it measures CPU {format_cpus(beyond)}, but was asked for {format_cpus(plan.cpus)}")

@@ -215,6 +215,7 @@ class Exit(Struct, tag_field="record", tag="exit"):
 
 _Wire = _Burst | _Failed | _Note | Alive | _End | Exit | _Version
 Record = Hello | Burst | Failed | Note | Alive | End | Exit
+PlannedPoint = tuple[str, str, str | None]  # benchmark, variant and point, if it has points
 _RECORD: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
 _HELLO = msgspec.json.Decoder(_Hello)
 _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -251,14 +252,14 @@ def _make_burst(wire: _Burst) -> Burst:
         raise WireError(f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {cpus[0]} and {cpus[1]}")
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
-        return _check_point_threads(burst, wire)
+        return _check_threads_and_add_parameters(burst, wire)
     point_fields = ("unit", "parameters", "cpus", "other_ticks", "other_units")
     if any(getattr(wire, name) is not None for name in point_fields):
         raise WireError(f"burst: without a point it has no {', '.join(point_fields)}")
     return burst
 
 
-def _check_point_threads(burst: Burst, wire: _Burst) -> Burst:
+def _check_threads_and_add_parameters(burst: Burst, wire: _Burst) -> Burst:
     """Return the burst with its parameters. Raises WireError if its lists do not fit its threads."""
     cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
     others = wire.other_ticks or ()
@@ -304,8 +305,8 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     )
 
 
-def list_planned(hello: Hello) -> list[tuple[str, str, str | None]]:
-    """List (benchmark, variant, point) of a hello's plan; point is None if the benchmark has no points."""
+def list_planned_points(hello: Hello) -> list[PlannedPoint]:
+    """List the benchmarks, variants and points of a hello's plan."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
     kinds = plan.benchmarks
     return [(kind.benchmark, kind.variant, point) for kind in kinds for point in kind.points or (None,)]
@@ -327,12 +328,12 @@ def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
         "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
         "frequency_moved": mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz),
         "skewed": burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns,
-        "uneven": _is_uneven(burst),
+        "uneven": _has_uneven_load_rate(burst),
     }
     return tuple(name for name, is_set in flags.items() if is_set)
 
 
-def _is_uneven(burst: Burst) -> bool:
+def _has_uneven_load_rate(burst: Burst) -> bool:
     if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
         return False
     samples = [*zip(burst.ticks, *burst.other_units, strict=True)]

@@ -40,7 +40,7 @@ def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_so
 ) -> None:
     needs.program("cc", "gcc")
     toolchain = tc.host_toolchain("cc", HERE, ("-Wall", "-Wextra", "-Werror"))
-    sources = tc.select_benchmarks(tc.select_sources(HERE, read_sources()) or {}, [benchmark])
+    sources = tc.select_small_agent_if_enough(tc.select_sources(HERE, read_sources()) or {}, [benchmark])
     agent = tmp_path / "agent"
     agent.write_bytes(compile_here(toolchain, sources, "0" * 16, nullcontext))
     agent.chmod(0o700)

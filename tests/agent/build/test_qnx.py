@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent import deploy as deploying
-from fleet.agent.build import elf, qnx, systems
+from fleet.agent.build import elf, on_host, qnx, systems
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
@@ -28,7 +28,7 @@ LOADER = {"x86_64": ["/lib64/ld-linux-x86-64.so.2"]}
 slow = pytest.mark.slow
 
 
-def preview(host: Host, facts: Facts) -> deploying.Preview:
+def preview(host: Host, facts: Facts) -> on_host.Preview:
     return deploying.preview(host, facts, Builder())
 
 
