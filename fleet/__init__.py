@@ -72,7 +72,7 @@ def measure(
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)
     store.require_writable()
-    context, _ = make_context(
+    context = make_context(
         *(store, new_session_id(), ignore, settings.get("connect_timeout", 15.0)),
         requested=requested,
         labels=parse_labels(words or settings.get("label", ())),

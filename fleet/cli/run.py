@@ -122,12 +122,12 @@ def measure_session(
     from fleet.session import runner
     from fleet.store import new_session_id
 
-    context, logs = runner.make_context(store, new_session_id(), on_event, connect_timeout, **settings)
+    context = runner.make_context(store, new_session_id(), on_event, connect_timeout, **settings)
     if dask is None:
-        return runner.run_session(hosts, context), logs
+        return runner.run_session(hosts, context), context.log_folder
     from fleet.session.dask_cluster import measure_on_cluster
 
-    return measure_on_cluster(dask, hosts, context, connect_timeout), logs
+    return measure_on_cluster(dask, hosts, context, connect_timeout), context.log_folder
 
 
 @cli.app.command(short_help="Finish a session that was interrupted.")
@@ -183,12 +183,11 @@ def resume(
     settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
     settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
-        context, logs = runner.make_context(
-            store, remaining.session_id, on_event, connect_timeout, **settings
-        )
+        context = runner.make_context(store, remaining.session_id, on_event, connect_timeout, **settings)
         outcomes = resume.resume_session(remaining, hosts, context, partial=publish_partial)
     if outcomes or json:
-        print_outcomes(store, outcomes, started, make_hints(results, inventory, logs), json=json)
+        hints = make_hints(results, inventory, context.log_folder)
+        print_outcomes(store, outcomes, started, hints, json=json)
     else:
         cli.print_text(describe_forgotten(remaining, damaged))
     if others := resume.name_other_sessions(store, remaining):

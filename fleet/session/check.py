@@ -57,7 +57,7 @@ def check_hosts(
             progress.enter("facts")
             answer = run_probe(connection, host, read_only=True)
             result = results[host.name]
-            result["reported"] = _describe_host(connection, answer)
+            result["reported"] = _describe_probe_answer(connection, answer)
             facts, unusable = parse_with_workdir_error(answer, host)
             progress.enter("noise")
             result |= {"facts": facts, "findings": find_noise(facts, ask_usage(connection, facts))}
@@ -69,13 +69,11 @@ def check_hosts(
         result["intended"] = intended
         return progress.completed_outcome()
 
-    return [
-        CheckedHost(outcome, **results[outcome.host.name])
-        for outcome in run_on_each(hosts, check_one, access)
-    ]
+    outcomes = run_on_each(hosts, check_one, access)
+    return [CheckedHost(outcome, **results[outcome.host.name]) for outcome in outcomes]
 
 
-def _describe_host(connection: Connection, answer: str) -> tuple[str, ...]:
+def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ...]:
     lines = describe_answer(answer)
     if not lines:
         return ()

@@ -38,10 +38,9 @@ def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = Fa
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("clean")
-            done = connection.run(
-                "exec /bin/sh", stdin=render_script(host, dry_run=dry_run), timeout_s=TIMEOUT_S
-            )
-        lines = list(_parse_answer(host, done.stdout))
+            script = render_script(host, dry_run=dry_run)
+            done = connection.run("exec /bin/sh", stdin=script, timeout_s=TIMEOUT_S)
+        lines = list(_extract_report_lines(host, done.stdout))
         if running := _collect_values("running", lines):
             pid, _, path = running[0].partition(" ")
             raise LockedError(
@@ -66,7 +65,7 @@ def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes
     return f"{assign_variables(settings)}\n{text}\nmain </dev/null 2>/dev/null\n".encode()
 
 
-def _parse_answer(host: Host, output: bytes) -> Iterator[str]:
+def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
     """Yield the script's lines between begin and end, escaped, without MARK. ProbeError if incomplete."""
     lines = [
         line[len(MARK) + 1 :]

@@ -46,6 +46,7 @@ class SessionContext(HostAccess):
     session_id: str
     store: Store
     requested: RequestedOptions = field(default_factory=RequestedOptions)  # of the command line
+    log_folder: str = ""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lock: LockPolicy | None = None
     require: tuple[str, ...] | None = None

@@ -97,7 +97,7 @@ class EventReceiver:
                     self._outcomes.pop(name, None)
             self._emit(event)
 
-    def record_outcome(self, outcome: Outcome) -> Outcome:
+    def reconcile_with_sent(self, outcome: Outcome) -> Outcome:
         """Return the worker's outcome if its shard's `outcome` agrees; else record and return the latter."""
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
@@ -158,7 +158,7 @@ def _measure_shards(
     client: Any, job: tuple[Any, ...], hosts: Sequence[Host], context: SessionContext
 ) -> list[Outcome]:
     """Measure hosts in shards; return all outcomes, also those of hosts whose shard was lost or withdrawn."""
-    count = max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
+    count = max(_check_and_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
     shards = split_into_groups(hosts, count)
     receiver = EventReceiver(hosts, context.emit)
     # until the client is closed
@@ -172,7 +172,7 @@ def _measure_shards(
     try:
         for future in _import_distributed().as_completed(futures):
             try:
-                outcomes = [receiver.record_outcome(outcome) for outcome in future.result()]
+                outcomes = [receiver.reconcile_with_sent(outcome) for outcome in future.result()]
             except Exception as error:  # the worker's, or that the scheduler has gone
                 errors.print_traceback(error)
                 outcomes = [receiver.record_lost(_lost_outcome(host, error)) for host in futures[future]]
@@ -213,7 +213,7 @@ def _open_client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _count_workers(client: Any) -> int:
+def _check_and_count_workers(client: Any) -> int:
     """Return how many workers there are, all of this version. Raises UnreachableError, UsageError."""
     try:
         client.wait_for_workers(1, timeout=ANSWER_S)

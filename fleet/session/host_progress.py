@@ -40,9 +40,8 @@ class HostProgress:
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
-            self._live_medians = self._live_medians or LiveMedians(
-                run.facts, cpus_to_measure(run.plan, run.facts)
-            )
+            cpus = cpus_to_measure(run.plan, run.facts)
+            self._live_medians = self._live_medians or LiveMedians(run.facts, cpus)
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:

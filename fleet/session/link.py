@@ -39,7 +39,7 @@ def iter_retry_pauses_s() -> Iterator[float]:
 
 
 class HostLink:
-    """A host, its session, its progress and, while `open`, a connection to it."""
+    """A host, its session, its progress and, within `connect_and_prepare`, a connection to it."""
 
     connection: Connection
 
@@ -51,7 +51,7 @@ class HostLink:
         self._resources = ExitStack()
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def connect_and_prepare(self) -> Iterator[None]:
         """Connect and run the host's `before`; run `after` when the block ends. Raises PreparationError."""
         with self._resources:
             self.enter("connect")
@@ -67,7 +67,7 @@ class HostLink:
             try:
                 for command in self.host.before:
                     self.enter("before")
-                    if failure := self._run_command(self.connection, "before", command):
+                    if failure := self._run_and_describe_failure(self.connection, "before", command):
                         raise PreparationError(f"{self.host.name}: {failure} The host is not measured.")
                 yield
             finally:
@@ -105,9 +105,8 @@ class HostLink:
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
         """Put an agent on the host; return the facts, with the topology the agent reports, and the agent."""
         self.enter("deploy")
-        agent = deploy(
-            self.connection, self.host, facts, self.context.builder, self.progress.note, self.benchmarks
-        )
+        builder, notify = self.context.builder, self.progress.note
+        agent = deploy(self.connection, self.host, facts, builder, notify, self.benchmarks)
         _log.info("%s: agent %s, built %s", self.host.name, agent.build, agent.place)
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
@@ -143,15 +142,15 @@ class HostLink:
                 self.progress.note_once("Whether the host is quiet is unknown: it does not tell.")
         return [finding.found for finding in find_noise(facts, usage) if finding.condition in required]
 
-    def _run_command(self, connection: Connection, stage: str, command: str) -> str:
-        """Run a command of the inventory on the host; return a sentence if it failed, else ""."""
+    def _run_and_describe_failure(self, connection: Connection, stage: str, command: str) -> str | None:
+        """Run a command of the inventory on the host; return a sentence if it failed, else None."""
         try:
             completed = connection.run(command, timeout_s=COMMAND_TIMEOUT_S)
         except errors.TimeLimitError:
             return f"`{command}` of `{stage}` was still running after {COMMAND_TIMEOUT_S:g} s."
         self.progress.log_command(stage, command, completed)
         if completed.exit_code == 0:
-            return ""
+            return None
         output = last_lines(completed.stderr or completed.stdout)
         return f"`{command}` of `{stage}` failed (exit code {completed.exit_code}): {output}."
 
@@ -164,15 +163,13 @@ class HostLink:
             try:
                 with context.connect(host) as connection:
                     while commands:
-                        failures.append(self._run_command(connection, "after", commands[0]))
+                        failures.append(self._run_and_describe_failure(connection, "after", commands[0]))
                         del commands[0]
                 break
             except errors.FleetError as err:
                 patience_s = RESTORE_S if context.cancellation.is_requested else context.reconnect_s
-                if (
-                    not isinstance(err, LinkError | UnreachableError)
-                    or time.monotonic() - began >= patience_s
-                ):
+                is_cut = isinstance(err, LinkError | UnreachableError)
+                if not is_cut or time.monotonic() - began >= patience_s:
                     reason = strip_host_name(host, str(err))
                     failures.append(f"`after` did not run; do it by hand: {'; '.join(commands)}. {reason}")
                     break

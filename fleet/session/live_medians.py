@@ -67,12 +67,8 @@ class LiveMedians:
 
     def compute_medians(self) -> Medians:
         """Return, for each benchmark, the median of each relation's burst medians."""
-        return tuple(
-            (
-                benchmark,
-                tuple(
-                    (name, median(samples[name].values)) for name in sorted(samples, key=relation_sort_key)
-                ),
-            )
-            for benchmark, samples in sorted(self._values.items())
-        )
+        medians = []
+        for benchmark, samples in sorted(self._values.items()):
+            names = sorted(samples, key=relation_sort_key)
+            medians.append((benchmark, tuple((name, median(samples[name].values)) for name in names)))
+        return tuple(medians)

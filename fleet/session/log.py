@@ -97,10 +97,10 @@ def prune_logs(store: Store) -> None:
         enter_state_folder(store.state_dir, "logs") as logs,
     ):
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
-        unfinished: set[str] = set()
-        if old:
-            unfinished |= {intent.session_id for intent in store.read_intents()} | {*store.running_sessions()}
-            unfinished |= {run.session_id for run in store.read_begun_runs()}
+        if not old:
+            return
+        unfinished = {intent.session_id for intent in store.read_intents()} | {*store.running_sessions()}
+        unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:
                 with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it

@@ -30,7 +30,7 @@ GROUP_SHARE = 0.9  # CPUs whose frequencies differ by no more than this are name
 def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
     """Measure what `earlier` lacks of `run`, over as many links and agents as it takes; return the run."""
     with nullcontext() if link.lock is LockPolicy.OFF else link.context.wait_for_machine(run, link.progress):
-        measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
+        measurement = _Measurement(link, run, journal, earlier or restore_run_so_far(link, run, journal))
         while measurement.run_state.missing is not None and measurement.deaths < MAX_DEATHS:
             try:
                 measurement.measure_part()
@@ -44,7 +44,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
     return replace(complete_run(measurement.run, measurement.run_state, link.progress), load_after=load)
 
 
-def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
+def restore_run_so_far(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     """Read the run so far from its journal; if it is damaged, add a note and return the intact beginning."""
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
     run_state = conversation.read_run(journal.parts(), journal.bursts.add)
@@ -153,7 +153,7 @@ class _Measurement:
                 break
         if self.run_state.missing is not None:
             self.deaths += 1
-            self.run_state = read_journal(link, self.run, self._journal)
+            self.run_state = restore_run_so_far(link, self.run, self._journal)
 
     def _follow(self, record: Record, reader: Reader) -> None:
         if isinstance(record, Burst) and self._journal.bursts is not None:
@@ -165,7 +165,7 @@ class _Measurement:
         context = self._link.context
         context.cancellation.raise_if_requested()
         self._post_run.lines.clear()
-        self.run_state = read_journal(self._link, self.run, self._journal)
+        self.run_state = restore_run_so_far(self._link, self.run, self._journal)
         if self.run_state.missing is None:
             return
         if self._deadline_s is None or self.run_state.done.visits > self._visits:

@@ -39,7 +39,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     None if nothing remains. Sessions that another controller of this machine is running are skipped:
     LockedError if there are no others. Raises UsageError if `session` matches none or several.
     """
-    unfinished = _find_unfinished(store)
+    unfinished = _find_unfinished_and_end_done(store)
     busy = store.running_sessions()
     if session is None:
         if free := sorted(set(unfinished) - set(busy)):
@@ -54,23 +54,24 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     if len(matching) != 1:
         raise UsageError(
             f"{session!r} is {'no' if not matching else 'more than one'} unfinished session. "
-            f"There are: {_join_last_names(sorted(unfinished))}."
+            f"There are: {_abbreviate_list(sorted(unfinished))}."
         )
     return unfinished[matching[0]]
 
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
     """Return a sentence that names the other unfinished sessions; "" if there are none."""
-    names = sorted(set(_find_unfinished(store)) - {*store.running_sessions()} - {remaining.session_id})
-    return f"Also unfinished: {_join_last_names(names)}. Name one: fleet resume {names[-1]}" if names else ""
+    unfinished = _find_unfinished_and_end_done(store)
+    names = sorted(set(unfinished) - {*store.running_sessions(), remaining.session_id})
+    return f"Also unfinished: {_abbreviate_list(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 
-def _join_last_names(names: Sequence[str]) -> str:
+def _abbreviate_list(names: Sequence[str]) -> str:
     before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
     return before + ", ".join(names[-_SHOWN:])
 
 
-def _find_unfinished(store: Store) -> Mapping[str, Remaining]:
+def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.read_intents()}
     begun = store.read_begun_runs()
     remaining, listing = {}, Listing(store.place)
@@ -92,17 +93,15 @@ def resume_session(
     remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
     """Finish what remains on these hosts; return the outcomes. partial: publish the journals as they are."""
-    runs = {run.host.name: run for run in remaining.runs}
+    store, runs = context.store, {run.host.name: run for run in remaining.runs}
     names = set(runs) if partial else set(remaining.names)
-    with context.store.hold_session(remaining.intent):
-        prune_logs(context.store)
+    with store.hold_session(remaining.intent):
+        prune_logs(store)
         chosen = [host for host in hosts if host.name in names]
         outcomes = measure_each(chosen, context, runs, partial=partial)
-        context.store.complete_tables(remaining.session_id)
-        dropped = partial and not any(
-            run.session_id == remaining.session_id for run in context.store.read_begun_runs()
-        )
-        if end_if_settled(context.store, remaining.intent, outcomes, () if dropped else names):
+        store.complete_tables(remaining.session_id)
+        dropped = partial and remaining.session_id not in {run.session_id for run in store.read_begun_runs()}
+        if end_if_settled(store, remaining.intent, outcomes, () if dropped else names):
             outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
     return outcomes
 

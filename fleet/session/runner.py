@@ -27,8 +27,8 @@ from fleet.session.measurement import (
     complete_run,
     measure_run,
     publish_run,
-    read_journal,
     require_same_machine,
+    restore_run_so_far,
     utc_now,
 )
 from fleet.store import Failure, Intent, Store, new_run_id
@@ -39,12 +39,13 @@ STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their
 
 def make_context(
     store: Store, session_id: str, emit: EventHandler, timeout_s: float, **settings: Any
-) -> tuple[SessionContext, str]:
-    """Return a session's context and the folder of its logs. settings: further fields of SessionContext."""
+) -> SessionContext:
+    """Return the context of a session that writes logs. settings: further fields of SessionContext."""
     log = SessionLog(store.state_dir / "logs" / session_id, emit)
     reach = functools.partial(connect, timeout_s=timeout_s)
-    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
-    return context, str(log.folder)
+    return SessionContext(
+        session_id=session_id, store=store, emit=log, connect=reach, log_folder=str(log.folder), **settings
+    )
 
 
 def measure_each(
@@ -61,9 +62,8 @@ def measure_each(
 
     def measure_host(progress: HostProgress) -> Outcome:
         link, run = HostLink(context, progress), runs.get(progress.host.name)
-        return progress.outcome_of_run(
-            run_host(link) if run is None else resume_host(link, run, partial=partial)
-        )
+        run = run_host(link) if run is None else resume_host(link, run, partial=partial)
+        return progress.outcome_of_run(run)
 
     outcomes = run_on_each(hosts, measure_host, context)
     try:
@@ -145,7 +145,7 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 
 def run_host(link: HostLink) -> Run:
     """Measure one host: prepare it, deploy an agent, measure and store the run; return the run."""
-    with link.open():
+    with link.connect_and_prepare():
         facts = link.gather_facts_when_ready()
         require_feasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
@@ -160,7 +160,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     link.enter("journal", run)
     store = link.context.store
     with store.reopen_journal(run.run_id) as journal:
-        run_state = read_journal(link, run, journal)
+        run_state = restore_run_so_far(link, run, journal)
         link.progress.bursts = run_state.done.bursts
         if run_state.missing is None or partial:
             if run_state.hello is None:
@@ -170,7 +170,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
                 )
             return publish_run(link, complete_run(run, run_state, link.progress), journal)
         link.benchmarks = run.plan.benchmarks
-        with link.open():
+        with link.connect_and_prepare():
             facts, agent = link.deploy_agent(link.gather_facts_when_ready())
             require_same_machine(run, facts, agent)
             run = replace(run, agent=replace(run.agent, path=agent.path))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
@@ -40,10 +40,10 @@ def import_step_files(
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
         with store_errors("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
-            begin, end, digest = _find_last_attempt(stream, progress)
-            run = _parse_run(path, stream, progress.host, begin, end, digest)
+            attempt = _find_last_attempt(stream, progress)
+            run = _parse_run(path, stream, progress.host, attempt)
             agent_start = stream.tell()
-            run_state = conversation.read_run([_read_lines(stream, end)])
+            run_state = conversation.read_run([_read_lines(stream, attempt.end)])
             if run_state.damage or run_state.hello is None:
                 rest = " ".join(run_state.notes) or "nothing follows the facts"
                 why = run_state.damage or f"{NO_HELLO}; {rest}"
@@ -61,7 +61,7 @@ def import_step_files(
             run = replace(complete_run(run, run_state, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)
-            store.publish(run, conversation.decode_bursts([_read_lines(stream, end)]), batch=True)
+            store.publish(run, conversation.decode_bursts([_read_lines(stream, attempt.end)]), batch=True)
         return progress.outcome_of_run(run)
 
     outcomes = run_on_each([Host(name, name, Via.COMMAND) for name in files], import_one, access)
@@ -86,31 +86,38 @@ def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
     return paths_by_name
 
 
-def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int, str]:
-    """Return begin and end offsets and SHA-256 of the last complete attempt, or else of the last attempt."""
+class _Attempt(NamedTuple):
+    begin: int
+    end: int
+    sha256: str
+
+
+def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> _Attempt:
+    """Find the last complete attempt in a file, or else the last attempt."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
-        return 0, 0, ""
+        return _Attempt(0, 0, "")
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
         attempts = list(pairwise([0, *later, size]))
         complete = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
         begin, end = chosen = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
-            digest = hashlib.sha256(attempt_bytes).hexdigest()
+            sha256 = hashlib.sha256(attempt_bytes).hexdigest()
     if later:  # a job that the scheduler requeued appends to the file of its first attempt
         number = attempts.index(chosen) + 1
         progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
-    return begin, end, digest
+    return _Attempt(begin, end, sha256)
 
 
-def _parse_run(path: Path, stream: BinaryIO, host: Host, begin: int, end: int, digest: str) -> Run:
+def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> Run:
     """Parse the run as the step began it; leave the stream at the agent's first line. Raises ProbeError."""
-    stream.seek(begin)
-    started, facts, length = parse_scheduler_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), host)
-    stream.seek(begin + length)
+    stream.seek(attempt.begin)
+    head = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
+    started, facts, length = parse_scheduler_step(path, head, host)
+    stream.seek(attempt.begin + length)
     return Run(
-        run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{digest[:8]}",
+        run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{attempt.sha256[:8]}",
         session_id="",
         host=host,
         plan=Plan(),

@@ -73,7 +73,7 @@ def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: b
         env={"PATH": str(tools), "HOME": str(home)},
         check=False,
     )
-    return list(clean._parse_answer(host, done.stdout))
+    return list(clean._extract_report_lines(host, done.stdout))
 
 
 def test_every_shell_removes_ours_and_only_ours(shell: list[str], tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
     assert connection.put(b"agent", f"{place}/{AGENT}", mode=0o700).exit_code == 0
     assert connection.put(b"theirs", f"{place}/notes", mode=0o600).exit_code == 0
     done = Inside(board).run("exec /bin/sh", stdin=clean.render_script(host))
-    lines = list(clean._parse_answer(host, done.stdout))
+    lines = list(clean._extract_report_lines(host, done.stdout))
     assert [line for line in lines if line.startswith("removed ")] == [
         f"removed {'/dev/shmem' if place == '/tmp' else place}/{AGENT}"
     ]

@@ -46,7 +46,7 @@ def test_a_host_that_refused_the_plan_has_nothing_left_here_either(
     refused = HostProgress(A, send).outcome_of_error(RefusedError("a: CPU 4000 cannot be used"))
     send(HostFinished(refused))
     assert refused.is_settled
-    assert receiver.record_outcome(refused) == refused
+    assert receiver.reconcile_with_sent(refused) == refused
 
 
 def test_all_events_arrive_unchanged(send: EventSender, events_received: list[Event]) -> None:
@@ -89,7 +89,7 @@ def test_a_host_that_had_ended_when_its_worker_was_lost_is_reported_once(
     send(NoteAdded(A, "slow clock"))
     send(HostFinished(STORED))
     found_stored = replace(STORED, seconds=0.0)
-    assert receiver.record_outcome(found_stored) == replace(STORED, notes=("slow clock",))
+    assert receiver.reconcile_with_sent(found_stored) == replace(STORED, notes=("slow clock",))
     assert receiver.record_lost(Outcome(A, State.FAILED)).state is State.COMPLETE
     assert [event for event in events_received if isinstance(event, HostFinished)] == [
         HostFinished(replace(STORED, notes=("slow clock",)))
@@ -105,7 +105,7 @@ def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
         send(NoteAdded(A, "slow clock"))
         send(HostFinished(outcome))
     with_note = [replace(outcome, notes=("slow clock",)) for outcome in (failed, STORED)]
-    assert receiver.record_outcome(with_note[1]) == with_note[1]
+    assert receiver.reconcile_with_sent(with_note[1]) == with_note[1]
     assert events_received == [
         StageEntered(A, "connect"),
         NoteAdded(A, "slow clock"),
@@ -119,7 +119,7 @@ def test_an_end_that_was_never_sent_is_taken_from_the_shards_result(
     receiver: EventReceiver, events_received: list[Event]
 ) -> None:
     lost = Outcome(B, State.FAILED, stage="shard", message="b: its shard was given up")
-    assert receiver.record_outcome(STORED) == STORED
+    assert receiver.reconcile_with_sent(STORED) == STORED
     assert receiver.record_lost(lost) == lost
     assert events_received == [HostFinished(STORED), HostFinished(lost)]
 
