@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis import views
 from fleet.analysis.base import describe_smt_by_host, format_pair, wrap_to_width
 from fleet.analysis.reduce import (
     CROSS_CHECK_MEANINGS,
@@ -19,15 +20,7 @@ from fleet.analysis.reduce import (
     matrix,
     pair_medians,
 )
-from fleet.analysis.views import (
-    ADVICE,
-    Canvas,
-    draw_matrix,
-    render_runs,
-    runs_as_json,
-    show_as_json,
-    show_run,
-)
+from fleet.analysis.views import Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
@@ -175,8 +168,8 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
 
 def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
     kinds = {*MEANINGS, *FINDING_MEANINGS, *CROSS_CHECK_MEANINGS}
-    assert kinds | {"empty", "partial", "wide", "steal", "hypervisor", "busy", "minor"} == {*ADVICE}
-    assert all(advice.endswith((".", "(--cpus)")) and len(advice) < 100 for advice in ADVICE.values())
+    assert kinds | {"empty", "partial", "wide", "steal", "hypervisor", "busy", "minor"} == {*views.ADVICE}
+    assert all(advice.endswith((".", "(--cpus)")) and len(advice) < 100 for advice in views.ADVICE.values())
 
 
 def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
@@ -190,7 +183,7 @@ def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
     lines = [line.strip() for line in warnings.splitlines()]
     assert [line.partition(":")[0] for line in lines[::2]] == ["not_converged", "busy", "steal"]
     assert "A hypervisor (KVM)" in lines[4], "the host it took the time from"
-    assert all(line in ADVICE.values() for line in lines[1::2])
+    assert all(line in views.ADVICE.values() for line in lines[1::2])
 
 
 def test_reasons_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
