@@ -42,26 +42,26 @@ def are_at_main_level(medians: Floats) -> Bools:
     return main
 
 
-def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -> Bools:
+def find_main_bursts(medians: Floats, burst_counts: Ints, visits: Ints, visit_groups: Ints) -> Bools:
     """Report which bursts are at the main level of their run.
 
-    medians: of each burst, in ns. counts: how many bursts each row has. visits: each burst's visit number.
-    units: each row's unit; rows of one unit are benchmarks measured together, visit by visit.
+    medians: of each burst, in ns. burst_counts: how many each row has. visits: each burst's visit number.
+    visit_groups: each row's group; rows of one group are benchmarks measured together, visit by visit.
 
     The value of a visit is the mean of its bursts, each divided by the median of its row. A row without a
     visit at the main level is at the main level as a whole.
     """
-    row = np.repeat(np.arange(len(counts)), counts)
+    row = np.repeat(np.arange(len(burst_counts)), burst_counts)
     medians = np.maximum(medians, _TINY_NS)
     visit_count = visits.max(initial=0) + 1
-    keys, place = np.unique(units[row] * visit_count + visits, return_inverse=True)
+    keys, place = np.unique(visit_groups[row] * visit_count + visits, return_inverse=True)
     values = np.bincount(place, medians / group_medians(medians, row)[row]) / np.bincount(place)
-    logs, visits_of_units = np.log(values), np.unique(keys // visit_count, return_counts=True)[1]
-    modes = np.empty(len(visits_of_units))
-    for which, rows in group_rows_by_length(logs, visits_of_units):
+    logs, visits_of_groups = np.log(values), np.unique(keys // visit_count, return_counts=True)[1]
+    modes = np.empty(len(visits_of_groups))
+    for which, rows in group_rows_by_length(logs, visits_of_groups):
         modes[which] = find_half_sample_modes(rows)
-    main: Bools = (np.abs(logs - np.repeat(modes, visits_of_units)) <= np.log(REACH))[place]
-    has_none = np.bincount(row, main, len(counts)) == 0
+    main: Bools = (np.abs(logs - np.repeat(modes, visits_of_groups)) <= np.log(REACH))[place]
+    has_none = np.bincount(row, main, len(burst_counts)) == 0
     main |= has_none[row]
     return main
 
@@ -128,15 +128,15 @@ def find_drift(bursts: Floats, times: Floats) -> Floats:
     return change
 
 
-def find_asymmetry(medians: Floats, turned: Bools, pair: Ints, pairs: int) -> Floats:
+def find_asymmetry(medians: Floats, turned: Bools, pair_numbers: Ints, pair_count: int) -> Floats:
     """Compute how much longer a pair takes when its higher CPU pings, as a share; NaN where not proved.
 
-    medians: of each burst; turned: whether its higher CPU pinged; pair: its pair's number, below `pairs`.
+    medians: of each burst; turned: whether its higher CPU pinged; pair_numbers: below `pair_count`.
     Proved: one direction takes over 10 % longer and the 95 % intervals do not overlap.
     """
-    direction = 2 * pair + turned
-    counts = np.bincount(direction, minlength=2 * pairs)
-    median, low, high = np.full((3, 2 * pairs), np.nan)
+    direction = 2 * pair_numbers + turned
+    counts = np.bincount(direction, minlength=2 * pair_count)
+    median, low, high = np.full((3, 2 * pair_count), np.nan)
     for which, rows in group_rows_by_length(medians[np.argsort(direction, kind="stable")], counts):
         if rows.shape[1] >= DIRECTION_BURSTS:
             mean, half = rows.mean(axis=1), estimate_half_widths(rows)

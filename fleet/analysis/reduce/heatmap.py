@@ -50,9 +50,9 @@ class Heatmap:
             share = np.where(self.faint & np.isfinite(share), 0.5, share)
         return np.nan_to_num(share * (SHADES - 1) + 0.5, nan=-1).astype(np.int64)
 
-    def format_cells(self, number: str, missing: str) -> list[list[str]]:
-        """Format the text of each cell. number: a format, such as "{:.1f}"."""
-        return [[number.format(x) if np.isfinite(x) else missing for x in row] for row in self.values]
+    def format_cells(self, number_format: str, missing: str) -> list[list[str]]:
+        """Format the text of each cell. number_format: such as "{:.1f}"."""
+        return [[number_format.format(x) if np.isfinite(x) else missing for x in row] for row in self.values]
 
     def list_group_labels_by_first_row(self) -> list[list[GroupLabel]]:
         """Return for each row the names of `group_labels` that begin there, each with its number of rows."""

@@ -52,36 +52,36 @@ def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool =
     return reduce_to_pairs(bursts.about, bursts.counts, medians, outliers, summarize, descriptions)
 
 
-def put_lower_cpu_first(about: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
+def put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
     """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`: whether it was swapped."""
-    ping, pong = (about[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
+    ping, pong = (bursts[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     turned = (ping > pong) & (not ordered)
     low, high = np.where(turned, pong, ping), np.where(turned, ping, pong)
-    return about.assign(ping_cpu=low, pong_cpu=high, turned=turned)
+    return bursts.assign(ping_cpu=low, pong_cpu=high, turned=turned)
 
 
-def order_by_pair(about: pd.DataFrame) -> Ints:
+def order_by_pair(bursts: pd.DataFrame) -> Ints:
     """Return the indices that sort bursts from `put_lower_cpu_first` by pair, then by time."""
-    return np.lexsort((about["start_offset_ns"].to_numpy(), number_groups(about, PAIR)))
+    return np.lexsort((bursts["start_offset_ns"].to_numpy(), number_groups(bursts, PAIR)))
 
 
 def reduce_to_pairs(
     bursts: pd.DataFrame,
-    samples: Ints,
+    sample_counts: Ints,
     medians: Floats,
-    outliers: Ints,
+    outlier_counts: Ints,
     summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> pd.DataFrame:
     """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by `order_by_pair`.
 
-    samples, outliers: how many each burst has. medians: of each burst. summarize: returns SAMPLE_NUMBERS of
-    pairs, given the first burst of each, with the pair's number of samples in `samples`.
+    sample_counts, medians, outlier_counts: of each burst. summarize: returns SAMPLE_NUMBERS of pairs, given
+    the first burst of each, with the pair's number of samples in `samples`.
     """
     pair = number_groups(bursts, PAIR)
     counts = np.bincount(pair)
     first = decode_categories(bursts.iloc[np.cumsum(counts) - counts].reset_index(drop=True))
-    first["samples"] = np.bincount(pair, samples, len(counts)).astype(np.int64)
+    first["samples"] = np.bincount(pair, sample_counts, len(counts)).astype(np.int64)
     turned = bursts["turned"].to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
     visits = 2 * bursts["round"].to_numpy(dtype=np.int64) + turned
@@ -98,25 +98,25 @@ def reduce_to_pairs(
             **summarize(first),
             **{name: first[name] for name in PARAMETERS},
             **_compute_pair_work_and_ghz(bursts, pair, medians / numbers["median_ns"][pair]),
-            "outliers": np.bincount(pair, outliers, len(counts)) / first["samples"],
+            "outliers": np.bincount(pair, outlier_counts, len(counts)) / first["samples"],
         }
     )
     return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _compute_pair_work_and_ghz(about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Floats]:
+def _compute_pair_work_and_ghz(bursts: pd.DataFrame, pair_numbers: Ints, times: Floats) -> dict[str, Floats]:
     """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
     times: each burst's median divided by its pair's. The pair's median times `core_ghz` must be the cycles
     that it takes. So `core_ghz` is the median of `times` x frequency, over the half of the bursts nearest to
     the pair's median (others may be at another level), and kept within the bursts' frequencies.
     """
-    medians = {name: group_medians(about[name].to_numpy(np.float64), pair) for name in WORK_COLUMNS}
-    ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
-    sizes = np.bincount(pair)
+    medians = {name: group_medians(bursts[name].to_numpy(np.float64), pair_numbers) for name in WORK_COLUMNS}
+    ghz, order = bursts["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair_numbers))
+    sizes = np.bincount(pair_numbers)
     begins = np.cumsum(sizes) - sizes
-    near = order[np.arange(len(pair)) - begins[pair] < sizes[pair] / 2 + 1]
-    core_ghz = group_medians((ghz * times)[near], pair[near])
+    near = order[np.arange(len(pair_numbers)) - begins[pair_numbers] < sizes[pair_numbers] / 2 + 1]
+    core_ghz = group_medians((ghz * times)[near], pair_numbers[near])
     limits = (ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax))
     return medians | {"core_ghz": np.clip(core_ghz, *limits)}
 
@@ -137,11 +137,11 @@ def has_shared_visits(benchmark: Benchmark) -> bool:
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
-def _number_visit_groups(first: pd.DataFrame, descriptions: Descriptions) -> Ints:
+def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
     """Number the rows; benchmarks of a pair that share their visits get the same number."""
-    shared = [name for name in first["benchmark"].unique() if has_shared_visits(descriptions[str(name)])]
-    own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
-    return number_groups(first.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
+    shared = [name for name in pairs["benchmark"].unique() if has_shared_visits(descriptions[str(name)])]
+    own = np.where(pairs["benchmark"].isin(shared), -1, np.arange(len(pairs)))
+    return number_groups(pairs.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
 
 
 def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
@@ -168,14 +168,15 @@ def _compute_quantiles(ordered: Floats, share: float) -> Floats:
     return quantiles
 
 
-def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+def _join_flags(flags: "pd.Series[Any]", pair_numbers: Ints, pair_count: int) -> dict[str, Ints | list[str]]:
     """Count each pair's bursts with a flag, and join the flags of all its bursts without repeats."""
     marked = (flags != "").to_numpy(dtype=bool)
-    flags_by_pair: list[set[str]] = [set() for _ in range(pairs)]
-    for number, text in dict.fromkeys(zip(pair[marked].tolist(), flags[marked].tolist(), strict=True)):
+    numbers = pair_numbers[marked]
+    flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
+    for number, text in dict.fromkeys(zip(numbers.tolist(), flags[marked].tolist(), strict=True)):
         flags_by_pair[number].update(text.split(","))
     return {
-        "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
+        "flagged_bursts": np.bincount(numbers, minlength=pair_count),
         "flags": [",".join(sorted(own_flags)) for own_flags in flags_by_pair],
     }
 

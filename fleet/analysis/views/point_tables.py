@@ -213,10 +213,8 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
                 texts.append(_format_knee(cells[key], others[-1][key], row, across))
             lines.append((_format_key(row, rows), *texts))
             if others:
-                below = (
-                    _format_other_work([other[key][row].get(column) for other in others]) for column in across
-                )
-                lines.append(("", *below, *[""] * len(more)))
+                below = ([other[key][row].get(column) for other in others] for column in across)
+                lines.append(("", *map(_format_other_work, below), *[""] * len(more)))
         title_words = [
             (parameter.words.get(value) or str(value))
             if parameter.type == "word"
