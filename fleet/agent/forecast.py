@@ -96,7 +96,7 @@ class Forecaster:
         self.builder = builder
         self._guard = threading.Lock()
         self._agent: int | None = None
-        self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
+        self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, some without their memory
 
     def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
         """Ask the agent at `path` on the host. Raises UsageError, RefusedError or AgentError."""
@@ -111,9 +111,7 @@ class Forecaster:
         named = named_cpus(plan)
         arguments, machine = agent_arguments(replace(plan, seed=0)), render_facts(facts, named)
         key, exact_key = ((text, *arguments) for text in (render_facts(comparable, named), machine))
-        if (cached := self._cache.get(exact_key)) is not None:
-            return cached
-        if (cached := self._cache.get(key)) is not None and not cached.bytes:
+        if cached := self._cache.get(exact_key) or self._cache.get(key):
             return cached
         if (agent := self._open_controller_agent(build=build)) is None:
             return None
@@ -130,7 +128,7 @@ class Forecaster:
         except (OSError, subprocess.TimeoutExpired) as err:
             raise BuildError(f"the controller's own agent does not run: {err}") from err
         forecast = _parse_answer(host, plan, done.returncode, done.stdout, done.stderr)
-        self._cache |= {key: forecast, exact_key: forecast}
+        self._cache[exact_key if forecast.bytes else key] = forecast
         return forecast
 
     def _open_controller_agent(self, *, build: bool) -> int | None:
