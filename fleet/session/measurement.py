@@ -39,7 +39,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
             except RefusedError:  # the journal is empty
                 link.context.store.drop_journal(run.run_id)
                 raise
-    load = measurement.load_after()
+    load = measurement.find_load_after_run()
     link.close()
     return replace(complete_run(measurement.run, measurement.run_state, link.progress), load_after=load)
 
@@ -176,7 +176,7 @@ class _Measurement:
         require_same_machine(self.run, facts, agent)
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
-    def load_after(self) -> Load:
+    def find_load_after_run(self) -> Load:
         """Return the host's load after the run; if it cannot be had, add a note and return an empty Load."""
         try:
             if self._post_run.lines:

@@ -171,15 +171,15 @@ class Identities(AuthStrategy):
     def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
         """Yield each file's key, or ssh-agent's if the file cannot be loaded; record unusable files."""
         for path in paths:
-            key, why_not = _load_key(path)
-            if key is not None:
-                name = f"{path} ({fingerprint(key.asbytes())})"
-                yield Identity(self._endpoint.user, key, name)
+            key_or_reason = _load_key_or_reason(path)
+            if isinstance(key_or_reason, paramiko.PKey):
+                name = f"{path} ({fingerprint(key_or_reason.asbytes())})"
+                yield Identity(self._endpoint.user, key_or_reason, name)
             elif (blob := _public_blob(path)) and blob in self._agent_keys:
                 yield self._agent_identity(blob, path)
             elif report_missing or Path(path).exists():
-                self._unusable.append(f"{path}: {why_not}")
-                self._log_step(f"key {path} left out: {why_not}")
+                self._unusable.append(f"{path}: {key_or_reason}")
+                self._log_step(f"key {path} left out: {key_or_reason}")
 
     def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
         key = self._agent_keys[blob]
@@ -216,34 +216,34 @@ class Identities(AuthStrategy):
         )
 
 
-def _load_key(path: str) -> tuple[paramiko.PKey | None, str]:
-    """Read a private key file; return (key, ""), or None and why it cannot be used."""
+def _load_key_or_reason(path: str) -> paramiko.PKey | str:
+    """Return the private key in a file, or why it cannot be used."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
-        return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
     if not stat.S_ISREG(seen.st_mode):
-        return None, "is not a file"
+        return "is not a file"
     if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS and not _is_public_key(path):  # ssh's own rule
-        return None, (
+        return (
             f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
             f"it; run `chmod 600 {shlex.quote(path)}`"
         )
-    return _parse_key(path, seen.st_mtime_ns, seen.st_size)
+    return _parse_key_or_reason(path, seen.st_mtime_ns, seen.st_size)
 
 
 @once  # one key opens many hosts
-def _parse_key(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
+def _parse_key_or_reason(path: str, _written_ns: int, _size: int) -> paramiko.PKey | str:
     try:
-        return paramiko.PKey.from_path(path), ""
+        return paramiko.PKey.from_path(path)
     except TypeError:  # cryptography's word for a missing passphrase
-        return None, f"has a passphrase; run `ssh-add {path}` first"
+        return f"has a passphrase; run `ssh-add {path}` first"
     except Exception as error:  # from_path lets out whatever its libraries raise
         if "ncrypted" in str(error):
-            return None, "has a passphrase"
+            return "has a passphrase"
         if _is_public_key(path):
-            return None, "is a public key; name the private one"
-        return None, "holds no private key" if "PEM" in str(error) else str(error) or type(error).__name__
+            return "is a public key; name the private one"
+        return "holds no private key" if "PEM" in str(error) else str(error) or type(error).__name__
 
 
 def _is_public_key(path: str) -> bool:
