@@ -62,7 +62,7 @@ def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
     with Journal(folder) as opened:
         partial_run = conversation.read_run(opened.parts())
-        opened.refuse_lines_after(partial_run.lines)
+        opened.hide_lines_after(partial_run.lines)
         assert len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
 
 
@@ -108,7 +108,7 @@ def index(data: bytes, _: Path) -> None:
 def note(data: bytes, folder: Path) -> None:
     (folder / ".fleet/journal").mkdir(parents=True)
     (folder / ".fleet/journal" / "s.json").write_bytes(data)
-    Store(folder).read_intents()
+    Store(folder).read_idle_intents()
 
 
 def run_file(data: bytes, folder: Path) -> None:

@@ -99,7 +99,8 @@ def prune_logs(store: Store) -> None:
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
         if not old:
             return
-        unfinished = {intent.session_id for intent in store.read_intents()} | {*store.running_sessions()}
+        unfinished = {intent.session_id for intent in store.read_idle_intents()}
+        unfinished |= store.running_sessions().keys()
         unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:

@@ -72,7 +72,7 @@ def _abbreviate_list(names: Sequence[str]) -> str:
 
 
 def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
-    intents = {intent.session_id: intent for intent in store.read_intents()}
+    intents = {intent.session_id: intent for intent in store.read_idle_intents()}
     begun = store.read_begun_runs()
     remaining, listing = {}, Listing(store.place)
     for name in {*intents, *(run.session_id for run in begun)}:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from fleet.errors import DataError, StoreError
 from fleet.store.checksums import seal_json, unseal_json
@@ -39,10 +40,18 @@ class Amendment:
         return {key: value for key, value in both.items() if value is not None}
 
 
+class AmendmentFile(NamedTuple):
+    """The content of a file. counter: above all that its writer saw."""
+
+    counter: int
+    run_id: str
+    amendment: Amendment
+
+
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Amend each run. Raises StoreError if that fails, or if another command amends a run meanwhile."""
     with store_errors("read the amendments", place):
-        counter = 1 + max((counter for counter, _, _ in _read_files(place)), default=0)
+        counter = 1 + max((file.counter for file in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
     content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with store_errors("amend runs", place):
@@ -68,14 +77,14 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
     return amendments
 
 
-def _read_files(place: Place) -> list[tuple[int, str, Amendment]]:
+def _read_files(place: Place) -> list[AmendmentFile]:
     """Read all amendment files, sorted by counter, not by time; files with the same counter by name."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
-    return [files[name] for name in sorted(files, key=lambda name: (files[name][0], name))]
+    return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
 
 
-def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
-    """Return a file's counter (above all that its writer saw), run ID and amendment. Raises StoreError."""
+def read_amendment(place: Place, name: str) -> AmendmentFile:
+    """Read one amendment file. Raises StoreError."""
     with damage_errors(f"{place}: {name} cannot be read as an amendment", _REMEDY):
         if isinstance(place, Folder):  # without pyarrow
             data = read_regular(place.root / name)
@@ -90,5 +99,5 @@ def read_amendment(place: Place, name: str) -> tuple[int, str, Amendment]:
                 "withdrawn": (bool() | None) as withdrawn,
             } if len(content) == 4 and 0 < counter < _MAX_COUNTER:
                 if all(value is None or isinstance(value, str) for value in labels.values()):
-                    return counter, run_id, Amendment(labels, withdrawn)
+                    return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
         raise DataError("it has other keys or values than those of docs/tables.md")

@@ -42,7 +42,7 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
     plan, plan_fields = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
     values = {
-        **{column.name: _value_allowed_out(column, row, kept_columns) for column in schema.TABLES["runs"]},
+        **{column.name: _keep_or_blank(column, row, kept_columns) for column in schema.TABLES["runs"]},
         "run_id": new_run_id(day),
         "session_id": new_session_id(day),
         "host_id": host,
@@ -55,11 +55,11 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     values["host_name"] = values["host_name"] or host
     ids = {"run_id": values["run_id"], "host_id": host}
     columns = schema.TABLES["cpus"]
-    cpus = [{c.name: _value_allowed_out(c, cpu, ()) for c in columns} | ids for cpu in record.cpus]
+    cpus = [{c.name: _keep_or_blank(c, cpu, ()) for c in columns} | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
 
 
-def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept_columns: Collection[str]) -> Any:
+def _keep_or_blank(column: schema.Column, row: Mapping[str, Any], kept_columns: Collection[str]) -> Any:
     if column.name in STAYS or column.name in kept_columns:
         return row[column.name]
     if column.type.startswith("list<"):

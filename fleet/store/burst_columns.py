@@ -95,7 +95,7 @@ class BurstColumns:
         keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
         order = pc.sort_indices(keys, [(name, "ascending") for name in _SORT_ORDER]).to_numpy()
         columns = {name: texts.take(order).dictionary_encode() for name, texts in words.items()}
-        columns |= {name: _number_array(rows[name][order], types[name]) for name in (*_COUNTS, *_OPTIONAL)}
+        columns |= {name: _mask_unknown(rows[name][order], types[name]) for name in (*_COUNTS, *_OPTIONAL)}
         columns["ns_per_tick"] = pa.repeat(1e9 / require_hello(run).ticks_per_second, len(self))
         ends, ticks = (np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks))
         columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(order)
@@ -129,7 +129,7 @@ class BurstColumns:
         points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
         columns = {name: texts.dictionary_encode() for name, texts in words.items()}
         columns["point"] = pa.array(points, types["point"])
-        columns |= {name: _number_array(counts[name], types[name]) for name in types.keys() - columns.keys()}
+        columns |= {name: _mask_unknown(counts[name], types[name]) for name in types.keys() - columns.keys()}
         return pa.table([columns[name] for name in types], schema=shape)
 
     def _add_counters(self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]) -> None:
@@ -156,11 +156,11 @@ class BurstColumns:
         topology, relations = Topology(run.facts.cpus), []
         for pair in distinct.tolist():
             word, ping, pong = pair // base // base, pair // base % base, pair % base
-            relations.append(_group_relation(topology, cpus[word], ping, pong))
+            relations.append(_name_farthest_relation(topology, cpus[word], ping, pong))
         return columns | {"relation": pa.array(relations, pa.string()).take(which)}
 
 
-def _number_array(numbers: Any, type_: Any) -> Any:
+def _mask_unknown(numbers: Any, type_: Any) -> Any:
     return pa.array(numbers, type_, mask=numbers == _UNKNOWN)
 
 
@@ -175,7 +175,7 @@ def _list_point_values(burst: Burst) -> tuple[Any, ...]:
     return burst.point, burst.unit, *parameters, burst.cpus, *lists, burst.checked
 
 
-def _group_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
+def _name_farthest_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
     """Name the relation of a burst's CPUs; of three or more, that of ping's CPU and the farthest from it."""
     if cpus is None or len(cpus) < 3:
         return topology.name_relation(ping, pong)

@@ -243,10 +243,10 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
         raise DataError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
 
 
-def require_plausible_size(parts: Sequence[Any]) -> None:
+def require_plausible_memory(tables: Sequence[Any]) -> None:
     """Raise DataError if pyarrow tables take more memory than as many valid rows can."""
-    rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
-    if size > UNPACKED + _CELL * parts[0].num_columns * rows:
+    rows, size = sum(map(len, tables)), sum(table.nbytes for table in tables)
+    if size > UNPACKED + _CELL * tables[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")
 
 
@@ -365,7 +365,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
         ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
         if _count_zeros(ticks, np.asarray(warmup)).any():
             raise DataError("the least sample of a burst took no time")
-    _check_threads(table)
+    _check_burst_cpus(table)
     points: dict[tuple[str, ...], Sequence[Any]] = {}
     for row in _select_distinct_rows(table):
         parameters = None
@@ -383,7 +383,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
                 raise DataError(f"point {row['point']} of {row['benchmark']} has different parameters")
 
 
-def _check_threads(table: Any) -> None:
+def _check_burst_cpus(table: Any) -> None:
     """Raise DataError unless bursts' CPUs go from ping's to pong's, with lists of all but ping's, or none."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()

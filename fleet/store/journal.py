@@ -34,20 +34,20 @@ class Journal(AbstractContextManager["Journal"]):
                 raise LockedError(text) from None
         try:
             self._check_parts()
-            self._lock: int | None = _lock_folder(self._opened_path, self.folder)
+            self._lock: int | None = _lock_folder(self._opened_folder, self.folder)
         except BaseException:
             os.close(self._handle)
             raise
         self._count = max(1, len(self._list_paths()))
         self.part_path = self._make_path(self._count)  # of the part that is being written
         self._length = 0
-        self._good: tuple[int, ...] = ()
+        self._shown: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
         self._name_blocks = False  # whether the disk has the names of the files, and run.json
         self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
 
     @property
-    def _opened_path(self) -> Path:
+    def _opened_folder(self) -> Path:
         """Return a path to the folder that was opened, even if another now has its name."""
         return Path(opened_path(self._handle))
 
@@ -59,13 +59,13 @@ class Journal(AbstractContextManager["Journal"]):
             self.part_path = self._make_path(self._count)
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return each part's lines, None for a damaged one; leave out torn last lines and refused ones."""
-        limits = zip(self._list_paths(), chain(self._good, repeat(None)), strict=False)
+        """Return each part's lines, None for a damaged one; leave out torn last lines and hidden ones."""
+        limits = zip(self._list_paths(), chain(self._shown, repeat(None)), strict=False)
         return [islice(_read_lines(path), limit) for path, limit in limits]
 
-    def refuse_lines_after(self, good: Sequence[int]) -> None:
-        """Let `parts` return only the first lines of each present part, as many as `good` gives for it."""
-        self._good = tuple(good)
+    def hide_lines_after(self, counts: Sequence[int]) -> None:
+        """Let `parts` return only the first lines of each present part, as many as `counts` gives for it."""
+        self._shown = tuple(counts)
 
     def check_not_removed(self) -> None:
         """Raise StoreError if the journal was removed while it was written."""
@@ -97,7 +97,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _open(self) -> int:
         with store_errors("open the journal", self.part_path):
-            fd = open_regular(self._opened_path / self.part_path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            path, flags = self._opened_folder / self.part_path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            fd = open_regular(path, flags)
             self._length = os.fstat(fd).st_size
         self._synced, self._name_blocks = time.monotonic(), False
         return fd

@@ -265,7 +265,7 @@ class TableFile:
                 parts = []
                 for part in self._iter_rows(groups, columns):
                     parts.append(part)
-                    gate.require_plausible_size(parts)
+                    gate.require_plausible_memory(parts)
                 rows = pa.concat_tables(parts)
             return self._select(rows, where, shape)
 

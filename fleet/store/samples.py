@@ -36,11 +36,11 @@ def write_samples(
     file: Any = None
     counters_file: Any = None
     with ExitStack() as files:
-        for chunk, is_only in _pack_chunks(bursts):
+        for chunk in _pack_chunks(bursts):
             table, counters = chunk.to_table(run), chunk.counters_table(run)
             _hash_table(digest, table)
             if file is None:
-                small = is_only and chunk.sample_count < SMALL_SAMPLES
+                small = chunk.sample_count < SMALL_SAMPLES and not _is_full(chunk)
                 file = files.enter_context(_open_writer(path, small=small))
             file.write_table(table, ROW_GROUP_BURSTS)
             if counters is not None:
@@ -56,19 +56,23 @@ def write_samples(
     return record
 
 
-def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
-    """Yield the bursts in chunks, each with whether it is the only one. No bursts make one empty chunk."""
+def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumns]:
+    """Yield the bursts in chunks, all but the last full. No bursts make one empty chunk."""
     if isinstance(bursts, BurstColumns):
-        yield bursts, True
+        yield bursts
         return
-    chunk, is_only = BurstColumns(), True
+    chunk, is_first = BurstColumns(), True
     for burst in bursts:
         chunk.add(burst)
-        if chunk.sample_count + chunk.other_samples + chunk.event_count >= CHUNK_SAMPLES:
-            yield chunk, False
-            chunk, is_only = BurstColumns(), False
-    if len(chunk) or is_only:
-        yield chunk, is_only
+        if _is_full(chunk):
+            yield chunk
+            chunk, is_first = BurstColumns(), False
+    if len(chunk) or is_first:
+        yield chunk
+
+
+def _is_full(chunk: BurstColumns) -> bool:
+    return chunk.sample_count + chunk.other_samples + chunk.event_count >= CHUNK_SAMPLES
 
 
 def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:

@@ -129,7 +129,7 @@ class Store:
                 self.place.put(counters, counters_name(run.run_id))
         folder = self._journal_dir(run.run_id)
         with store_errors("remove the journal of the published run", folder, kept=True):
-            self._clear_leftovers(run.run_id)
+            self._clear_staging(run.run_id)
             if folder.exists():
                 self._remove_journal(run.run_id)
         with self._guard:
@@ -152,7 +152,7 @@ class Store:
             raise StoreError(f"{text} The journal is kept: look at both before removing one.")
         return published
 
-    def _clear_leftovers(self, run_id: str) -> None:
+    def _clear_staging(self, run_id: str) -> None:
         """Remove leftovers from `staging`: of this run, of removed journals, and all older than a day."""
         old = time.time() - LEFTOVER_AFTER_S
         with enter_state_folder(self.state_dir, "staging") as staging:
@@ -235,7 +235,7 @@ class Store:
         with store_errors("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
             (folder / path.name).unlink(missing_ok=True)
 
-    def read_intents(self) -> list[Intent]:
+    def read_idle_intents(self) -> list[Intent]:
         """Return this user's unfinished sessions not under way, oldest first; warn of damaged notes."""
         intents = []
         with store_errors("read the sessions", self.state_dir):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.errors import DataError, StoreError
 from fleet.late import pa
@@ -38,6 +38,14 @@ class Verification:
     problems: tuple[str, ...]
 
 
+class _CheckedSamples(NamedTuple):
+    """A samples file as read. record_json: of its run; None if unreadable. problem: None if as written."""
+
+    record_json: bytes | None
+    samples: int
+    problem: str | None
+
+
 def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; change nothing. Raises StoreError."""
     with store_errors("verify the results", place):
@@ -45,8 +53,9 @@ def verify(place: Place) -> Verification:
         others = {table: place.files(f"{table}/*.parquet") for table in _OTHERS}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
     results = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
-    records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, results, strict=True) if record}
-    problems = [problem for _, _, problem in results if problem]
+    checked = zip(samples, results, strict=True)
+    records = {run_id: result.record_json for (_, run_id), result in checked if result.record_json}
+    problems = [result.problem for result in results if result.problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
     problems += [_COPY.format(name) for name in copies if not name.rpartition("/")[2].startswith((".", "_"))]
     for table, names in others.items():
@@ -58,7 +67,7 @@ def verify(place: Place) -> Verification:
         except StoreError as err:
             problems.append(str(err))
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
-    return Verification(len(samples), sum(count for _, count, _ in results), files, tuple(problems))
+    return Verification(len(samples), sum(result.samples for result in results), files, tuple(problems))
 
 
 def verify_file(path: Path) -> Verification:
@@ -81,8 +90,7 @@ def verify_file(path: Path) -> Verification:
     return Verification(runs, samples, 1, (problem,) if problem else ())
 
 
-def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
-    """Return a samples file's record as JSON, its number of samples, and its problem; None for none."""
+def _verify_samples(place: Place, name: str) -> _CheckedSamples:
     record_json = None
     try:
         with damage_errors(name):
@@ -91,12 +99,13 @@ def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | N
             record_json = unpack_record(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
                 run = f"run {row['run_id']} of {row['host_id']}"
-                return record_json, 0, f"{name}: holds {run}. Move it to its place."
+                return _CheckedSamples(record_json, 0, f"{name}: holds {run}. Move it to its place.")
             if hash_samples(file) != row["content_sha256"]:
-                return record_json, 0, f"{name}: not the samples that were published. Restore it from a copy."
-            return record_json, file.count_samples(), None
+                text = f"{name}: not the samples that were published. Restore it from a copy."
+                return _CheckedSamples(record_json, 0, text)
+            return _CheckedSamples(record_json, file.count_samples(), None)
     except StoreError as err:
-        return record_json, 0, str(err)
+        return _CheckedSamples(record_json, 0, str(err))
 
 
 def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:

@@ -124,7 +124,7 @@ def test_a_run_on_one_link_is_in_one_part(context) -> None:
     outcome = run_once(session)
     assert (outcome.state, outcome.message) == (State.COMPLETE, "")
     assert visits(session.store) == every_visit()
-    assert session.store.read_intents() == session.store.read_begun_runs() == []
+    assert session.store.read_idle_intents() == session.store.read_begun_runs() == []
     row = stored_run(session.store)
     assert not any("parts" in note for note in row["notes"])
     assert row["load_1m_after"] >= 0
@@ -404,9 +404,9 @@ def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) ->
 def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> None:
     store = store_one_run(tmp_path)
     begin(store, "s1", "x")
-    assert len(store.read_intents()) == 1
+    assert len(store.read_idle_intents()) == 1
     assert resume.find_remaining(store, None) is None
-    assert store.read_intents() == []
+    assert store.read_idle_intents() == []
 
 
 def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")])
     assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
-    assert session.store.read_intents() == []
+    assert session.store.read_idle_intents() == []
 
 
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
@@ -470,7 +470,7 @@ def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     assert any(
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
     )
-    assert session.store.read_intents() == []
+    assert session.store.read_idle_intents() == []
 
 
 BURSTS = [line(BURST, round=visit) for visit in range(8)]

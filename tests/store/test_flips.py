@@ -156,7 +156,7 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     """Return what `fleet resume` reads: what is missing, the hello, bursts, notes and failures."""
     with Store(root).reopen_journal(a_run().run_id) as journal:
         partial_run = conversation.read_run(journal.parts())
-        journal.refuse_lines_after(partial_run.lines)
+        journal.hide_lines_after(partial_run.lines)
         bursts = list(conversation.decode_bursts(journal.parts()))
         return partial_run.missing, partial_run.hello, bursts, [*partial_run.notes, *partial_run.failed]
 
@@ -173,7 +173,7 @@ def note(root: Path) -> Case:
     with store.hold_session(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
         pass
     file = first(root, ".fleet/journal/*.json")
-    return Case(file, frames(lambda: pd.DataFrame([str(store.read_intents())])))
+    return Case(file, frames(lambda: pd.DataFrame([str(store.read_idle_intents())])))
 
 
 CASES: dict[str, Callable[[Path], Case]] = {

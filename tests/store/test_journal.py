@@ -196,15 +196,15 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
     intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
     with store.hold_session(intent):
-        assert (store.running_sessions(), store.read_intents()) == ({intent.session_id: os.getpid()}, [])
+        assert (store.running_sessions(), store.read_idle_intents()) == ({intent.session_id: os.getpid()}, [])
         with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
             pass
-    assert (store.running_sessions(), store.read_intents()) == ({}, [intent])
+    assert (store.running_sessions(), store.read_idle_intents()) == ({}, [intent])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "open_regular", Mock(side_effect=PermissionError))
-        assert store.read_intents() == []  # another user's
+        assert store.read_idle_intents() == []  # another user's
     store.end_session(intent.session_id)
-    assert store.read_intents() == []
+    assert store.read_idle_intents() == []
 
 
 def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:

@@ -143,7 +143,7 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
-    for intent in Store(place.address).read_intents():
+    for intent in Store(place.address).read_idle_intents():
         session = intent.session_id
         for name in intent.hosts if session >= since else ():
             missing.pop(name, None)
