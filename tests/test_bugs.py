@@ -43,7 +43,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "agent.deploy.deploy": ("run", "-q"),
     "store.gate.check_table": ("show", "all"),
     "store.gate.check_bursts": ("show", "h0"),
-    "model.benchmark.explain_wrong_names": ("show", "all"),
+    "model.benchmark.find_name_problem": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.reduce_to_pairs": ("show", "all"),
     "model.benchmark._require_short": ("show", "all"),

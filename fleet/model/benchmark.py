@@ -68,16 +68,16 @@ class Parameter:
         texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
         _require_short((*texts, *self.words, *self.words.values()))
 
-    def explain_mismatch(self, value: Any, benchmark: "Benchmark") -> str:
-        """Return why a point of `benchmark` cannot have this value; "" if it can."""
+    def find_mismatch(self, value: Any, benchmark: "Benchmark") -> str | None:
+        """Return why a point of `benchmark` cannot have this value; None if it can."""
         if value is _NO_COLUMN:
-            return ""
+            return None
         if self.type != "word":
             is_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
             is_needed = is_size or (self.role and self.type == "count" and not self.none)
-            return f"no {self.name}" if is_needed and value is None else ""
+            return f"no {self.name}" if is_needed and value is None else None
         if not self.words or self.sort_key(value) < len(self.words):
-            return ""
+            return None
         return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
@@ -141,8 +141,8 @@ class Benchmark:
         """Return its parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
 
-    def explain_mismatch(self, burst: Any) -> str:
-        """Return why a `Burst` cannot be of this benchmark; "" if it can. Skip what `Parameters` lacks."""
+    def find_mismatch(self, burst: Any) -> str | None:
+        """Return why a `Burst` cannot be of this benchmark; None if it can. Skip what `Parameters` lacks."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
@@ -152,20 +152,20 @@ class Benchmark:
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            return f"{self.name}: it has no point, or no parameters" if self._needs_point() else ""
+            return f"{self.name}: it has no point, or no parameters" if self._needs_point() else None
         if burst.cpus and burst.parameters.threads not in (None, count):
             return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
-        why = self._explain_point_mismatch(burst.point, burst.parameters)
-        return f"{self.name}: {why}" if why else ""
+        why = self._find_point_mismatch(burst.point, burst.parameters)
+        return why and f"{self.name}: {why}"
 
-    def _explain_point_mismatch(self, point: str, parameters: Any) -> str:
-        """Return how a point's values or its name's words and sizes contradict this benchmark; "" if not."""
+    def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
+        """Return how a point's values or its name's words and sizes contradict this benchmark, or None."""
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words, sizes = {*point.split(".")}, set()
         for parameter in self.parameters:
             value = getattr(parameters, parameter.name, _NO_COLUMN)
-            if why := parameter.explain_mismatch(value, self):
+            if why := parameter.find_mismatch(value, self):
                 return why
             if parameter.type == "bytes" and value not in (_NO_COLUMN, None):
                 sizes.add(value)
@@ -176,7 +176,7 @@ class Benchmark:
         for match in filter(None, map(_SIZE.fullmatch, sized)):
             if sizes and int(match[1]) << 10 * " KMG".index(match[2] or " ") not in sizes:
                 return f"point {point} is of another size than its parameters"
-        return ""
+        return None
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
@@ -205,17 +205,17 @@ _KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOA
 _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
 
-def explain_wrong_names(names: Iterable[str]) -> str:
-    """Return why one of these cannot be a benchmark's name for `-b`; "" if all can."""
+def find_name_problem(names: Iterable[str]) -> str | None:
+    """Return why one of these cannot be a benchmark's name for `-b`; None if all can."""
     for name in names:
         if not re.fullmatch(NAME, name):
             words = "a lower-case letter, then up to 46 letters, digits, - and _"
             return f"{name!r} is not a benchmark: a name is {words}"
-    return ""
+    return None
 
 
-def explain_wrong_descriptions(benchmarks: Sequence[Benchmark]) -> str:
-    """Return how a run's descriptions contradict this version's, or have an invalid name; "" if neither."""
+def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
+    """Return how a run's descriptions contradict this version's, or have an invalid name; else None."""
     for benchmark in benchmarks:
         name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
         for attribute in _MEANING:
@@ -227,7 +227,7 @@ def explain_wrong_descriptions(benchmarks: Sequence[Benchmark]) -> str:
             is_needed = parameter.role and parameter.type != "node"
             if is_needed and (parameter.name, parameter.type) not in types:
                 return f"benchmark {name} lacks its parameter {parameter.name}"
-    return explain_wrong_names(benchmark.name for benchmark in benchmarks)
+    return find_name_problem(benchmark.name for benchmark in benchmarks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Burst:
     counters: tuple[tuple[Count | None, ...], ...] | None = None  # for each of `cpus`, of each of the hello's
     flags: tuple[str, ...] = ()
 
-    def sample_ticks(self, shape: Shape) -> Sequence[float]:
+    def average_pair_ticks(self, shape: Shape) -> Sequence[float]:
         """Return the ticks of each sample; where both threads of a pair take times, the mean of both."""
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks

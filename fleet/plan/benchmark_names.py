@@ -99,15 +99,15 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
     return ",".join(f"{benchmark}={variant}" for benchmark in knowing) or variant
 
 
-def explain_not_measured(variant: str, benchmarks: Sequence[str]) -> str:
-    """Return why a requested variant does not fit the measured benchmarks; "" if it does."""
+def find_variant_problem(variant: str, benchmarks: Sequence[str]) -> str | None:
+    """Return why a requested variant does not fit the measured benchmarks; None if it does."""
     named_benchmarks = [part.rpartition("=")[0] for part in variant.split(",")]
     if absent := [benchmark for benchmark in named_benchmarks if benchmark and benchmark not in benchmarks]:
         return f"the variant names {absent[0]}, which is not measured"
     if variant in _EVERYWHERE or named_benchmarks != [""]:
-        return ""
+        return None
     is_known = any(variant in VARIANTS[benchmark] for benchmark in benchmarks)
-    return "" if is_known else f"no variant of {' or '.join(benchmarks)} is called {variant}"
+    return None if is_known else f"no variant of {' or '.join(benchmarks)} is called {variant}"
 
 
 def _list_variants(benchmark: str) -> str:

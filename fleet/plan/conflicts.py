@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Host, RequestedOptions, Shape, override_options
-from fleet.plan.benchmark_names import explain_not_measured
+from fleet.plan.benchmark_names import find_variant_problem
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.options import (
     BURST_SAMPLES,
@@ -38,7 +38,7 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     if options.time_budget_s is not None and not resolved.precision:
         cause = "precision" if options.precision is not None else _option_that_sets(options, "rounds")
         yield ("time_budget_s", cause), _WITHOUT_PRECISION
-    if why := explain_not_measured(resolved.variant, resolved.benchmarks):
+    if why := find_variant_problem(resolved.variant, resolved.benchmarks):
         yield ("variant", "benchmarks"), why
     if None not in (options.node, options.nodes):
         yield ("node", "nodes"), "both say where memory lies; keep one of them"

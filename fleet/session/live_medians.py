@@ -47,7 +47,7 @@ class LiveMedians:
         """Add a burst; ignore it unless its benchmark and point have one number for each CPU or pair."""
         benchmark = hello.get_benchmark(burst.benchmark)
         one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
-        measured = burst.sample_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
+        measured = burst.average_pair_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
         if not measured:
             return
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies

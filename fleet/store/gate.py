@@ -24,8 +24,8 @@ from fleet.model import (
     Parameters,
     Plan,
     RunState,
-    explain_wrong_descriptions,
-    explain_wrong_names,
+    find_description_problem,
+    find_name_problem,
     is_relation,
 )
 from fleet.store import schema
@@ -127,9 +127,9 @@ def _decoding(name: str) -> Iterator[None]:
         raise DataError(f"{name} is not JSON: {err}") from err
 
 
-def _raise_if_wrong(why: str) -> None:
-    if why:
-        raise DataError(why)
+def _raise_if_any(problem: str | None) -> None:
+    if problem:
+        raise DataError(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     for name in _JSON:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    _raise_if_wrong(explain_wrong_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
+    _raise_if_any(find_name_problem(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} is not a possible time of a run")
@@ -186,10 +186,9 @@ def parse_json_column(name: str, text: str) -> Any:
         value = msgspec.json.decode(text)
         typed = msgspec.convert(value, kind)
     if name == "hello_json":
-        _raise_if_wrong(
-            explain_wrong_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
-        )
-        _raise_if_wrong(explain_wrong_descriptions(typed.get("benchmarks", ())))
+        listed = typed.get("plan", {}).get("benchmarks", ())
+        _raise_if_any(find_name_problem(item["benchmark"] for item in listed))
+        _raise_if_any(find_description_problem(typed.get("benchmarks", ())))
     if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
@@ -278,7 +277,7 @@ def _check_column(table: str, name: str, values: Any) -> None:
         if longest > WORD_BYTES:
             raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
     if name == "benchmark" and table != "summaries":
-        _raise_if_wrong(explain_wrong_names({*values.unique().to_pylist()}))
+        _raise_if_any(find_name_problem({*values.unique().to_pylist()}))
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
             if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
@@ -374,7 +373,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
         elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
             raise DataError(f"{row['benchmark']}: a row without a point has columns of points")
         burst = SimpleNamespace(**row, parameters=parameters)
-        if why := descriptions[row["benchmark"]].explain_mismatch(burst):
+        if why := descriptions[row["benchmark"]].find_mismatch(burst):
             raise DataError(why)
         if parameters is not None:
             values = [row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST]

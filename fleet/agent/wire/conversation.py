@@ -55,7 +55,7 @@ class Done:
             raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
         outcomes = self._outcomes.setdefault(place, array("Q"))
         if isinstance(record, Burst):
-            ticks = record.sample_ticks(shape)[record.warmup :]
+            ticks = record.average_pair_ticks(shape)[record.warmup :]
             outcomes.append(int(median_low(ticks) + median_high(ticks)))  # twice the median
             self._iterations[place] = record.iterations
             self.bursts += 1
@@ -226,7 +226,7 @@ class Reader:
 
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
         benchmark = hello.get_benchmark(burst.benchmark)
-        if why := benchmark.explain_mismatch(burst):
+        if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
         if burst.parameters is not None:  # the same point has the same, except those known only after a burst
             parameters = replace(burst.parameters, pages=None, state=None)

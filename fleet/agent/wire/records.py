@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters
-from fleet.model.benchmark import NAME, explain_wrong_descriptions
+from fleet.model.benchmark import NAME, find_description_problem
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
 from fleet.store.schema import largest_int
@@ -290,7 +290,7 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     precision_ppm = wire.plan.precision_ppm
-    if why := explain_wrong_descriptions(wire.benchmarks):
+    if why := find_description_problem(wire.benchmarks):
         raise WireError(f"hello: {why}")
     names = ("build", "os", "arch", "clock", "ticks_per_second", "pairs", "bursts", "cpus")
     return Hello(
