@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fleet.errors import DataError, DeployError, FleetError, LinkError, ProbeError, TimeLimitError
 from fleet.facts import probe, systems
@@ -46,6 +47,14 @@ _REMEDIES = {
 }
 
 
+class StepHead(NamedTuple):
+    """What a scheduler's step prints before its agent's lines. length: in bytes."""
+
+    started_utc: str
+    facts: Facts
+    length: int
+
+
 def gather(connection: Connection, host: Host) -> Facts:
     """Gather a host's facts, and create its workdir. Raises ProbeError, DeployError, LinkError."""
     try:
@@ -65,7 +74,7 @@ def gather(connection: Connection, host: Host) -> Facts:
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
     """Return the facts in a read-only probe's answer, and the error if no workdir can be used, else None."""
-    facts = _parse(text, host)
+    facts = _parse_without_workdir(text, host)
     try:
         return _add_workdir(facts, host), None
     except DeployError as err:
@@ -74,7 +83,7 @@ def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError 
 
 def parse_answer(text: str, host: Host) -> Facts:
     """Parse a whole answer, perhaps one stored with a run long ago. Pure; raises as `gather` does."""
-    return _add_workdir(_parse(text, host), host)
+    return _add_workdir(_parse_without_workdir(text, host), host)
 
 
 def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
@@ -110,7 +119,7 @@ def _raise_if_compiler_hangs(connection: Connection, host: Host, why: LinkError)
             ) from why
 
 
-def _parse(text: str, host: Host) -> Facts:
+def _parse_without_workdir(text: str, host: Host) -> Facts:
     """Parse all facts but the workdir. Raises ProbeError, also if they contradict the inventory."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
@@ -175,8 +184,8 @@ def render_scheduler_step() -> str:
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
-def parse_scheduler_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
-    """Return a step's start time, its facts, and the offset of the agent's lines. head: the file's start."""
+def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
+    """Parse what precedes the agent's lines. head: the file's start, at least so much. Raises ProbeError."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
@@ -191,7 +200,7 @@ def parse_scheduler_step(path: Path, head: bytes, host: Host) -> tuple[str, Fact
             "Start the agent by that script (docs/remote.md)."
         )
     end = head.index(b"\n", head.index(f"\n{probe.MARK} end".encode()) + 1)
-    return began[1].decode(), parse_with_workdir_error(text, host)[0], end + 1
+    return StepHead(began[1].decode(), parse_with_workdir_error(text, host)[0], end + 1)
 
 
 def describe_answer(text: str) -> tuple[str, ...]:

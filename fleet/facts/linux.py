@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fleet.errors import DataError
 from fleet.facts import memory, topology
@@ -77,6 +78,21 @@ _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
 
+class MemoryLimit(NamedTuple):
+    """How much memory a limit leaves, and its name and size: "control group /job, 512 MiB"."""
+
+    bytes_left: int
+    name: str
+
+
+class _Process(NamedTuple):
+    """A process. ticks: of CPU time since it began. cpu: on which it ran last."""
+
+    name: str
+    ticks: int
+    cpu: int
+
+
 def is_answer(sections: Sections) -> bool:
     """Report whether a Linux host gave the answer."""
     return parse_system(sections).get("uname_s") == "Linux"
@@ -105,9 +121,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
-            ulimit = space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"
+            ulimit = MemoryLimit(space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB")
             memory_limit = min(memory_limit or ulimit, ulimit)
-    if memory_limit and available is not None and available <= memory_limit[0]:
+    if memory_limit and available is not None and available <= memory_limit.bytes_left:
         memory_limit = None
     processes = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
     if system.get("user") != "root" and (own := _parse_limit(files, "processes")) is not None:
@@ -133,12 +149,13 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
         uptime_s=_parse_float((files.get("proc/uptime") or "").split(" ")[0]),
         cpu_model=_parse_cpu_model(cpuinfo, cpus),
-        cpu_vendor=_find_model(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
-        cpu_family=_find_model(cpuinfo, "cpu family", "cpu architecture"),
-        cpu_model_number=_find_model(cpuinfo, "model", "cpu part", "marchid") or _parse_s390_machine(cpuinfo),
-        cpu_stepping=cpuinfo.get("stepping") or _parse_revision(cpuinfo),
+        cpu_vendor=_find_first_value(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
+        cpu_family=_find_first_value(cpuinfo, "cpu family", "cpu architecture"),
+        cpu_model_number=_find_first_value(cpuinfo, "model", "cpu part", "marchid")
+        or _parse_s390_machine(cpuinfo),
+        cpu_stepping=cpuinfo.get("stepping") or _parse_cpu_revision(cpuinfo),
         microcode=None if cpuinfo.get("microcode") in _NO_MICROCODE else cpuinfo.get("microcode"),
-        cpu_flags=tuple((_find_model(cpuinfo, "flags", "features") or "").split())
+        cpu_flags=tuple((_find_first_value(cpuinfo, "flags", "features") or "").split())
         or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
         board=_join_dmi(files, "board_vendor", "board_name")
         or system.get("device_tree")
@@ -149,13 +166,13 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         container=container,
         memory_bytes=topology.parse_kib(files.get("proc/meminfo:MemTotal", "")),
         memory_modules=memory.describe_memory(modules),
-        memory_available_bytes=memory_limit[0] if memory_limit else available,
-        memory_limit=memory_limit[1] if memory_limit else None,
+        memory_available_bytes=memory_limit.bytes_left if memory_limit else available,
+        memory_limit=memory_limit.name if memory_limit else None,
         processes_most=min(processes, default=None),
         priority_most=_parse_limit(files, "realtime priority"),
         page_bytes=_parse_int(system.get("page_bytes")),
         huge_pages=huge_pages[1] if huge_pages else None,
-        resctrl=parse_resctrl(files, cpuinfo.get("vendor_id")),
+        resctrl=parse_bandwidth_limit(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
         frequency_driver=", ".join(sorted(groups.drivers)) or None,
@@ -183,7 +200,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(*_describe_missing_facts(cpus, hypervisor, uname_m, arch), *groups.contradictions.values()),
+        notes=(*_note_hidden_hardware(cpus, hypervisor, uname_m, arch), *groups.contradictions.values()),
         contradictions=MappingProxyType(groups.contradictions),
     )
 
@@ -252,34 +269,38 @@ def parse_load(sections: Sections) -> Load:
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
     """Compute how busy the CPUs were between sections `before` and `after`; None if unknown or too short."""
-    (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
-    total = [now - then for then, now in zip(early, late, strict=False)]
+    before, after = sections.get("before", []), sections.get("after", [])
+    total = [now - then for then, now in zip(_parse_ticks(before), _parse_ticks(after), strict=False)]
     if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _MIN_TICKS:
         return None
     idle, iowait, steal = total[3], total[4], total[7]
     elapsed = sum(total) / max(online, 1)
+    earlier = {pid: process.ticks for pid, process in _parse_processes(before).items()}
     programs = [
-        Program(name, (ticks - earlier.get(pid, (name, 0, 0))[1]) / elapsed, cpu)
-        for pid, (name, ticks, cpu) in later.items()
+        Program(process.name, (process.ticks - earlier.get(pid, 0)) / elapsed, process.cpu)
+        for pid, process in _parse_processes(after).items()
     ]
     busiest = sorted(programs, key=lambda program: -program.share)[:_PROGRAMS_NAMED]
     named = tuple(program for program in busiest if program.share >= _SHARE_NAMED)
     return Usage((sum(total) - idle - iowait - steal) / elapsed, max(steal, 0), named)
 
 
-def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, int, int]]]:
-    """Return ticks since boot of all CPUs, by kind of use; and by process ID (name, its ticks, last CPU)."""
-    total, programs = list[int](), {}
-    for line in lines:
-        if match := _PROCESS.match(line):
-            fields = line[match.end() :].split()
-            numbers = [int(fields[part]) for part in _USAGE_FIELDS if _COUNT.fullmatch(fields[part])]
-            if len(numbers) == len(_USAGE_FIELDS):
-                user, system, cpu = numbers
-                programs[match[1]] = printable(match[2]), user + system, cpu
-        elif line.startswith("proc/stat:cpu "):
-            total = [int(ticks) for ticks in line.split()[1:] if _COUNT.fullmatch(ticks)]
-    return total[:_TICKS_OF_A_CPU], programs
+def _parse_ticks(lines: Iterable[str]) -> list[int]:
+    """Return the ticks of all CPUs since boot, by kind of use; [] if unknown."""
+    counts = next((line.split()[1:] for line in lines if line.startswith("proc/stat:cpu ")), [])
+    return [int(ticks) for ticks in counts if _COUNT.fullmatch(ticks)][:_TICKS_OF_A_CPU]
+
+
+def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
+    """Return the processes by ID."""
+    processes = {}
+    for match in filter(None, map(_PROCESS.match, lines)):
+        fields = match.string[match.end() :].split()
+        numbers = [int(fields[part]) for part in _USAGE_FIELDS if _COUNT.fullmatch(fields[part])]
+        if len(numbers) == len(_USAGE_FIELDS):
+            user, system, cpu = numbers
+            processes[match[1]] = _Process(printable(match[2]), user + system, cpu)
+    return processes
 
 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
@@ -302,8 +323,8 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
 
 
-def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
-    """Return the bytes that the tightest control group has left, its name and limit; None if unlimited."""
+def parse_memory_limit(lines: Iterable[str]) -> MemoryLimit | None:
+    """Return the limit of the control group that has the fewest bytes left; None if unlimited."""
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
         for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
@@ -311,10 +332,11 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
         if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT
     ]
     bytes_left, limit, group = min(limits_left, key=lambda limit_left: limit_left[0], default=(0, 0, ""))
-    return (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if limits_left else None
+    name = f"control group {group}, {limit / (1 << 20):.0f} MiB"
+    return MemoryLimit(bytes_left, name) if limits_left else None
 
 
-def parse_resctrl(files: Files, vendor: str | None) -> str | None:
+def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
     """Return our limit of memory bandwidth: "MB:0=50", "no limit" or "not mounted"; None if unknown."""
     group = files.get("proc/self/cpu_resctrl_groups")  # Linux Documentation/filesystems/resctrl.rst
     if group is None or group == "res:":
@@ -387,10 +409,10 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
         return f"IBM {machine}"
     if "mvendorid" in cpuinfo and "marchid" in cpuinfo and "uarch" not in cpuinfo:
         return f"RISC-V vendor {cpuinfo['mvendorid']} arch {cpuinfo['marchid']}"
-    return _find_model(cpuinfo, "cpu", "uarch")
+    return _find_first_value(cpuinfo, "cpu", "uarch")
 
 
-def _find_model(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
+def _find_first_value(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
     return next((cpuinfo[key] for key in keys if key in cpuinfo), None)
 
 
@@ -403,7 +425,7 @@ def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
     return cpuinfo.get("machine") or (match[1] if match else None)
 
 
-def _parse_revision(cpuinfo: Mapping[str, str]) -> str | None:
+def _parse_cpu_revision(cpuinfo: Mapping[str, str]) -> str | None:
     """Return a CPU's revision, on Arm as r<variant>p<revision>; None if unknown."""
     variant, revision = cpuinfo.get("cpu variant"), cpuinfo.get("cpu revision")
     if variant is not None and revision is not None:
@@ -411,7 +433,7 @@ def _parse_revision(cpuinfo: Mapping[str, str]) -> str | None:
             return f"r{int(variant, 16)}p{int(revision)}"
         except ValueError:
             return None
-    return revision or _find_model(cpuinfo, "mimpid", "revision")
+    return revision or _find_first_value(cpuinfo, "mimpid", "revision")
 
 
 def _join_dmi(files: Files, *names: str) -> str | None:
@@ -419,7 +441,7 @@ def _join_dmi(files: Files, *names: str) -> str | None:
     return " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word)) or None
 
 
-def _describe_missing_facts(
+def _note_hidden_hardware(
     cpus: Sequence[Cpu], hypervisor: str | None, uname_m: str, agent_arch: str
 ) -> Iterable[str]:
     """Yield sentences for the user about CPUs and hardware that are hidden, offline or left out."""

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
@@ -61,22 +62,29 @@ class _Structure:
         return text[:60].decode("ascii", "replace").strip()
 
 
+class _Modules(NamedTuple):
+    """Memory modules as one source lists them. ecc: their error correction. channels: 0 if unknown."""
+
+    dimms: tuple[Dimm, ...] = ()
+    ecc: str | None = None
+    channels: int = 0
+
+
 def parse_memory(
     sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[Memory, tuple[Node, ...]]:
     """Return the machine's memory, and its NUMA nodes with their shares of channels and peak rate."""
-    table = parse_smbios_table(sections.get("smbios", []))
-    dimms, ecc = _read_dimms(table)
-    edac, edac_channels, edac_ecc = _read_edac(files)  # ABI/testing/sysfs-devices-edac
+    smbios = _read_smbios_modules(parse_smbios_table(sections.get("smbios", [])))
+    dimms, edac = smbios.dimms, _read_edac_modules(files)  # ABI/testing/sysfs-devices-edac
     packages = {cpu.package for cpu in cpus} - {None}
     if packages and len(_list_sockets(dimms)) > len(packages):  # a processor is missing, and so its modules
         populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
         dimms = tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
-    dimms = dimms or edac or _read_device_tree(sections)  # the first that tells; SMBIOS only to root
+    dimms = dimms or edac.dimms or _read_device_tree(sections)  # the first that tells; SMBIOS only to root
     populated, channels = _count_channels(dimms) or (None, None)
-    if edac_channels and (populated is None or dimms == edac):
-        populated, channels = len({dimm.channel for dimm in edac}), edac_channels
-    memory = Memory(dimms, channels, populated, ecc or edac_ecc, _compute_peak(dimms, populated))
+    if edac.channels and (populated is None or dimms == edac.dimms):
+        populated, channels = len({dimm.channel for dimm in edac.dimms}), edac.channels
+    memory = Memory(dimms, channels, populated, smbios.ecc or edac.ecc, _compute_peak(dimms, populated))
     return memory, tuple(_add_node_bandwidth(node, memory, files, cpus, nodes) for node in nodes)
 
 
@@ -144,11 +152,11 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
             return
 
 
-def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
-    """Return the memory slots in an SMBIOS table, and its error correction; none if the table has no end."""
+def _read_smbios_modules(table: bytes) -> _Modules:
+    """Return the memory slots in an SMBIOS table; none if the table has no end."""
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
-        return (), None
+        return _Modules()
     arrays = {
         array.number(2, 2): _ECC.get(array.number(6, 1) or 0)
         for array in structures
@@ -172,7 +180,8 @@ def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
     elif any(map(_SUBCHANNELS.search, places)) and any(dimm.width_bits == 64 for dimm in populated):
         dimms = [replace(dimm, channel=(dimm.channel or "").rpartition(" ")[0]) for dimm in dimms]
     corrections = {*arrays.values()}
-    return tuple(dimms) if populated else (), corrections.pop() if len(corrections) == 1 else None
+    ecc = corrections.pop() if len(corrections) == 1 else None
+    return _Modules(tuple(dimms) if populated else (), ecc)
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
@@ -203,8 +212,8 @@ def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
     return (device.number(extended, 4) or 0) & 0x7FFFFFFF or None if speed == _EXTENDED else speed or None
 
 
-def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | None]:
-    """Return the modules that EDAC lists, the number of channels (0: unknown), and the error correction."""
+def _read_edac_modules(files: Mapping[str, str]) -> _Modules:
+    """Return the modules that EDAC lists."""
     devices = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
         if match := _EDAC.fullmatch(path):
@@ -231,9 +240,9 @@ def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | N
         corrections.add(texts.get("dimm_edac_mode", "").lower())
     correction = corrections.pop() if len(corrections) == 1 else None
     dimms = tuple(map(_join_ranks, modules.values()))
-    if not all(dimm.channel for dimm in dimms):
-        channels = 0
-    return dimms, channels, None if correction in ("", "unknown", "reserved") else correction
+    if correction in ("", "unknown", "reserved"):
+        correction = None
+    return _Modules(dimms, correction, channels if all(dimm.channel for dimm in dimms) else 0)
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
@@ -281,17 +290,13 @@ def _add_node_bandwidth(
     folder = f"sys/devices/system/node/node{node.node}/access0/initiators"  # ACPI's HMAT: numaperf.rst
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
-    channels, populated, peak = memory.channels, memory.channels_populated, memory.peak_mbps
-    if len(nodes) > 1:
-        channels, populated, peak = _compute_node_share(node, memory, cpus, nodes) or (None, None, None)
-    node = replace(node, read_mbps=read, write_mbps=write)
-    return replace(node, channels=channels, channels_populated=populated, peak_mbps=peak)
+    share = memory if len(nodes) == 1 else _compute_node_share(node, memory, cpus, nodes)
+    node = replace(node, channels=share.channels, channels_populated=share.channels_populated)
+    return replace(node, peak_mbps=share.peak_mbps, read_mbps=read, write_mbps=write)
 
 
-def _compute_node_share(
-    node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]
-) -> tuple[int, int, int | None] | None:
-    """Return a node's number of channels, of populated ones, and their peak in MB/s; None if unknown."""
+def _compute_node_share(node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]) -> Memory:
+    """Return a node's channels and their peak, without modules; nothing if unknown."""
     packages = defaultdict[int | None, set[int]](set)
     for cpu in cpus:
         if cpu.package is not None:
@@ -299,15 +304,16 @@ def _compute_node_share(
     own, every_package = packages[node.node], sorted(set().union(*packages.values()))
     dimms, sockets = memory.dimms, _list_sockets(memory.dimms)
     if len(own) != 1 or (len(every_package) > 1 and len(sockets) != len(every_package)):
-        return None
+        return Memory()
     if len(every_package) > 1:
         socket = sockets[every_package.index(min(own))]
         dimms = tuple(dimm for dimm in dimms if dimm.socket == socket)
     sharing, counts = sum(packages[other.node] == own for other in nodes), _count_channels(dimms)
     if counts is None or any(count % sharing for count in counts):
-        return None
+        return Memory()
+    populated, channels = (count // sharing for count in counts)
     peak = _compute_peak(dimms, counts[0])
-    return counts[1] // sharing, counts[0] // sharing, peak // sharing if peak else None
+    return Memory((), channels, populated, peak_mbps=peak // sharing if peak else None)
 
 
 def _list_sockets(dimms: Iterable[Dimm]) -> list[int]:

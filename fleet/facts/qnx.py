@@ -85,7 +85,7 @@ def parse_values(sections: Sections) -> dict[str, str]:
     return {name: value for name, _, value in lines if name != "tool"}
 
 
-def parse_search_path(sections: Sections) -> str:
+def find_search_path(sections: Sections) -> str:
     """Return the PATH in which every later command must look for programs."""
     return parse_values(sections).get("path", "")
 
@@ -106,14 +106,14 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
         f"not there     {', '.join(name for name, path in paths.items() if not path) or 'none'}",
         *_align_column("compilers", [line.replace("\t", ": ") for line in sections.get("compilers", [])]),
         *_align_column("directories", sections.get("workdir", [])),
-        f"shell         {next(iter(_report_values(sections, 'shell')), 'unknown')}",
-        *_align_column("ls -ld", _report_values(sections, "place")),
+        f"shell         {next(iter(_find_report_values(sections, 'shell')), 'unknown')}",
+        *_align_column("ls -ld", _find_report_values(sections, "place")),
         *_align_column("pidin rmasks", sections.get("rmasks", [])),
         *_align_column("pidin qtime", sections.get("qtime", [])),
     )
 
 
-def _report_values(sections: Sections, name: str) -> list[str]:
+def _find_report_values(sections: Sections, name: str) -> list[str]:
     lines = (line.partition(" ") for line in sections.get("report", []))
     return [value for key, _, value in lines if key == name]
 

@@ -15,7 +15,7 @@ from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import list_planned_points
 from fleet.errors import AgentError, UsageError
-from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_scheduler_step
+from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
 from fleet.hostnames import NAME
 from fleet.model import Agent, Host, Plan, Run, Via
 from fleet.model.version import VERSION
@@ -113,17 +113,17 @@ def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> _Attempt:
 def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> Run:
     """Parse the run as the step began it; leave the stream at the agent's first line. Raises ProbeError."""
     stream.seek(attempt.begin)
-    head = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
-    started, facts, length = parse_scheduler_step(path, head, host)
-    stream.seek(attempt.begin + length)
+    beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
+    head = parse_step_head(path, beginning, host)
+    stream.seek(attempt.begin + head.length)
     return Run(
-        run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{attempt.sha256[:8]}",
+        run_id=f"{new_run_id(datetime.fromisoformat(head.started_utc))[:-8]}{attempt.sha256[:8]}",
         session_id="",
         host=host,
         plan=Plan(),
-        facts=require_storable(facts, host),
-        agent=Agent("", "", facts.target, "started by a scheduler"),
-        started_utc=started,
+        facts=require_storable(head.facts, host),
+        agent=Agent("", "", head.facts.target, "started by a scheduler"),
+        started_utc=head.started_utc,
         fleet_version=VERSION,
     )
 
