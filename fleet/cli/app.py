@@ -74,7 +74,7 @@ def load_settings(path: Path) -> dict[str, Any]:
     return read_settings(path)
 
 
-def expand_groups(texts: list[str] | None) -> list[str] | None:
+def expand_inventory_groups(texts: list[str] | None) -> list[str] | None:
     """Replace inventory groups by their hosts in words that select runs; return `texts` if none names one."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
@@ -94,7 +94,10 @@ def expand_groups(texts: list[str] | None) -> list[str] | None:
 def make_runs_argument(text: str) -> Any:
     """Return an argument that selects runs, where groups of the inventory stand for their hosts."""
     return typer.Argument(
-        help=text, show_default=False, callback=expand_groups, autocompletion=completion.complete_sides
+        help=text,
+        show_default=False,
+        callback=expand_inventory_groups,
+        autocompletion=completion.complete_sides,
     )
 
 
@@ -208,13 +211,13 @@ def _make_duration_option(low_s: float, high_s: float, default_s: float, purpose
 def _make_parsed_option(kind: Kind, text: str) -> Any:
     """Return an option that takes values of this kind; the command gets them parsed."""
 
-    def read(value: Any) -> Any:
+    def parse_text(value: Any) -> Any:
         try:
             return kind.read(str(value))
         except InputError as err:
             raise typer.BadParameter(f"{err}" if f"{err}"[-1] in ".?" else f"{err}.") from err
 
-    return option(text, kind.metavar, parser=read, show_default=False)
+    return option(text, kind.metavar, parser=parse_text, show_default=False)
 
 
 ResultsPath = Annotated[
@@ -362,7 +365,7 @@ def print_paged(text: str) -> None:
     text = wrap(text)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
-        failure = _run_pager(text)
+        failure = _try_pager(text)
         if failure is None:
             return
         if os.environ.get("PAGER"):
@@ -370,7 +373,7 @@ def print_paged(text: str) -> None:
     typer.echo(text)
 
 
-def _run_pager(text: str) -> str | None:
+def _try_pager(text: str) -> str | None:
     """Show a text in $PAGER, by default less, but cat on a dumb terminal; return why that failed, or None."""
     name = os.environ.get("PAGER", "").strip() or ("cat" if os.environ.get("TERM") == "dumb" else "less")
     try:

@@ -77,11 +77,13 @@ def compare_runs(
 
 
 _Show = Callable[..., None]  # `_print_answer`
+_Format = Callable[[Any], str]
 
 
-def _print_answer(answer: Any, *renderers: Callable[[Any], str], json: bool, csv: bool) -> None:
-    """Print an answer as text, JSON or CSV. renderers: the functions that format it, in this order."""
-    as_text, as_json, as_csv = renderers
+def _print_answer(
+    answer: Any, as_text: _Format, as_json: _Format, as_csv: _Format, *, json: bool, csv: bool
+) -> None:
+    """Print an answer as text, or as JSON or CSV if asked for."""
     if json or csv:
         typer.echo((as_json if json else as_csv)(answer).rstrip("\n"))
     else:

@@ -49,7 +49,7 @@ def _list_results(ctx: typer.Context) -> "store.Listing":
     return store.Listing(ctx.params.get("results") or "results")
 
 
-def _list_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Yield stored hosts, labels and the newest run IDs; after "host@", only that host's labels."""
     runs = _list_results(ctx).runs
     host, has_label, _ = incomplete.partition("@")
@@ -67,7 +67,7 @@ def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Complete stored runs and summaries."""
     from fleet.analysis.exchange.imports import load_all_summaries
 
-    yield from _list_runs(ctx, incomplete)
+    yield from _list_run_selectors(ctx, incomplete)
     yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_list_results(ctx))["summary"])
 
 
@@ -97,7 +97,7 @@ def complete_formats(_ctx: typer.Context, _incomplete: str) -> Iterable[str]:
     return (*EXPORT_FORMATS, *DASHBOARDS)
 
 
-complete_runs = _complete(_list_runs)
+complete_runs = _complete(_list_run_selectors)
 complete_kinds = _complete(lambda *_: (*KINDS, CORES))
 complete_groups = _complete(lambda *_: CPU_GROUPS)
 complete_relations = _complete(lambda *_: (*Relation, *_LEVELS))

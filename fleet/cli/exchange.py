@@ -56,7 +56,7 @@ def write_report(
     if summaries and not to_folder:
         raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
     is_empty = summaries and not (words and root.runs)
-    runs, heading = ([], "") if is_empty else _select_runs(root, words, sides, benchmarks)
+    runs, heading = ([], "") if is_empty else _select_runs_with_heading(root, words, sides, benchmarks)
     ranges = read_expected(Path(EXPECTED), root.runs if runs else ()) if Path(EXPECTED).exists() else []
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
@@ -80,7 +80,7 @@ def write_report(
         typer.launch(file.absolute().as_uri())
 
 
-def _select_runs(
+def _select_runs_with_heading(
     root: "store.Listing", words: list[str], sides: tuple[str, str] | None, benchmarks: str | None
 ) -> tuple[list["store.RunSummary"], str]:
     """Return the runs of `sides` or `words` with these benchmarks, and a heading. Raises UsageError."""

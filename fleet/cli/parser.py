@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import typer
 from typer._completion_classes import completion_init
@@ -149,8 +149,16 @@ def is_given(parameter: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
-def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield each visible command's usage, its help, and its parameters as (name, help)."""
+class CommandHelp(NamedTuple):
+    """The help of a command. parameters: the name and the help of each."""
+
+    usage: str
+    text: str
+    parameters: list[tuple[str, str]]
+
+
+def describe_commands(root: typer.Context) -> Iterator[CommandHelp]:
+    """Yield the help of each visible command."""
     group = root.command
     assert isinstance(group, TyperGroup)  # noqa: S101  the program has commands
     for name, command in group.commands.items():
@@ -158,7 +166,8 @@ def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tupl
             _reveal_options(command)
             context = typer.Context(command, parent=root, info_name=name)
             usage = command.get_usage(context).removeprefix("Usage: ")
-            yield usage, command.help or "", [record for _, record in _list_parameters(command, context)]
+            parameters = [record for _, record in _list_parameters(command, context)]
+            yield CommandHelp(usage, command.help or "", parameters)
 
 
 def completion_script(shell: str) -> str:

@@ -143,9 +143,9 @@ class Tallies(_LineWriter):
         self.rows.update(event)
         if isinstance(event, events.HostFinished):
             with self._counting:
-                self._finish(event.outcome)
+                self._count_finished(event.outcome)
 
-    def _finish(self, outcome: Outcome) -> None:
+    def _count_finished(self, outcome: Outcome) -> None:
         if outcome.state is not State.COMPLETE:
             self._failures += 1
             if self._failures <= FAILURES_NAMED:

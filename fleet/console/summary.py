@@ -51,7 +51,7 @@ def render_outcomes(
         if o.state is not State.COMPLETE or not medians
     ]
     titles = ("host", "state", "stage", "run", "bursts", "time")
-    listed = _count_endings(outcomes) if len(outcomes) > MANY else table(titles, rows, width=width)
+    listed = _tabulate_endings(outcomes) if len(outcomes) > MANY else table(titles, rows, width=width)
     parts = [*([listed] if rows else []), *render_failures(outcomes), *filter(None, [medians])]
     notes = _group_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
     return "\n\n".join([*parts, *notes, _render_ending(outcomes, seconds, hints)])
@@ -103,7 +103,7 @@ def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) ->
     return "\n".join(map(str.rstrip, lines))
 
 
-def _count_endings(outcomes: Sequence[Outcome]) -> str:
+def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
@@ -208,7 +208,7 @@ def render_remaining_json(remaining: Remaining) -> str:
     return as_document("resume", [{"host": name, "run": run, **session} for name, run in rows])
 
 
-def describe_forgotten(remaining: Remaining, damaged: Sequence[str]) -> str:
+def describe_session_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:
     """Return the sentence for a session of which nothing was stored. damaged: unreadable journals."""
     why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
     return f"Session {remaining.session_id} is given up; {why}."

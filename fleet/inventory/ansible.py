@@ -73,8 +73,8 @@ class _Result:
 
 def from_ansible(path: Path) -> str:
     """Convert an Ansible inventory's hosts and groups to the text of an inventory. Raises InventoryError."""
-    listing, encrypted = read_listing(path)
-    variables = _require_mapping(_require_mapping(listing.pop("_meta", None)).get("hostvars"))
+    listing, encrypted = read_listing_and_vaults(path)
+    variables = _mapping_or_empty(_mapping_or_empty(listing.pop("_meta", None)).get("hostvars"))
     bodies = [listing.get("ungrouped"), *listing.values()]  # hosts outside all groups come first
     hosts = list(dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts")))
     if not hosts:
@@ -85,7 +85,7 @@ def from_ansible(path: Path) -> str:
     for file in encrypted:
         result.leave_out(f"{file}, encrypted with ansible-vault")
     for host in hosts:
-        _add_host(host, _require_mapping(variables.get(host)), result)
+        _add_host(host, _mapping_or_empty(variables.get(host)), result)
     if not result.entries:
         why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
@@ -101,12 +101,12 @@ def from_ansible(path: Path) -> str:
     return render_inventory(origin, left_out, result.entries, defaults, groups)
 
 
-def _require_mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 def _list_names(body: Any, key: str) -> list[str]:
-    names = _require_mapping(body).get(key)
+    names = _mapping_or_empty(body).get(key)
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
@@ -133,7 +133,7 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
             continue
         if schema.SECRET.search(variable) or "pass" in variable:
             result.leave_out(f"the secret {variable}", host)
-        elif "__ansible_vault" in _require_mapping(value):
+        elif "__ansible_vault" in _mapping_or_empty(value):
             result.leave_out(f"{variable}, encrypted with ansible-vault", host)
         elif variable.startswith("ansible_"):
             result.leave_out(variable, host)
@@ -156,9 +156,9 @@ def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _
     """Return a variable's text with the host's name filled in, else ""; record what is not plain text."""
     if (value := variables.get(variable)) is None:
         return ""
-    value = _require_mapping(value).get("__ansible_unsafe", value)
+    value = _mapping_or_empty(value).get("__ansible_unsafe", value)
     text = re.sub(r"\{\{\s*inventory_hostname\s*\}\}", lambda _: host, str(value))
-    if "__ansible_vault" in _require_mapping(value):
+    if "__ansible_vault" in _mapping_or_empty(value):
         why = "encrypted with ansible-vault"
     elif isinstance(value, bool) or not isinstance(value, str | int):
         why = "not text"
@@ -242,7 +242,7 @@ def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, di
     return groups
 
 
-def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:
+def read_listing_and_vaults(path: Path) -> tuple[dict[str, Any], list[str]]:
     """Return a saved or new Ansible listing, and the encrypted files left out. Raises InventoryError."""
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:

@@ -158,7 +158,7 @@ def from_cluster(kind: str) -> str:
     return render_inventory(origin, left_out, hosts, defaults)
 
 
-def list_hosts(
+def list_or_reuse_hosts(
     source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
     """Return host entries from `noted_hosts`; if it is None, from a program. Raises InventoryError."""

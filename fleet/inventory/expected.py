@@ -80,7 +80,7 @@ def _read_entries(document: Document, path: Path, measured: Collection[str]) -> 
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
-            if why := _explain_not_measured(benchmark, measured):
+            if why := _find_benchmark_problem(benchmark, measured):
                 document.reject((number, benchmark), why)
             elif not relations or not isinstance(relations, dict):
                 document.reject((number, benchmark), f"a relation and its range are needed; {_HOW}")
@@ -88,8 +88,8 @@ def _read_entries(document: Document, path: Path, measured: Collection[str]) -> 
                 yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
 
 
-def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
-    """Return why this is neither a benchmark nor a variant; "" if it is. measured: further valid variants."""
+def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | None:
+    """Return why this is neither a benchmark nor a variant, or None. measured: further valid variants."""
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
@@ -97,7 +97,7 @@ def _explain_not_measured(benchmark: str, measured: Collection[str]) -> str:
     variants = VARIANTS.get(name)
     if slash and variants and variant not in variants and benchmark not in measured:
         return f"is not a variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
-    return ""
+    return None
 
 
 def _read_ranges(
@@ -105,7 +105,7 @@ def _read_ranges(
 ) -> Iterator[ExpectedRange]:
     for relation, text in relations.items():
         here, limits = (*place, relation), _read_limits(text)
-        if why := _explain_no_relation(str(place[-1]), relation):
+        if why := _find_relation_problem(str(place[-1]), relation):
             document.reject(here, f"{why} {_NAMES}")
         elif limits is None:
             document.reject(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
@@ -114,15 +114,15 @@ def _read_ranges(
             yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
 
 
-def _explain_no_relation(benchmark: str, relation: str) -> str:
-    """Return why `relation` is not a relation or level that this benchmark can have; "" if it is."""
+def _find_relation_problem(benchmark: str, relation: str) -> str | None:
+    """Return why `relation` is not a relation or level that this benchmark can have; None if it is."""
     name, _, setting = relation.partition(" ")
     described = SHIPPED[benchmark]
     if _LEVEL.fullmatch(name) and described.view is View.LADDER:
         words = [word for parameter in described.parameters for word in parameter.words]
-        return "" if setting.partition(" ")[0] in words else f"needs a setting, such as {name} {words[0]}."
+        return None if setting.partition(" ")[0] in words else f"needs a setting, such as {name} {words[0]}."
     if name in [*Relation] or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
-        return ""
+        return None
     return f"is not a relation or level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
 
 

@@ -130,14 +130,14 @@ def read_document(path: Path) -> tuple[str, Document]:
 
 def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
     """Add the hosts of `hosts_from`; the file's keys override theirs. Return its program if not started."""
-    from fleet.inventory.clusters import CLUSTERS, list_hosts  # noqa: PLC0415  few inventories need it
+    from fleet.inventory.clusters import CLUSTERS, list_or_reuse_hosts  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
     is_command = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
     if not (is_command or source in CLUSTERS) or not isinstance(hosts, dict):
         document.reject(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
         return ""
-    for name, entry in list_hosts(source, document.data.get("defaults") or (), listed_hosts).items():
+    for name, entry in list_or_reuse_hosts(source, document.data.get("defaults") or (), listed_hosts).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
         hosts[name] = {**entry, **(hosts.get(name) or {})}
     document.data["hosts"] = hosts
@@ -263,12 +263,12 @@ class _Resolver:
             **_host_arguments(merged, self.path.parent, name),
         )
         layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), place]
-        host = self._add_client_command(host, layers)
+        host = self._complete_client_command(host, layers)
         self._check_plan(host, layers)
         return host
 
-    def _add_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
-        """Return the host with its client command, if `via` needs one; add a problem if it is wrong."""
+    def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
+        """Return the host with its own or its preset's client command, if `via` needs one; check that."""
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"

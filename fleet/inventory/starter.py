@@ -60,7 +60,7 @@ def from_ssh_config(path: Path) -> str:
     """Render an inventory of the hosts of an ssh_config and its Includes, by alias. Raises InventoryError."""
     names: dict[str, str] = {}  # by alias
     left_out: list[str] = []
-    for where, alias in _read_aliases(path, left_out):
+    for where, alias in _read_origins_and_aliases(path, left_out):
         if alias.startswith("!") or "*" in alias or "?" in alias or alias in names:
             continue
         if not as_name(alias, ()) or not is_address(alias):
@@ -78,7 +78,7 @@ def from_ssh_config(path: Path) -> str:
     return render_inventory(origin, left_out, hosts)
 
 
-def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
+def _read_origins_and_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield "file:line" and each Host alias of an ssh_config and its Includes. Raises InventoryError."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -97,7 +97,7 @@ def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[t
             case "include", words:
                 for file in _expand_include(words):
                     if depth < INCLUDE_DEPTH:
-                        yield from _read_aliases(file, left_out, depth + 1)
+                        yield from _read_origins_and_aliases(file, left_out, depth + 1)
                     else:
                         left_out.append(f"{where}: Include {file}, nested too deeply")
 
