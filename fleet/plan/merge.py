@@ -6,35 +6,25 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import combinations
 
+from fleet import model
 from fleet.errors import UsageError
 from fleet.late import random
-from fleet.model import (
-    CORES,
-    Facts,
-    Host,
-    InputError,
-    PairChoice,
-    Pairs,
-    Plan,
-    RequestedOptions,
-    Topology,
-    override_options,
-    take_one_of_each_core,
-)
 from fleet.plan import counters
 from fleet.plan.conflicts import require_no_conflicts
 from fleet.plan.cpulist import format_pairs
 from fleet.plan.options import effective_few_pairs, options_from_entry
 
 
-def merge_plan(host: Host, requested: RequestedOptions) -> Plan:
+def merge_plan(host: model.Host, requested: model.RequestedOptions) -> model.Plan:
     """Return a plan of defaults, overridden by the host's entry, then the command line. Raises UsageError."""
     require_no_conflicts((host,), requested)
-    plan = Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
-    return override_options(override_options(plan, options_from_entry(host)), requested)
+    plan = model.Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
+    return model.override_options(model.override_options(plan, options_from_entry(host)), requested)
 
 
-def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
+def merge_plan_with_facts(
+    host: model.Host, requested: model.RequestedOptions, facts: model.Facts
+) -> model.Plan:
     """Merge a plan, then resolve its kinds of core, pairs and events by the facts. Raises UsageError."""
     plan = merge_plan(host, requested)
     if isinstance(plan.cpus, str):
@@ -46,34 +36,34 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
             choices[flag] = sampled = sample_pairs_per_relation(count, facts, cpus, plan.seed)
             try:
                 format_pairs(sampled.listed)
-            except InputError as err:
+            except model.InputError as err:
                 raise UsageError(f"{host.name}: --{flag} per-relation:{count}: {err}") from err
     pairs, few = choices.values()
     events = None if plan.counters is None else counters.agent_events(plan.counters, facts)
     return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
 
 
-def cpus_to_measure(plan: Plan, facts: Facts) -> frozenset[int]:
+def cpus_to_measure(plan: model.Plan, facts: model.Facts) -> frozenset[int]:
     """Return the online CPUs that `--cpus` names; without it, the usable ones and those of `--pairs`."""
     named = named_cpus(plan).intersection(cpu.cpu for cpu in facts.cpus if cpu.online)
     return named if plan.cpus else facts.usable_cpus | named
 
 
-def named_cpus(plan: Plan) -> frozenset[int]:
+def named_cpus(plan: model.Plan) -> frozenset[int]:
     """Return the CPUs that `--cpus` or else `--pairs` names, which may be outside the affinity mask."""
     if plan.cpus is not None:
         return frozenset(() if isinstance(plan.cpus, str) else plan.cpus)
-    listed = plan.pairs.listed if plan.pairs and plan.pairs.which is Pairs.LISTED else ()
+    listed = plan.pairs.listed if plan.pairs and plan.pairs.which is model.Pairs.LISTED else ()
     return frozenset(cpu for pair in listed for cpu in pair)
 
 
-def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
+def _find_named_cpus(host: model.Host, kind: str, facts: model.Facts) -> tuple[int, ...]:
     """Return the CPUs of this kind of core, or one CPU of each core. Raises UsageError if there is none."""
-    if kind == CORES:
+    if kind == model.CORES:
         usable = (cpu for cpu in facts.cpus if cpu.cpu in facts.usable_cpus)
-        if cpus := take_one_of_each_core((cpu.cpu, cpu.package, cpu.core) for cpu in usable):
+        if cpus := model.take_one_of_each_core((cpu.cpu, cpu.package, cpu.core) for cpu in usable):
             return cpus
-        raise UsageError(f"{host.name}: --cpus {CORES}: the host does not say which CPUs share a core.")
+        raise UsageError(f"{host.name}: --cpus {model.CORES}: the host does not say which CPUs share a core.")
     kinds = facts.core_kinds
     if cpus := tuple(cpu for cpu in sorted(facts.usable_cpus) if kinds.get(cpu) == kind):
         return cpus
@@ -81,9 +71,11 @@ def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
     raise UsageError(f"{host.name}: --cpus {kind}: no such cores; kinds there: {kinds_on_host}.")
 
 
-def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
+def sample_pairs_per_relation(
+    count: int, facts: model.Facts, among: Collection[int], seed: int
+) -> model.PairChoice:
     """Choose up to `count` random pairs of each relation among these CPUs, reproducibly by the seed."""
-    topology = Topology(facts.cpus, facts.core_kinds)
+    topology = model.Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
     samples, seen = defaultdict[str, list[tuple[int, int]]](list), Counter[str]()
     for pair in combinations(sorted(among), 2):
@@ -94,4 +86,4 @@ def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], 
         elif (place := int(chance.random() * seen[name])) < count:
             samples[name][place] = pair
     chosen = tuple(sorted(pair for sample in samples.values() for pair in sample))
-    return PairChoice(Pairs.PER_RELATION, chosen, count)
+    return model.PairChoice(model.Pairs.PER_RELATION, chosen, count)

@@ -9,25 +9,9 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
+from fleet import model
 from fleet.errors import DataError
 from fleet.late import msgspec, np, once, pa, pc
-from fleet.model import (
-    Benchmark,
-    Cache,
-    Descriptions,
-    Estimator,
-    Facts,
-    Failed,
-    Load,
-    Memory,
-    Node,
-    Parameters,
-    Plan,
-    RunState,
-    find_description_problem,
-    find_name_problem,
-    is_relation,
-)
 from fleet.store import schema
 from fleet.store.footer import RowGroup
 from fleet.store.places import KEY
@@ -92,19 +76,19 @@ class _Hello(TypedDict):
 
     plan: NotRequired[_HelloPlan]
     counters: NotRequired[list[_Event]]
-    benchmarks: NotRequired[list[Benchmark]]
+    benchmarks: NotRequired[list[model.Benchmark]]
 
 
 _JSON: Mapping[str, Any] = {
     "labels_json": dict[str, str],
     "mitigations_json": dict[str, str],
-    "plan_json": Plan,
+    "plan_json": model.Plan,
     "hello_json": _Hello,
     "host_json": dict[str, Any],
-    "failed_json": list[Failed],
-    "caches_json": list[Cache],
-    "nodes_json": list[Node],
-    "memory_json": Memory,
+    "failed_json": list[model.Failed],
+    "caches_json": list[model.Cache],
+    "nodes_json": list[model.Node],
+    "memory_json": model.Memory,
 }
 """The types in columns of JSON."""
 
@@ -169,7 +153,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     for name in _JSON:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    _raise_if_any(find_name_problem(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
+    _raise_if_any(model.find_name_problem(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} is not a possible time of a run")
@@ -187,8 +171,8 @@ def parse_json_column(name: str, text: str) -> Any:
         typed = msgspec.convert(value, kind)
     if name == "hello_json":
         listed = typed.get("plan", {}).get("benchmarks", ())
-        _raise_if_any(find_name_problem(item["benchmark"] for item in listed))
-        _raise_if_any(find_description_problem(typed.get("benchmarks", ())))
+        _raise_if_any(model.find_name_problem(item["benchmark"] for item in listed))
+        _raise_if_any(model.find_description_problem(typed.get("benchmarks", ())))
     if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
@@ -210,11 +194,11 @@ def nesting_depth(value: object, limit: int) -> int:
     return depth
 
 
-def check_machine(machine: Facts | Load) -> None:
+def check_machine(machine: model.Facts | model.Load) -> None:
     """Raise DataError if a fact of a host, or its load, does not fit its column."""
-    load = machine.load if isinstance(machine, Facts) else machine
+    load = machine.load if isinstance(machine, model.Facts) else machine
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
-    if isinstance(machine, Facts):
+    if isinstance(machine, model.Facts):
         if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
             raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
         values |= {name: getattr(machine, name) for name in schema.FACTS}
@@ -277,10 +261,10 @@ def _check_column(table: str, name: str, values: Any) -> None:
         if longest > WORD_BYTES:
             raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
     if name == "benchmark" and table != "summaries":
-        _raise_if_any(find_name_problem({*values.unique().to_pylist()}))
+        _raise_if_any(model.find_name_problem({*values.unique().to_pylist()}))
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
-            if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
+            if not model.is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
                 raise DataError(f"relation is {relation!r}")
     type_ = str(values.type)
     if type_ in _NUMBER_TYPES and type_ != _SIGNED.get(table, type_):
@@ -338,7 +322,7 @@ def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = 
 
 def _value_type(table: str, column: schema.Column) -> Any:
     if table == "runs" and column.name in ("state", "estimator"):
-        return RunState if column.name == "state" else Estimator
+        return model.RunState if column.name == "state" else model.Estimator
     is_list = column.type.startswith("list<")
     kind = column.type.removeprefix("list<").rstrip(">")
     if kind.startswith("int"):
@@ -358,7 +342,7 @@ def _value_type(table: str, column: schema.Column) -> Any:
     return Annotated[list[element], msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else _MAX_CPUS)]
 
 
-def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None:
+def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -> None:
     """Raise DataError unless rows of `samples` fit each other, the estimator and their benchmarks."""
     if estimator == "min":  # whose number is the smallest sample
         ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
@@ -369,7 +353,7 @@ def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None
     for row in _select_distinct_rows(table):
         parameters = None
         if row["point"] is not None:
-            parameters = Parameters(*(row[name] for name in schema.PARAMETERS))
+            parameters = model.Parameters(*(row[name] for name in schema.PARAMETERS))
         elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
             raise DataError(f"{row['benchmark']}: a row without a point has columns of points")
         burst = SimpleNamespace(**row, parameters=parameters)
