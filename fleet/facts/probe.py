@@ -17,12 +17,12 @@ _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
 _MACHINE_ID = re.compile(r"(?<=^etc/machine-id:)\S+$", re.MULTILINE)
 _COMMAND_LINE = re.compile(r"^proc/cmdline:.*$", re.MULTILINE)
 _PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
-# What names a secret, up to its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
-# usbcore.authorized_default.
 _SMBIOS = re.compile(rf"^({MARK} smbios)$(.*?)(?=^{MARK} |\Z)", re.MULTILINE | re.DOTALL)
+# What names a secret, and its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
+# usbcore.authorized_default.
 _SECRET = re.compile(
-    r"(?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|table|board)|psk|pwd"
-    r"|auth(?!orized_default))[^=]*=",
+    r"((?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|table|board)|psk|pwd"
+    r"|auth(?!orized_default))[^=]*=).*",
     re.IGNORECASE,
 )
 
@@ -85,11 +85,8 @@ def split_sections(text: str) -> Sections:
 
 def _hide_private(text: str) -> str:
     """Hash the machine ID; remove secrets from the kernel's command line and serial numbers from SMBIOS."""
-
-    def hide_secret(parameter: re.Match[str]) -> str:
-        secret = _SECRET.search(parameter[0])
-        return f"{parameter[0][: secret.end()]}…" if secret else parameter[0]
-
     text = _MACHINE_ID.sub(lambda match: hashlib.sha256(match[0].encode()).hexdigest(), text)
     text = _SMBIOS.sub(lambda match: "\n".join([match[1], *keep_memory_only(match[2].split("\n")), ""]), text)
-    return _COMMAND_LINE.sub(lambda line: _PARAMETER.sub(hide_secret, line[0]), text)
+    return _COMMAND_LINE.sub(
+        lambda line: _PARAMETER.sub(lambda word: _SECRET.sub(r"\1…", word[0]), line[0]), text
+    )
