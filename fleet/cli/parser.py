@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from typer._completion_classes import completion_init
@@ -82,7 +82,7 @@ class Command(TyperCommand):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each panel of options, then the options without a panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        for parameter, (names, text) in _list_parameters(self, ctx):
+        for parameter, (names, text) in list_parameters(ctx):
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":
                 panel = "Arguments"
@@ -149,25 +149,14 @@ def is_given(parameter: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
-class CommandHelp(NamedTuple):
-    """The help of a command. parameters: the name and the help of each."""
-
-    usage: str
-    text: str
-    parameters: list[tuple[str, str]]
-
-
-def describe_commands(root: typer.Context) -> Iterator[CommandHelp]:
-    """Yield the help of each visible command."""
+def list_command_contexts(root: typer.Context) -> Iterator[typer.Context]:
+    """Yield a context of each visible command; it shows hidden options, too."""
     group = root.command
     assert isinstance(group, TyperGroup)  # noqa: S101  the program has commands
     for name, command in group.commands.items():
         if not command.hidden:
             _reveal_options(command)
-            context = typer.Context(command, parent=root, info_name=name)
-            usage = command.get_usage(context).removeprefix("Usage: ")
-            parameters = [record for _, record in _list_parameters(command, context)]
-            yield CommandHelp(usage, command.help or "", parameters)
+            yield typer.Context(command, parent=root, info_name=name)
 
 
 def completion_script(shell: str) -> str:
@@ -182,10 +171,8 @@ def _reveal_options(command: click.Command) -> None:
             parameter.hidden = False  # type: ignore[attr-defined]
 
 
-def _list_parameters(
-    command: click.Command, context: click.Context
-) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
-    """Yield the parameters that help lists, each with its name and its help."""
-    for parameter in command.get_params(context):
+def list_parameters(context: click.Context) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
+    """Yield the parameters that a command's help lists, each with its name and its help."""
+    for parameter in context.command.get_params(context):
         if (record := parameter.get_help_record(context)) is not None:
             yield parameter, (record[0], record[1].replace(r"\[", "["))  # typer 0.20 escapes it for rich

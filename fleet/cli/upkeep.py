@@ -12,7 +12,7 @@ from fleet.analysis import base, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.cli.completion import complete_runs
-from fleet.cli.parser import completion_script, describe_commands
+from fleet.cli.parser import completion_script, list_command_contexts, list_parameters
 from fleet.errors import StoreError, UsageError
 from fleet.hostnames import join_names
 from fleet.model.version import VERSION
@@ -158,11 +158,11 @@ def man(context: typer.Context) -> None:
         r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
         ".SH COMMANDS",
     ]
-    for usage, text, parameters in describe_commands(root):
-        lines.append(f".SS {_escape_roff(usage)}")
-        for paragraph in text.split("\n\n"):
+    for described in list_command_contexts(root):
+        lines.append(f".SS {_escape_roff(described.get_usage().removeprefix('Usage: '))}")
+        for paragraph in (described.command.help or "").split("\n\n"):
             lines += (".PP", _escape_roff(paragraph))
-        for name, about in parameters:
+        for _, (name, about) in list_parameters(described):
             lines += (".TP", rf"\fB{_escape_roff(name)}\fR", _escape_roff(about) or r"\&")
     typer.echo("\n".join(lines) + "\n" + _END.read_text(encoding="utf-8"), nl=False)
 
