@@ -78,13 +78,6 @@ _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
 
-class MemoryLimit(NamedTuple):
-    """How much memory a limit leaves, and its name and size: "control group /job, 512 MiB"."""
-
-    bytes_left: int
-    name: str
-
-
 class _Process(NamedTuple):
     """A process. ticks: of CPU time since it began. cpu: on which it ran last."""
 
@@ -117,13 +110,13 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     cpu_quota, cpu_limit = parse_cpu_quota(noise) or (None, None)
     idle_state, idle_exit_us = parse_idle_state(noise)
-    memory_limit = parse_memory_limit(noise)
+    memory_limit = find_bytes_left_and_limit(noise)
     available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
-            ulimit = MemoryLimit(space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB")
+            ulimit = space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"
             memory_limit = min(memory_limit or ulimit, ulimit)
-    if memory_limit and available is not None and available <= memory_limit.bytes_left:
+    if memory_limit and available is not None and available <= memory_limit[0]:
         memory_limit = None
     processes = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
     if system.get("user") != "root" and (own := _parse_limit(files, "processes")) is not None:
@@ -166,8 +159,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         container=container,
         memory_bytes=topology.parse_kib(files.get("proc/meminfo:MemTotal", "")),
         memory_modules=memory.describe_memory(modules),
-        memory_available_bytes=memory_limit.bytes_left if memory_limit else available,
-        memory_limit=memory_limit.name if memory_limit else None,
+        memory_available_bytes=memory_limit[0] if memory_limit else available,
+        memory_limit=memory_limit[1] if memory_limit else None,
         processes_most=min(processes, default=None),
         priority_most=_parse_limit(files, "realtime priority"),
         page_bytes=_parse_int(system.get("page_bytes")),
@@ -323,8 +316,8 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
 
 
-def parse_memory_limit(lines: Iterable[str]) -> MemoryLimit | None:
-    """Return the limit of the control group that has the fewest bytes left; None if unlimited."""
+def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
+    """Return the bytes that the tightest control group has left, its name and limit; None if unlimited."""
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
         for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
@@ -332,8 +325,7 @@ def parse_memory_limit(lines: Iterable[str]) -> MemoryLimit | None:
         if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT
     ]
     bytes_left, limit, group = min(limits_left, key=lambda limit_left: limit_left[0], default=(0, 0, ""))
-    name = f"control group {group}, {limit / (1 << 20):.0f} MiB"
-    return MemoryLimit(bytes_left, name) if limits_left else None
+    return (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if limits_left else None
 
 
 def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple
 
 from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
@@ -62,20 +61,12 @@ class _Structure:
         return text[:60].decode("ascii", "replace").strip()
 
 
-class _Modules(NamedTuple):
-    """Memory modules as one source lists them. ecc: their error correction. channels: 0 if unknown."""
-
-    dimms: tuple[Dimm, ...] = ()
-    ecc: str | None = None
-    channels: int = 0
-
-
 def parse_memory(
     sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> tuple[Memory, tuple[Node, ...]]:
     """Return the machine's memory, and its NUMA nodes with their shares of channels and peak rate."""
-    smbios = _read_smbios_modules(parse_smbios_table(sections.get("smbios", [])))
-    dimms, edac = smbios.dimms, _read_edac_modules(files)  # ABI/testing/sysfs-devices-edac
+    smbios = _read_smbios_memory(parse_smbios_table(sections.get("smbios", [])))
+    dimms, edac = smbios.dimms, _read_edac_memory(files)  # ABI/testing/sysfs-devices-edac
     packages = {cpu.package for cpu in cpus} - {None}
     if packages and len(_list_sockets(dimms)) > len(packages):  # a processor is missing, and so its modules
         populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
@@ -152,11 +143,11 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
             return
 
 
-def _read_smbios_modules(table: bytes) -> _Modules:
-    """Return the memory slots in an SMBIOS table; none if the table has no end."""
+def _read_smbios_memory(table: bytes) -> Memory:
+    """Return the slots in an SMBIOS table, without their channels; none if the table has no end."""
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
-        return _Modules()
+        return Memory()
     arrays = {
         array.number(2, 2): _ECC.get(array.number(6, 1) or 0)
         for array in structures
@@ -181,7 +172,7 @@ def _read_smbios_modules(table: bytes) -> _Modules:
         dimms = [replace(dimm, channel=(dimm.channel or "").rpartition(" ")[0]) for dimm in dimms]
     corrections = {*arrays.values()}
     ecc = corrections.pop() if len(corrections) == 1 else None
-    return _Modules(tuple(dimms) if populated else (), ecc)
+    return Memory(tuple(dimms) if populated else (), ecc=ecc)
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
@@ -212,8 +203,8 @@ def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
     return (device.number(extended, 4) or 0) & 0x7FFFFFFF or None if speed == _EXTENDED else speed or None
 
 
-def _read_edac_modules(files: Mapping[str, str]) -> _Modules:
-    """Return the modules that EDAC lists."""
+def _read_edac_memory(files: Mapping[str, str]) -> Memory:
+    """Return the modules that EDAC lists, and the number of all channels."""
     devices = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
         if match := _EDAC.fullmatch(path):
@@ -242,7 +233,8 @@ def _read_edac_modules(files: Mapping[str, str]) -> _Modules:
     dimms = tuple(map(_join_ranks, modules.values()))
     if correction in ("", "unknown", "reserved"):
         correction = None
-    return _Modules(dimms, correction, channels if all(dimm.channel for dimm in dimms) else 0)
+    known_channels = channels if channels and all(dimm.channel for dimm in dimms) else None
+    return Memory(dimms, known_channels, ecc=correction)
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:

@@ -85,11 +85,6 @@ def parse_values(sections: Sections) -> dict[str, str]:
     return {name: value for name, _, value in lines if name != "tool"}
 
 
-def find_search_path(sections: Sections) -> str:
-    """Return the PATH in which every later command must look for programs."""
-    return parse_values(sections).get("path", "")
-
-
 def describe_answer(sections: Sections) -> tuple[str, ...]:
     """Return the whole answer in lines, for whoever has to find out why it was misread."""
     system = parse_values(sections)

@@ -33,7 +33,7 @@ SYSTEMS: Mapping[str, Os] = {
     ),
     "qnx": Os(
         *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.find_noise),
-        search_path=qnx.find_search_path,
+        search_path=lambda sections: qnx.parse_values(sections).get("path", ""),
         describe_answer=qnx.describe_answer,
     ),
 }

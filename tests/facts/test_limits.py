@@ -242,4 +242,4 @@ def test_groups_limit_processes_too(tmp_path: Path, limits: tuple[str, str], exp
     "line", ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"]
 )
 def test_a_limit_that_is_none_is_left_out(line: str) -> None:
-    assert linux.parse_memory_limit([line]) is None
+    assert linux.find_bytes_left_and_limit([line]) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import probe, qnx, systems
+from fleet.facts import probe, systems
 from fleet.facts.gather import describe_answer, gather, parse_answer, parse_with_workdir_error
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Host, Via
@@ -293,7 +293,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     facts = parse_answer(answers["mksh"], HOST)
     assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"
-    path = qnx.find_search_path(probe.split_sections(facts.probe))
+    path = SYSTEMS["qnx"].search_path(probe.split_sections(facts.probe))
     assert path.startswith(f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:")
 
 
@@ -332,7 +332,7 @@ def test_a_linux_host_whose_path_leads_nowhere_is_told_so(tmp_path):
 def test_a_profile_may_do_what_it_likes(tree, profile):
     (tree / "etc/profile").write_text(f"{profile}\n")
     facts = parse_answer(ask("mksh", tree), HOST)
-    assert f"{tree}/proc/boot:" in qnx.find_search_path(probe.split_sections(facts.probe))
+    assert f"{tree}/proc/boot:" in SYSTEMS["qnx"].search_path(probe.split_sections(facts.probe))
 
 
 def test_looking_only_makes_nothing(tree):
