@@ -62,7 +62,7 @@ def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
     with Journal(folder) as opened:
         partial_run = conversation.read_run(opened.parts())
-        opened.hide_lines_after(partial_run.lines)
+        opened.line_limits = partial_run.lines
         assert len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
 
 

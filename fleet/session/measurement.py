@@ -49,7 +49,7 @@ def restore_run_so_far(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
     run_state = conversation.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
-        journal.hide_lines_after(run_state.lines)
+        journal.line_limits = run_state.lines
         link.progress.note_once(
             f"The journal of {run.run_id} is damaged: {run_state.damage}. "
             f"{format_count(run_state.refused, 'line')} "

@@ -41,7 +41,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._count = max(1, len(self._list_paths()))
         self.part_path = self._make_path(self._count)  # of the part that is being written
         self._length = 0
-        self._shown: tuple[int, ...] = ()
+        self.line_limits: Sequence[int] = ()  # how many lines of each present part `parts` returns
         self._waiting = 0  # bytes the disk may not have
         self._name_blocks = False  # whether the disk has the names of the files, and run.json
         self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
@@ -59,13 +59,9 @@ class Journal(AbstractContextManager["Journal"]):
             self.part_path = self._make_path(self._count)
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return each part's lines, None for a damaged one; leave out torn last lines and hidden ones."""
-        limits = zip(self._list_paths(), chain(self._shown, repeat(None)), strict=False)
+        """Return each part's lines, None for a damaged one, up to its limit; leave out a torn last line."""
+        limits = zip(self._list_paths(), chain(self.line_limits, repeat(None)), strict=False)
         return [islice(_read_lines(path), limit) for path, limit in limits]
-
-    def hide_lines_after(self, counts: Sequence[int]) -> None:
-        """Let `parts` return only the first lines of each present part, as many as `counts` gives for it."""
-        self._shown = tuple(counts)
 
     def check_not_removed(self) -> None:
         """Raise StoreError if the journal was removed while it was written."""

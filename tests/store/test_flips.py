@@ -156,7 +156,7 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     """Return what `fleet resume` reads: what is missing, the hello, bursts, notes and failures."""
     with Store(root).reopen_journal(a_run().run_id) as journal:
         partial_run = conversation.read_run(journal.parts())
-        journal.hide_lines_after(partial_run.lines)
+        journal.line_limits = partial_run.lines
         bursts = list(conversation.decode_bursts(journal.parts()))
         return partial_run.missing, partial_run.hello, bursts, [*partial_run.notes, *partial_run.failed]
 
