@@ -81,8 +81,7 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
 
 def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
     """Write an anonymous copy of a run to a new file; return its record. Raises OSError, StoreError."""
-    name = samples_name(run.row["host_id"], run.row["run_id"])
-    file = TableFile(place, name, "samples", whole=True)
+    file = TableFile(place, samples_name(run.row["host_id"], run.row["run_id"]), "samples", whole=True)
     record = anonymize(run, keep)
     rewrite_samples(file, path, record)
     return record

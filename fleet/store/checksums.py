@@ -41,13 +41,12 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
     seal, footer = end[: footer_start - pages_end], end[footer_start - pages_end :]
-    pages_crc, footer_crc = _parse_page_and_footer_crc(seal)
-    _require_crc("footer is", zlib.crc32(footer), footer_crc)
+    _verify_footer(seal, footer)
     if pages:
         crc = 0
         for start in range(0, pages_end, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, pages_end - start), start), crc)
-        _require_crc("pages are", crc, pages_crc)
+        _require_crc("pages are", crc, _SEAL.unpack(seal)[1])
     return footer
 
 
@@ -92,15 +91,13 @@ def _locate_footer(tail: bytes, size: int) -> int:
     return footer_start
 
 
-def _parse_page_and_footer_crc(seal: bytes) -> tuple[int, int]:
-    """Return the expected checksums of the pages and of the footer. Raises DataError."""
+def _verify_footer(seal: bytes, footer: bytes) -> None:
     differing = sum(byte != expected for byte, expected in zip(seal, _MARK, strict=False))
     if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
         raise DataError(f"the marker of its checksums is {NOT_AS_WRITTEN}")
-    _, pages_crc, footer_crc = _SEAL.unpack(seal)
-    return pages_crc, footer_crc
+    _require_crc("footer is", zlib.crc32(footer), _SEAL.unpack(seal)[2])
 
 
 def _require_crc(part: str, crc: int, expected: int) -> None:

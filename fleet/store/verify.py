@@ -91,21 +91,21 @@ def verify_file(path: Path) -> Verification:
 
 
 def _verify_samples(place: Place, name: str) -> _CheckedSamples:
-    record_json = None
+    record_json, samples, problem = None, 0, None
     try:
         with damage_errors(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
             record_json = unpack_record(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
-                run = f"run {row['run_id']} of {row['host_id']}"
-                return _CheckedSamples(record_json, 0, f"{name}: holds {run}. Move it to its place.")
-            if hash_samples(file) != row["content_sha256"]:
-                text = f"{name}: not the samples that were published. Restore it from a copy."
-                return _CheckedSamples(record_json, 0, text)
-            return _CheckedSamples(record_json, file.count_samples(), None)
+                problem = f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place."
+            elif hash_samples(file) != row["content_sha256"]:
+                problem = f"{name}: not the samples that were published. Restore it from a copy."
+            else:
+                samples = file.count_samples()
     except StoreError as err:
-        return _CheckedSamples(record_json, 0, str(err))
+        problem = str(err)
+    return _CheckedSamples(record_json, samples, problem)
 
 
 def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
