@@ -74,7 +74,7 @@ def load_settings(path: Path) -> dict[str, Any]:
     return read_settings(path)
 
 
-def expand_inventory_groups(texts: list[str] | None) -> list[str] | None:
+def expand_group_names(texts: list[str] | None) -> list[str] | None:
     """Replace inventory groups by their hosts in words that select runs; return `texts` if none names one."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
@@ -94,10 +94,7 @@ def expand_inventory_groups(texts: list[str] | None) -> list[str] | None:
 def make_runs_argument(text: str) -> Any:
     """Return an argument that selects runs, where groups of the inventory stand for their hosts."""
     return typer.Argument(
-        help=text,
-        show_default=False,
-        callback=expand_inventory_groups,
-        autocompletion=completion.complete_sides,
+        help=text, show_default=False, callback=expand_group_names, autocompletion=completion.complete_sides
     )
 
 

@@ -96,11 +96,9 @@ def make_share_kind(low: float, high: float) -> Kind:
         is_unclear = match and not match[2] and value == 1
         return value if low <= value <= high and not is_unclear else None
 
-    def write(value: float) -> str:
-        return format_decimal(value) if value else "off"
-
     message, limits = f"a share such as 1% or 0.01, from {allowed}", (low, high)
-    return _make_kind("SHARE", allowed, parse, message, write=write, show=_format_percent, limits=limits)
+    ways: dict[str, Any] = {"write": lambda value: format_decimal(value) if value else "off"}
+    return _make_kind("SHARE", allowed, parse, message, **ways, show=_format_percent, limits=limits)
 
 
 def make_word_kind(words: type[StrEnum]) -> Kind:

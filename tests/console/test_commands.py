@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleet.cli.app import app, expand_inventory_groups
+from fleet.cli.app import app, expand_group_names
 from fleet.cli.plan_options import PANELS
 from fleet.remote.ssh import config
 from fleet.store import Store
@@ -269,4 +269,4 @@ def test_groups_may_stand_first_in_the_inventory(monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "inventory.yaml"
     path.write_text("groups: {rest: {hosts: [milan, rome]}}\nhosts: {rome: {}, milan: {}}\n")
     monkeypatch.setenv("FLEET_INVENTORY", str(path))
-    assert expand_inventory_groups(["rest", "!rest,pisa"]) == ["rome,milan", "!rome,milan,pisa"]
+    assert expand_group_names(["rest", "!rest,pisa"]) == ["rome,milan", "!rome,milan,pisa"]
