@@ -66,7 +66,7 @@ def compare_runs(
     elif cli.has_summary(chosen):
         if (names, cpus, point, blocks) != (None,) * 4:
             raise UsageError("--benchmark, --cpus, --point and --blocks: not for a summary.")
-        rows = exchange.tabulate_sides(root, chosen)
+        rows = exchange.tabulate_side_medians(root, chosen)
         show(rows, exchange.render_sides, partial(base.format_document, "beside"), base.format_csv)
     else:
         code = _compare_sides(root, chosen, show, **limits, point=point, blocks=blocks)
@@ -182,7 +182,7 @@ def accept(
     if run:
         select, code = _measure(inventory, results, select, only.benchmark)
     root = cli.open_listing(results)
-    tables = partial(exchange.summarize_model, root)
+    tables = partial(exchange.compute_model_medians, root)
     judge = partial(compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only)
     if write:
         write_output(path, [views.propose_ranges(judge())])

@@ -250,7 +250,7 @@ def export(
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
             name = _select_run_ids(root, select, only_last=True)[0]
-        _write(exports.export_matrix(root, name, format_, benchmarks, value), output)
+        _write([exports.export_matrix(root, name, format_, benchmarks, value)], output)
 
 
 def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_last: bool = False) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.analysis.exchange.guess import guess_topology
     from fleet.analysis.exchange.imports import (
         ImportMetadata,
+        compute_model_medians,
         find_summaries,
         find_summary,
         import_files,
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
         load_published,
         make_grid,
         make_summary_rows,
-        summarize_model,
     )
-    from fleet.analysis.exchange.summaries import list_summaries, render_sides, render_summary, tabulate_sides
+    from fleet.analysis.exchange.summaries import render_sides, render_summaries, tabulate_side_medians
     from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -29,25 +29,26 @@ _OF_OTHERS = ("other_ticks", "other_units")
 
 
 def export_matrix(
-    root: Root, what: str, tool: str, benchmark: str | None, value: str | None = None
-) -> Iterator[str]:
-    """Yield the text of a matrix of pairs in the format of a tool.
+    root: Root, run_or_summary: str, tool: str, benchmark: str | None, value: str | None = None
+) -> str:
+    """Format a matrix of pairs as a tool does.
 
-    what: a published run ID, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
+    run_or_summary: a published run ID, or summary:NAME. tool: of TOOLS, or HWLOC. benchmark: `cas/llsc`.
     value: which statistic of a run's pairs to write, of VALUES; None: the tool's own. Raises UsageError.
     """
     writer = TOOLS.get(tool, TOOLS["csv"])
-    if not what.startswith(PREFIX):
-        yield _export_run(root, what, tool, benchmark, value or writer.estimator)
-        return
+    if not run_or_summary.startswith(PREFIX):
+        return _export_run(root, run_or_summary, tool, benchmark, value or writer.estimator)
     if tool == HWLOC:
-        raise UsageError(f"{what} is a summary, and hwloc orders CPUs by what they share: name a run.")
+        raise UsageError(
+            f"{run_or_summary} is a summary, and hwloc orders CPUs by what they share: name a run."
+        )
     if value is not None:
-        raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
-    rows = find_summary(root, what)
+        raise UsageError(f"{run_or_summary} is a summary: it has one number a pair, so leave out --value.")
+    rows = find_summary(root, run_or_summary)
     kinds = name_benchmarks(rows)
-    chosen = _choose_kind(_list_pair_kinds(kinds.unique(), SHIPPED), benchmark, what)
-    yield writer.write(make_grid(rows[kinds == chosen]))
+    chosen = _choose_kind(_list_pair_kinds(kinds.unique(), SHIPPED), benchmark, run_or_summary)
+    return writer.write(make_grid(rows[kinds == chosen]))
 
 
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
@@ -61,12 +62,10 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
         if benchmark is not None:
             kinds = [*select_kinds(benchmark, _list_measured_kinds(root, run_id))]
         for rows in _read_samples(root, run_id, kinds):
-            if benchmark is not None:
-                rows = rows[load.is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
-            if rows.empty:
-                continue
-            yield text.format_csv(rows, header=header)
-            header = False
+            chosen = rows if benchmark is None else rows[load.is_chosen_benchmark(rows, benchmark)]
+            if len(chosen):
+                yield text.format_csv(chosen, header=header)
+                header = False
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
         raise UsageError(
@@ -208,7 +207,7 @@ def render_openmetrics(table: pd.DataFrame) -> str:
         "fleet_median_latency_upper": ("Upper end of its 95 % interval.", []),
         "fleet_measured_timestamp": ("When the last run began.", []),
     }
-    for row in _list_medians(table):
+    for row in _list_medians_and_intervals(table):
         names = ("host_name", "benchmark", "variant", "relation")
         labels = ((name.removesuffix("_name"), _escape_label(str(row[name]))) for name in names)
         listed = ",".join(f'{name}="{value}"' for name, value in labels)
@@ -224,7 +223,7 @@ def render_openmetrics(table: pd.DataFrame) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _list_medians(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _list_medians_and_intervals(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dicts; add `lower` and `upper`, the median's 95 % interval, None without one."""
     low, high = (table["median_ns"] * (1 + sign * table["half"]) for sign in (-1, 1))
     return text.to_records(table.assign(lower=low, upper=high))
@@ -236,7 +235,7 @@ def render_bmf(table: pd.DataFrame) -> str:
     Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: from `compute_host_medians`.
     """
     metrics = {}
-    for row in _list_medians(table):
+    for row in _list_medians_and_intervals(table):
         ends = {f"{end}_value": row[end] for end in ("lower", "upper") if row[end] is not None}
         name = f"{row['host_name']} {text.name_benchmark(row)} {row['relation']}"
         metrics[name] = {"latency": {"value": row["median_ns"], **ends}}

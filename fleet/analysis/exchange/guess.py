@@ -31,7 +31,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     if not _have_equal_sizes(package) or package.max() != sockets:
         return None
     core, is_single = np.arange(len(cpus)), np.zeros(len(cpus), dtype=bool)
-    levels = list(_cut_linkage_at_jumps(linkage))
+    levels = list(_cut_into_inner_ns_and_groups(linkage))
     for ns, groups in levels:
         singles, largest = np.bincount(groups)[groups] == 1, np.bincount(groups).max()
         if ns <= SIBLINGS_NS and largest == 2 and _are_pairs_before_singles(groups, singles):
@@ -42,7 +42,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     if is_single.any():
         members = np.flatnonzero(is_single)
         own = hierarchy.linkage(logs[np.ix_(members, members)][np.triu_indices(len(members), 1)], "average")
-        for _, groups in _cut_linkage_at_jumps(own):
+        for _, groups in _cut_into_inner_ns_and_groups(own):
             if _have_equal_sizes(groups):
                 cluster = cluster.copy()
                 cluster[members] = core.max() + groups
@@ -75,7 +75,7 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     return np.asarray(both)
 
 
-def _cut_linkage_at_jumps(linkage: Floats) -> Iterator[tuple[float, Ints]]:
+def _cut_into_inner_ns_and_groups(linkage: Floats) -> Iterator[tuple[float, Ints]]:
     """Cut a linkage at each jump of its heights; yield the median height below it in ns, and CPUs' groups."""
     from scipy.cluster import hierarchy  # noqa: PLC0415
 

@@ -19,20 +19,18 @@ import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
 from fleet.analysis.base.text import to_records
-from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.guess import guess_topology
-from fleet.analysis.exchange.tools import Grid
+from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
 from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Topology, View, name_core_kinds
 from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
-from fleet.store import Store
 from fleet.store.files import store_errors
 from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import TableFile, read_files, read_undamaged
-from fleet.store.runs import Root, open_listing
+from fleet.store.runs import Listing, Root, open_listing
 from fleet.store.writing import SUMMARIES, write_summary
 from fleet.text import format_count, printable, suggest_similar
 
@@ -111,7 +109,7 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     return _read_summaries(place, [file])
 
 
-def summarize_model(root: Root, cpu_model: str) -> pd.DataFrame:
+def compute_model_medians(root: Root, cpu_model: str) -> pd.DataFrame:
     """Return a CPU model's `median_ns` by summary, benchmark, variant and relation; skip damaged files."""
     names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
@@ -147,7 +145,7 @@ def make_summary_rows(
     either = ("variant", "samples", "iterations", "cpu_model", "os", "conditions", "source", "imported_utc")
     constant = {key: columns.get(key) or getattr(grid, key, None) for key in either}
     constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
-    constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
+    constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     cpus = machine.cpus if machine else ()
     topology = Topology(cpus, name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
@@ -254,13 +252,13 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     _require_valid(name, metadata)
     matrices = list[tuple[Path, str, Grid]]()
     for file in files:
-        tool, grids = tools.read_matrices(_read_text(file), str(file), metadata.tool)
+        tool, grids = read_matrices(_read_text(file), str(file), metadata.tool)
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
         matrices += [(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
     labels, machine = dict(metadata.labels), None
     if metadata.topology is not None:
-        machine = _load_topology(root, metadata.topology, matrices)
+        machine = _load_run_topology(open_listing(root), metadata.topology, matrices)
     elif (machine := guess_topology(matrices[0][2], metadata.sockets)) is not None:
         labels[RELATIONS] = GUESSED
     stated = metadata._asdict() | {"imported_utc": datetime.now(UTC), "labels": labels}
@@ -281,16 +279,17 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
 
 
-def _load_topology(root: str | Path, text: str, matrices: Sequence[tuple[Path, str, Grid]]) -> Topology:
-    """Load the topology of the last run that `text` selects. Raises UsageError if it lacks a matrix's CPU."""
-    store = Store(root)
-    run = select_runs(store.list_runs(), [text], store.place)[-1]
-    rows = to_records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
+def _load_run_topology(
+    listing: Listing, selection: str, matrices: Sequence[tuple[Path, str, Grid]]
+) -> Topology:
+    """Load the topology of the last run selected. Raises UsageError if it lacks a CPU of a matrix."""
+    run = select_runs(listing.runs, [selection], listing.place)[-1]
+    rows = to_records(load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]])
     cpus = [{name: None if value is None else int(value) for name, value in row.items()} for row in rows]
     for file, _, grid in matrices:
         if unknown := sorted(set(grid.cpus) - {row["cpu"] for row in cpus}):
             raise UsageError(
-                f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
+                f"--topology {selection}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
                 "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
             )
     return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
@@ -299,7 +298,7 @@ def _load_topology(root: str | Path, text: str, matrices: Sequence[tuple[Path, s
 def _require_valid(name: str, metadata: ImportMetadata) -> None:
     require_free_name(name)
     for word, allowed in (
-        ("tool", tools.TOOLS),
+        ("tool", TOOLS),
         ("benchmark", tuple(name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX)),
         ("estimator", ("median", "mean", "min")),
     ):

@@ -59,7 +59,7 @@ def export_runs(
                     exported, pairs = anonymize(record, keep), load_pairs(root, run_id=run_id)
                     host, own_id = str(exported.row["host_name"]), exported.row["run_id"]
                     names.add(name := f"{host}-{own_id}" if host in names else host)
-                    write_table(draft, _summarize_run(name, exported.row, pairs, runs[run_id].descriptions))
+                    _write_median_summary(draft, name, exported.row, pairs, runs[run_id].descriptions)
                 else:
                     exported = export_run(listing.place, record, draft, keep)
                 drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
@@ -97,8 +97,10 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     return "\n".join(lines)
 
 
-def _summarize_run(name: str, run: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions) -> Any:
-    """Make a table of `summaries` with the median and interval of each pair of CPUs.
+def _write_median_summary(
+    draft: Path, name: str, run: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions
+) -> None:
+    """Write a file of `summaries` with the median and interval of each pair of CPUs.
 
     run: its anonymized row; pairs: its table. Raises UsageError if there is no pair.
     """
@@ -117,7 +119,7 @@ def _summarize_run(name: str, run: Mapping[str, Any], pairs: pd.DataFrame, descr
     pairs = pairs.assign(latency_ns=pairs["median_ns"])
     own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
     rows = [constants | row for row in to_records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
-    return pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
+    write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
 
 
 def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:

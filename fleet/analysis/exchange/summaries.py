@@ -26,9 +26,9 @@ def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     if not names:
         return list_summaries(load_all_summaries(root))
     stored, parts = imports.locate_summaries(root), []
-    for name in _require_summaries(names):
+    for name in _require_no_runs_beside_summaries(names):
         model = name.removeprefix(PREFIX)
-        if model not in stored and len(rows := imports.summarize_model(root, model)):
+        if model not in stored and len(rows := imports.compute_model_medians(root, model)):
             parts.append(render_cpu_model(model, rows))
         else:
             parts.append(render_summary(find_summary(root, name), canvas))
@@ -36,7 +36,7 @@ def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
 
 
 def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
-    """Render how the machines of a CPU model differ. rows: from `summarize_model`."""
+    """Render how the machines of a CPU model differ. rows: from `compute_model_medians`."""
     machines = list(rows["summary"].unique())
     parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
     for kind, part in rows.groupby(name_benchmarks(rows).str.rstrip("/"), sort=False):
@@ -53,11 +53,11 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
     """Format these summaries, or without names all, as JSON with a row per pair."""
-    chosen = [find_summary(root, name) for name in _require_summaries(names)]
+    chosen = [find_summary(root, name) for name in _require_no_runs_beside_summaries(names)]
     return format_document("summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True))
 
 
-def _require_summaries(names: Sequence[str]) -> Sequence[str]:
+def _require_no_runs_beside_summaries(names: Sequence[str]) -> Sequence[str]:
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         command = f"fleet compare {' '.join(names)}"
         raise UsageError(f"runs and summaries are not shown together; {command} puts them side by side.")
@@ -111,17 +111,17 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     return "\n\n".join(parts)
 
 
-def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
+def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     """Return a row per side, benchmark, variant and relation; the relation ALL is all pairs together.
 
     Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`, `variant`, `relation`,
     `cells`, `median_ns`, `half` (median of the pairs' half intervals, relative; NaN without any) and `ratio`
     (to the same row of the first side, or NaN). Raises UsageError for a side missing or without pairs.
     """
-    named = [text for text in texts if not text.startswith(PREFIX)]
+    named = [text for text in sides if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
     parts = []
-    for text in texts:
+    for text in sides:
         count, descriptions = 0, SHIPPED  # which are enough for summaries
         if text in runs:
             tables = read_tables(root, runs[text].runs["run_id"])
@@ -143,13 +143,13 @@ def tabulate_sides(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         medians = medians.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
         parts.append(medians.assign(side=text, runs=count, of=rows["estimator"].iloc[0]))
     table_ = pd.concat(parts, ignore_index=True)
-    first = table_[table_["side"] == texts[0]].set_index(_KIND)["median_ns"]
+    first = table_[table_["side"] == sides[0]].set_index(_KIND)["median_ns"]
     kinds = pd.MultiIndex.from_frame(table_[_KIND])
     return table_.assign(ratio=table_["median_ns"].to_numpy() / first.reindex(kinds).to_numpy())
 
 
 def render_sides(rows: pd.DataFrame) -> str:
-    """Render a table per benchmark, with the first side on top. rows: from `tabulate_sides`."""
+    """Render a table per benchmark, with the first side on top. rows: from `tabulate_side_medians`."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
     parts = [one_line(f"{names}: no verdict is possible, since a summary is of one run.")]

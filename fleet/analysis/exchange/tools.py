@@ -133,7 +133,7 @@ def _make_square(rows: Sequence[Sequence[float | None]]) -> Grid:
     return Grid(tuple(range(len(rows))), cells)
 
 
-def _read_core_latency(text: str) -> list[Grid]:
+def _read_core_latency_screen(text: str) -> list[Grid]:
     grids, head, lines = list[Grid](), Grid(()), text.splitlines()
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line):
@@ -153,7 +153,7 @@ def _read_core_latency(text: str) -> list[Grid]:
     return grids
 
 
-def _write_core_latency(grid: Grid) -> str:
+def _write_core_latency_screen(grid: Grid) -> str:
     """Write a matrix as the tool prints it: ns rounded down, missing cells filled across the diagonal."""
     cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
     title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
@@ -238,7 +238,7 @@ def _is_core_to_core(text: str) -> bool:
 
 def _read_core_to_core(text: str) -> list[Grid]:
     """Read all matrices, with the exact numbers of the CSV if there is one. Raises InputError."""
-    head, screens, blocks = _split_into_matrices(text)
+    head, screens, blocks = _split_into_head_screens_and_csv(text)
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
         return screens
@@ -254,15 +254,15 @@ def _read_core_to_core(text: str) -> list[Grid]:
     ]
 
 
-def _write_core_to_core(grid: Grid) -> str:
+def _write_core_to_core_csv(grid: Grid) -> str:
     """Write the tool's --csv: a row per CPU, without CPU numbers; a cell without a number is empty."""
     cells = {ends: _format_number(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)
 
 
-def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
-    """Split a text into the properties of all matrices, the matrices of the screen, and blocks of CSV."""
+def _split_into_head_screens_and_csv(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
+    """Return the properties of all matrices, the matrices of the screen, and the blocks of CSV."""
     head, benchmark, screens, blocks = Grid(()), None, list[Grid](), list[NumberedLines]()
     lines = [line.strip() for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()]
     place = 0
@@ -297,8 +297,7 @@ def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLine
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     """Parse a block of CSV into square matrices, which stand one below another. Raises InputError."""
     separator = ";" if any(";" in line for _, line in block) else ","
-    rows = [(number, line.split(separator)) for number, line in block if line]
-    rows = _pad_triangle(rows) or rows
+    rows = _pad_if_triangle([(number, line.split(separator)) for number, line in block if line])
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
@@ -315,14 +314,14 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     return [_make_square(values[begin : begin + width]) for begin in range(0, len(values), width)]
 
 
-def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
-    """Pad the rows of a lower triangle to a square; return None for other rows.
+def _pad_if_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Pad the rows of a lower triangle to a square; return other rows unchanged.
 
     Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
-        return None
+        return rows
     first_is_there = lengths[0] == 1 and _parse_latency(rows[0][1][0], rows[0][0]) is None
     full = rows if first_is_there else [(rows[0][0], [""]), *rows]
     return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
@@ -395,9 +394,9 @@ class Tool(NamedTuple):
 
 TOOLS: Mapping[str, Tool] = {
     "csv": Tool(_split_labelled_rows, _read_labelled, _write_labelled, "median"),
-    "core_latency": Tool(_TITLE.search, _read_core_latency, _write_core_latency, "median"),
+    "core_latency": Tool(_TITLE.search, _read_core_latency_screen, _write_core_latency_screen, "median"),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
-    "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
+    "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core_csv, "mean"),
 }
 
 

@@ -6,6 +6,7 @@ site.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -19,7 +20,7 @@ from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.verdicts import CLASS
-from fleet.analysis.exchange.imports import summarize_model
+from fleet.analysis.exchange.imports import compute_model_medians
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views import compare as view
@@ -89,10 +90,10 @@ def judge_hosts(
     root: Root, selection: Sequence[str], ranges: Sequence[ExpectedRange] = (), only: Only = ALL
 ) -> list[Acceptance]:
     """Judge the last run of each host by what is expected of it; return [] if nothing can be compared."""
-    try:
-        return judge_last_runs(root, selection, ranges, load_tables=partial(summarize_model, root), only=only)
-    except UsageError:
-        return []
+    load_tables = partial(compute_model_medians, root)
+    with suppress(UsageError):
+        return judge_last_runs(root, selection, ranges, load_tables=load_tables, only=only)
+    return []
 
 
 def find(

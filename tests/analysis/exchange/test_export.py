@@ -79,8 +79,8 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
     bursts = list(builders.make_bursts(run))
     Store(tmp_path).publish(run, bursts)
     usual = TOOLS[tool].estimator
-    text = "".join(export_matrix(tmp_path, run.run_id, tool, "cas"))
-    assert text == "".join(export_matrix(tmp_path, run.run_id, tool, "cas", usual))
+    text = export_matrix(tmp_path, run.run_id, tool, "cas")
+    assert text == export_matrix(tmp_path, run.run_id, tool, "cas", usual)
     mine = [burst for burst in bursts if burst.benchmark == "cas"]
     low, high = sorted((mine[0].ping_cpu, mine[0].pong_cpu))
     ends = {low, high}

@@ -12,7 +12,7 @@ from fleet.analysis.exchange import (
     guess_topology,
     import_files,
     is_guessed,
-    render_summary,
+    render_summaries,
 )
 from fleet.analysis.views import Canvas
 from fleet.model import Cpu, Topology
@@ -82,5 +82,5 @@ def test_an_import_names_what_it_guesses_as_guessed(tmp_path: Path) -> None:
     summary = find_summary(tmp_path, "friend")
     assert is_guessed(summary).all()
     assert set(summary["relation"]) == {"smt", "package"}
-    assert "by what two CPUs share, guessed" in render_summary(summary, Canvas())
+    assert "by what two CPUs share, guessed" in render_summaries(tmp_path, ["friend"], Canvas())
     assert not is_guessed(find_summary(tmp_path, "i3-2120t")).any()

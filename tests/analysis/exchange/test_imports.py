@@ -9,17 +9,16 @@ import pytest
 
 from fleet.analysis.exchange import (
     ImportMetadata,
+    compute_model_medians,
     export_matrix,
     find_summary,
     import_files,
-    list_summaries,
     load_imports,
     load_published,
     make_grid,
     render_sides,
-    render_summary,
-    summarize_model,
-    tabulate_sides,
+    render_summaries,
+    tabulate_side_medians,
 )
 from fleet.analysis.views import Canvas
 from fleet.errors import FleetError, StoreWarning, UsageError
@@ -81,8 +80,8 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
         rows = find_summary(tmp_path, name)
         relations = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
         assert {pair: str(topology.relation(*pair)) for pair in relations.index} == dict(relations)
-        assert "smt" in render_summary(rows, Canvas())
-    rows = tabulate_sides(tmp_path, [run.run_id, "summary:by-run"])
+        assert "smt" in render_summaries(tmp_path, [name], Canvas())
+    rows = tabulate_side_medians(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")
     assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
     missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
@@ -167,8 +166,8 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 
 
 def test_the_views_name_tool_estimator_and_origin() -> None:
-    assert "core_latency" in list_summaries(load_published())
-    text = render_summary(find_summary("", "rpi4-qnx800"), Canvas())
+    assert "core_latency" in render_summaries("", [], Canvas())
+    text = render_summaries("", ["rpi4-qnx800"], Canvas())
     assert "summary, not raw: the median of each pair, as core_latency printed it" in text
     assert "QNX 8.0.0" in text
     assert "readwrite/c11" in text
@@ -177,7 +176,7 @@ def test_the_views_name_tool_estimator_and_origin() -> None:
 @pytest.mark.parametrize("asked", [None, "nothing"])
 def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
     with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
-        list(export_matrix(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
+        export_matrix(tmp_path, "summary:rpi4-qnx800", "c2clat", asked)
 
 
 def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
@@ -191,16 +190,18 @@ def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.make_bursts(run))
-    rows = tabulate_sides(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
+    rows = tabulate_side_medians(
+        tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"]
+    )
     mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
     theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
     theirs = theirs.set_index("benchmark")
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
     assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
-    other = tabulate_sides(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])  # other instructions
+    other = tabulate_side_medians(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
     is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
-    assert other[is_cas]["ratio"].isna().all()
+    assert other[is_cas]["ratio"].isna().all()  # other instructions
     text = render_sides(rows)
     assert "no verdict is possible" in text
     assert "equivalent" not in text
@@ -216,11 +217,11 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
         done = fleet("show", "summary:AMD Ryzen 9 99")
         assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
     root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
-    assert summarize_model(str(root), model)["summary"].nunique() == 2
+    assert compute_model_medians(str(root), model)["summary"].nunique() == 2
     (root / "summaries").mkdir(parents=True)
     (root / "summaries/friend.parquet").write_bytes(b"PAR1 and no more")
     with pytest.warns(StoreWarning, match=r"friend.parquet: .* It is left out"):
-        assert summarize_model(str(root), model)["summary"].nunique() == 2
+        assert compute_model_medians(str(root), model)["summary"].nunique() == 2
 
 
 @pytest.mark.long

@@ -47,9 +47,9 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
     if ordered:
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
     Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
-    at_once = "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean"))
+    at_once = export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")
     _read_in_small_parts(monkeypatch)
-    assert "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
+    assert export_matrix(tmp_path, run.run_id, "csv", "cas", "mean") == at_once
     kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
     pairs = reduce_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
     assert len(pairs) == 28 * (1 + ordered)
