@@ -120,8 +120,7 @@ def lay_out_card(
     kinds = named.unique().tolist()
     kind = next((kind for kind in (*run["benchmarks"], *kinds) if kind in kinds), None)
     if kind is None:
-        why = "has no pairs of CPUs for a card; write a page: -o report.html."
-        raise UsageError(f"{run['run_id']}: {why}")
+        raise UsageError(f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o report.html.")
     pairs, subject = pairs[named == kind], kind.rstrip("/")
     benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
@@ -141,13 +140,12 @@ def lay_out_card(
     memory = BY_NODE if by_node else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
     beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
-    extremes = [] if by_node else _describe_extremes(pairs, number, benchmark)
+    extremes = [] if by_node else _describe_min_median_max(pairs, number, benchmark)
     judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
     foot = foot or _format_footer(run, pairs)
     wrapped = textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
-    about = (model, counts, core_kinds, subject, table, memory)
-    words = _place_words(*about, [*wrapped, *extremes], foot)
+    words = _place_words(model, counts, core_kinds, subject, table, memory, [*wrapped, *extremes], foot)
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     return Card(
@@ -171,7 +169,7 @@ def _describe_counts(order: Layout) -> str:
     return ", ".join(format_count(len(members), name) for members, name in units)
 
 
-def _describe_extremes(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -> list[str]:
+def _describe_min_median_max(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -> list[str]:
     """Return a line each for the pairs with the lowest, the middle and the highest number."""
     rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
@@ -261,7 +259,7 @@ def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", name)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", name, upright=True)
     if numbered:
-        yield from _write_numbers(drawn, benchmark, cell)
+        yield from _place_numbers_and_labels(drawn, benchmark, cell)
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
     right = _X + _SIDE + 38
     for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
@@ -272,7 +270,7 @@ def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
     yield Text(right, _Y - 8, 13, "muted", "start", unit)
 
 
-def _write_numbers(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterator[Text]:
+def _place_numbers_and_labels(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterator[Text]:
     size, shades = min(24.0, cell / 3.6), drawn.choose_shades()
     values = convert_to_shown(benchmark, drawn.values)
     yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")

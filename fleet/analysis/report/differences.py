@@ -140,10 +140,10 @@ def _map_residuals(
     return residuals
 
 
-def _estimate_chance_limits(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Return the largest relative change of each pair that chance explains. first: number of A's runs."""
+def _estimate_chance_limits(pairs: pd.DataFrame, a_runs: int, order: Layout) -> pd.DataFrame:
+    """Return the largest relative change of each pair that chance explains. a_runs: how many A has."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
-    half = find_chance_limits(logs[:, :first], logs[:, first:], rows.index.get_level_values("relation"))
+    half = find_chance_limits(logs[:, :a_runs], logs[:, a_runs:], rows.index.get_level_values("relation"))
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -31,6 +31,15 @@ _SHORT = 20  # characters
 _SIDE, _MAX_CELL = 640, 26  # CSS pixels of a map and of its cells
 _TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 _LONG = re.compile(r"-?\d+\.\d{3,}")
+
+
+class PlacedName(NamedTuple):
+    """A group's name on a map, above its line, in CSS pixels."""
+
+    name: str
+    begin: float
+    end: float
+    line: float
 
 
 def draw(
@@ -103,7 +112,7 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def list_shade_colours(colours: str | Colormap) -> list[tuple[str, str]]:
+def list_backgrounds_and_inks(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
     every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
     return [(mpl.colors.to_hex(colour), choose_ink(*map(float, colour))) for colour in every]
@@ -134,8 +143,8 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         }
         if element.tag == "g":
             _move_style_to_group(element)
-    height = f"{float(svg.attrib['viewBox'].split()[3]):g}"
-    svg.attrib = {"viewBox": f"0 0 {size[0]} {height}", "width": str(size[0]), "height": height}
+    width, height = map(str, size)
+    svg.attrib = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
     svg.attrib |= {"role": "img", "aria-label": one_line(title)}
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
 
@@ -165,12 +174,11 @@ def _move_style_to_group(group: ET.Element) -> None:
                 del child.attrib["style"]
 
 
-def _place_group_names(
-    drawn: Heatmap, cell: float, margin: float, far: float
-) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each group's name ("" if it does not fit), where it begins and ends, and where its line is."""
+def _place_group_names(drawn: Heatmap, cell: float, margin: float, far: float) -> Iterator[PlacedName]:
+    """Yield each group's name, "" if it does not fit. far: where the nearest line of names is."""
     for line, level in enumerate(reversed(drawn.group_labels)):
         bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
         for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
             if name:
-                yield name if len(name) * _DIGIT + 4 <= high - low else "", low, high, far - _TIER * line
+                fits = len(name) * _DIGIT + 4 <= high - low
+                yield PlacedName(name if fits else "", low, high, far - _TIER * line)

@@ -55,7 +55,7 @@ class Ladder:
         return "the size of the memory" if self.over == "bytes" else "GB/s of the other threads"
 
     @property
-    def legend(self) -> str:
+    def levels_caption(self) -> str:
         """Describe the table of levels and its marks."""
         return "; ".join((f"{self.heading} by the level of the memory", *explain_marks(self.levels)))
 
@@ -119,7 +119,7 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class GemmRates:
     """The rates of matrix products on `threads` CPUs.
 
     roofs: the rate at which these CPUs together read each memory level, nearest first, in GB/s. rows: columns
@@ -132,16 +132,16 @@ class Products:
     rows: pd.DataFrame
 
 
-def build_gemm_rates(
+def group_gemm_rates_by_threads(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
-) -> list[Products]:
+) -> list[GemmRates]:
     """Return a run's rates by number of CPUs, one CPU first. pairs, cpus: its rows of these tables."""
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     keys = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
     rows = add_peak_shares(pairs, descriptions).sort_values("bytes", na_position="first", kind="stable")
     rows = rows.drop_duplicates(keys, keep="last").sort_index()
-    products, levels = [], find_plateaus(pairs, cpus, descriptions)
+    rates, levels = [], find_plateaus(pairs, cpus, descriptions)
     for threads, part in rows.groupby("threads", sort=True):
         groups = part.groupby(["variant", "operation", "shape"], sort=False)
         medians = groups["gops"].median().reset_index()
@@ -151,13 +151,13 @@ def build_gemm_rates(
         is_read = (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read")
         fastest = levels[is_read & (levels["threads"] == count)].groupby("level")["median_ns"].min()
         roofs = {str(level): float(1 / ns) for level, ns in fastest.sort_values().items()}
-        products.append(Products(count, describe_cpus(part), roofs, medians))
-    return products
+        rates.append(GemmRates(count, describe_cpus(part), roofs, medians))
+    return rates
 
 
 def draw_roofline(reading: Any) -> Markup:
     """Draw the rate of matrix products over their operations per byte from memory."""
-    every: list[Products] = reading.products
+    every: list[GemmRates] = reading.gemm_rates
     sentences = []
     for group in every:
         roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items())
@@ -173,12 +173,12 @@ def draw_roofline(reading: Any) -> Markup:
         f"{reading.anchor}-roofline",
         f"Roofline of {reading.name}, {'. '.join(sentences)}",
         (figures.PANEL, 280 + above),
-        partial(_plot_products, every),
+        partial(_plot_gemm_rates, every),
         margins=(56, 42, 12, above),
     )
 
 
-def _plot_products(every: Sequence[Products], axes: Axes) -> None:
+def _plot_gemm_rates(every: Sequence[GemmRates], axes: Axes) -> None:
     """Plot a roofline: a line style per number of CPUs, a colour per variant. Fit the axes to the data."""
     parts = [group.rows.assign(cpus=place, threads=group.threads) for place, group in enumerate(every)]
     rows = pd.concat(parts, ignore_index=True)

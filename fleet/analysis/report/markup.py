@@ -22,9 +22,9 @@ _MARKS = (f'<meta name="generator" content="{GENERATOR} '.encode(), CARD.encode(
 _HEAD = 2048  # bytes; the mark stands at the top of every report
 
 
-def render_template(template: str, **values: Any) -> str:
+def render_template(file_name: str, **values: Any) -> str:
     """Render a template with these values."""
-    return _load_templates().get_template(template).render(values)
+    return _load_templates().get_template(file_name).render(values)
 
 
 @cache

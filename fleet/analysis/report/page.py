@@ -95,31 +95,30 @@ def render(
         for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
         if len(maps[kind]) > 1
     }
-    chosen = set(run_ids)
     measured = (kind for reading in readings for kind in reading.run["benchmarks"])
     return render_template(
         "page.html",
         title=title,
         made=datetime.now(UTC),
         readings=readings,
-        heading=heading or overview.render_heading([run for run in root.runs if run.run_id in chosen]),
+        heading=heading or overview.render_heading(root.find_runs(set(run_ids))),
         kinds=select_kinds(benchmark or ALL, dict.fromkeys(measured)),
         warnings=_list_page_warnings(readings),
-        tables=_group_tables(usual, descriptions),
+        tables=_split_overview_into_tables(usual, descriptions),
         within=overview.describe_interval(usual) if len(usual) else "",
         since=overview.list_last_changes(usual),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
-        dots=_draw_history(overall, readings, descriptions) if len(readings) > 1 else {},
+        dots=_draw_dots_by_kind_and_relation(overall, readings, descriptions) if len(readings) > 1 else {},
         detailed=detailed,
         descriptions=descriptions,
-        front=None if thumbnails else _choose_cover(detailed[0]),
+        front=None if thumbnails else _draw_captioned_cover(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
         differences=summarize_differences(root, readings, tables_read, sides) if sides else None,
         findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark, ranges),
         environment=list_properties([reading.run for reading in readings]),
-        viridis=figures.list_shade_colours("viridis"),
-        diverging=figures.list_shade_colours(plots.CHANGES),
+        viridis=figures.list_backgrounds_and_inks("viridis"),
+        diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
         topology_of=describe_topology,
         levels_of=describe_burst_levels,
         map_of=_build_map,
@@ -188,20 +187,20 @@ def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -
     return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
 
-def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
+def _split_overview_into_tables(rows: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
     """Return the overview groups of each table: one, or for a single host all that have the same columns."""
-    is_single = table["host_id"].nunique() == 1
+    is_single = rows["host_id"].nunique() == 1
     shared = defaultdict[object, list[overview.Group]](list)
-    for group in overview.group_columns(sort_overview(table), descriptions):
+    for group in overview.group_columns(sort_overview(rows), descriptions):
         shared[tuple(group.columns) if is_single else group.title].append(group)
     return list(shared.values())
 
 
-def _draw_history(
+def _draw_dots_by_kind_and_relation(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
-) -> dict[str, list[tuple[str, Markup]]]:
+) -> dict[str, dict[str, Markup]]:
     """Draw a panel per column, by overview group, with a line per host, a dot per run, a tick per round."""
-    panels = defaultdict[str, list[tuple[str, Markup]]](list)
+    panels = defaultdict[str, dict[str, Markup]](dict)
     groups = sort_overview(rows).groupby([*OVERVIEW[:4]], sort=False)
     for (benchmark, variant, about, column), own in groups:
         if len(own) < 2:
@@ -221,14 +220,13 @@ def _draw_history(
         medians = runs.groupby("host", sort=False)["ns"].median()
         listed = "; ".join(f"{host} {format_ns(float(ns))}" for host, ns in medians.items())
         title = f"{kind} {about}".rstrip()
-        panel = figures.draw(
+        panels[title][str(column)] = figures.draw(
             f"dots-{title.replace('/', '-')}-{column}",
             f"Run medians of {title}, {column}: {listed} {unit.rpartition(' ')[2]}",
             (figures.PANEL, 62 + 24 * len(medians)),
             partial(plots.run_dots, runs, ticks, unit=unit),
             margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
         )
-        panels[title].append((str(column), panel))
     return panels
 
 
@@ -257,11 +255,12 @@ def _build_map(
     numbers = "its numbers are in the tables and in fleet show"
     title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
     grouped = None if fits else heatmap.map_groups(part.table, order)
-    drawing = figures.draw_map(title, scales, shapes or _block_tips(part.pairs, order, reading.number))
+    shapes = shapes or _list_block_paths_and_tips(part.pairs, order, reading.number)
+    drawing = figures.draw_map(title, scales, shapes)
     return about | {"cells": grouped, "tips": {}, "picture": drawing}
 
 
-def _choose_cover(reading: Reading) -> tuple[str, Markup] | None:
+def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
     """Return a caption and a run's first map, ladder or distribution, for the first screen, or None."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
@@ -304,7 +303,7 @@ def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[in
     return tips
 
 
-def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
+def _list_block_paths_and_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
     """Return a path and a tip for the pairs between any two groups: relations, median, lowest, highest."""
     blocks, _ = heatmap.choose_blocks(order)
     places = {cpu: place for place, block in enumerate(blocks) for cpu in block}

@@ -14,7 +14,6 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import name_benchmark, to_records
 from fleet.analysis.compare.sides import Tables, read_tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, check_run, has_cross_checks, summarize_checks
@@ -22,7 +21,7 @@ from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layouts
-from fleet.analysis.report.ladders import Ladder, Products, build_gemm_rates, build_ladders
+from fleet.analysis.report.ladders import GemmRates, Ladder, build_ladders, group_gemm_rates_by_threads
 from fleet.analysis.views import point_tables
 from fleet.analysis.views import warnings as run_warnings
 from fleet.model import Descriptions, View, read_descriptions
@@ -76,7 +75,7 @@ class Reading:
     parts: list[Part] = field(default_factory=list)
     points: list[point_tables.PointTables] = field(default_factory=list)
     ladders: Sequence[Ladder] = ()
-    products: Sequence[Products] = ()
+    gemm_rates: Sequence[GemmRates] = ()
     warnings: Sequence[run_warnings.RunWarning] = ()
     checks: Sequence[tuple[str, ...]] = ()
     memory: Sequence[str] = ()
@@ -97,14 +96,14 @@ def load_readings(
     detailed = {row["run_id"] for row in rows if len(rows) <= MANY_RUNS or row["run_id"] in last.values()}
     before = topology_check.find_earlier_runs(listing, rows)
     others = read_tables(listing, {*chain(*before.values())} - before.keys())
-    past = _compute_medians(others.pairs, others.descriptions)
+    past = _compute_relation_medians(others.pairs, others.descriptions)
     readings, parts = list[Reading](), list[pd.DataFrame]()
     names = ((name, f"run-{number}") for number, name in enumerate(name_runs(rows).values(), 1))
     for batch in _batch_runs(rows):
         ids = [run["run_id"] for run in batch]
         pairs = as_float64(load_pairs(listing, run_id=ids))
         parts.append(load.select_benchmark(pairs, benchmark).reset_index(drop=True))
-        past |= _compute_medians(parts[-1], read_descriptions(batch[0]["hello"]))
+        past |= _compute_relation_medians(parts[-1], read_descriptions(batch[0]["hello"]))
         earlier = {run_id: [row for old in before[run_id] for row in past.get(old, ())] for run_id in ids}
         readings += _read_batch(listing, batch, parts[-1], cpus, names, detailed, earlier)
     pairs = pd.concat(parts, ignore_index=True)
@@ -145,7 +144,9 @@ def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
     yield batch
 
 
-def _compute_medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, topology_check.Medians]:
+def _compute_relation_medians(
+    pairs: pd.DataFrame, descriptions: Descriptions
+) -> dict[str, topology_check.Medians]:
     rows = reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION)
     return topology_check.group_medians_by_run(rows)
 
@@ -170,8 +171,8 @@ def _read_batch(
     for number in dict.fromkeys(map(estimator_column, runs)):
         ids = [run["run_id"] for run in runs if estimator_column(run) == number]
         table = reduce_by_relation(pairs[pairs["run_id"].isin(ids)], _BY_RELATION, number)
-        for row in to_records(table.sort_values("median_ns", kind="stable")):
-            relations[row["run_id"]].setdefault(name_benchmark(row), []).append(row)
+        for row in text.to_records(table.sort_values("median_ns", kind="stable")):
+            relations[row["run_id"]].setdefault(text.name_benchmark(row), []).append(row)
     counters = load.load_counters(listing, run_id=list(bursts))
     places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
@@ -194,7 +195,7 @@ def _read_batch(
             checked = check_run(run, own, own_cpus, descriptions)
             reading.checks = summarize_checks(checked)
             reading.ladders = build_ladders(own, own_cpus, kinds, descriptions)
-            reading.products = build_gemm_rates(own, own_cpus, descriptions)
+            reading.gemm_rates = group_gemm_rates_by_threads(own, own_cpus, descriptions)
             reading.memory = describe_memory(run, own, own_cpus, descriptions)
             if reading.detailed:
                 counts = point_tables.count_per_unit(counters[counters["run_id"] == run_id], own)
@@ -229,7 +230,7 @@ def _add_details(
             bursts = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             cores = {run_id: reading.order.kinds}
             named = (add_kinds_to_relations(rows.assign(run_id=run_id), cores) for rows in bursts)
-            part.rounds, part.curves = _summarize_samples(part, named, descriptions)
+            _add_rounds_and_curves(part, named, descriptions)
         elif len(own) and view is not View.LADDER:
             special = {View.PRODUCTS: point_tables.tabulate_gemm_points}
             tabulate = special.get(view, point_tables.tabulate_points)
@@ -240,10 +241,8 @@ def _add_details(
     reading.points += point_tables.tabulate_line_nodes(pairs, cpus, descriptions)
 
 
-def _summarize_samples(
-    part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions
-) -> tuple[pd.DataFrame, dict[str, Floats]]:
-    """Return `rounds` and `curves` of a part, curves of at most about _MAX_DRAWN samples. bursts: its own."""
+def _add_rounds_and_curves(part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions) -> None:
+    """Fill `rounds` and `curves` of a part, curves of at most about _MAX_DRAWN samples. bursts: its own."""
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
     medians, values = [], {row["relation"]: list[Floats]() for row in part.relations}
     for samples in bursts:
@@ -256,6 +255,6 @@ def _summarize_samples(
         ns = pd.Series(latency).groupby(burst).median()
         rows = samples.iloc[ns.index]
         medians.append(rows[["round"]].assign(relation=relation[ns.index], ns=ns.to_numpy()))
-    rounds = pd.concat(medians).groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
+    part.rounds = pd.concat(medians).groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
     shares = np.linspace(0, 1, _STEPS)
-    return rounds, {name: np.quantile(np.concatenate(own), shares) for name, own in values.items()}
+    part.curves = {name: np.quantile(np.concatenate(own), shares) for name, own in values.items()}

@@ -59,6 +59,7 @@ _FACTS = (
     *("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor"),
     *("number", "conditions", "source"),
 )
+_MACHINE_TITLES = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
 _LINK = Markup('<a href="{}">{}</a>')
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -121,9 +122,12 @@ def write_site(
         members = [row for row in rows if row["slug"] == slug]
         model = members[0]["model"]
         changes[slug] = [[day, slug, [*cells], model] for day, cells in past.changes]
+        note = "Numbers that are usual since the last change of each."
         titles = ("finding", "95 % interval, and what else")
-        sections = [_tabulate_machines(members)]
-        sections += [(answer.question, answer.headline, titles, answer.findings) for answer in past.answers]
+        sections = [
+            ("Machines", note, _MACHINE_TITLES, [*_format_machine_cells(members)]),
+            *((answer.question, answer.headline, titles, answer.findings) for answer in past.answers),
+        ]
         page = _render_page("tables.html", title=model, up="../", sections=sections)
         files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", page)
     for name, content in _render_index_files(rows, sorted(chain(*changes.values())), title, heading):
@@ -133,8 +137,8 @@ def write_site(
     state = {"keys": keys, "rows": rows_by_host, "changes": changes, "files": files}
     ordered = {name: dict(sorted(table.items())) for name, table in state.items()}
     _write_file(folder, STATE, json.dumps(ordered, indent=0))
-    anew = f"{len(changed)} of them made anew"
-    return f"{folder}: {format_count(len(rows), 'machine')}, {anew}, {len(files)} files"
+    machines = format_count(len(rows), "machine")
+    return f"{folder}: {machines}, {len(changed)} of them made anew, {len(files)} files"
 
 
 def _render_index_files(
@@ -158,16 +162,13 @@ def _render_index_files(
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
 
 
-def _tabulate_machines(rows: Sequence[Row]) -> tuple[str, str, Sequence[str], Sequence[Any]]:
-    """Lay out the machines of a model as a section of a page: title, note, titles of columns, and lines."""
-    titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
-    lines = []
+def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each machine's line in the table of a model (titles: _MACHINE_TITLES)."""
     for row in rows:
         numbers = ["" if row[name] is None else f"{row[name]:.1f}" for name in ("memory", "bandwidth")]
         about = (row["kernel"], row["date"], str(row["runs"] or row["course"]))
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
-        lines.append((link, str(row["cpus"]), row["shared"], *numbers, *about))
-    return "Machines", "Numbers that are usual since the last change of each.", titles, lines
+        yield (link, str(row["cpus"]), row["shared"], *numbers, *about)
 
 
 def _render_page(name: str, **values: Any) -> str:
@@ -305,9 +306,9 @@ def _render_machine(
         "benchmark": kind,
         "shared": ", ".join(medians),
         "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        "memory": _find_memory_number(usual, "chase", descriptions),
-        "bandwidth": _find_memory_number(usual, "bandwidth", descriptions),
-        "course": _draw_medians(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
+        "memory": _find_best_memory_number(usual, "chase", descriptions),
+        "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
+        "course": _draw_blocks(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
         "runs": run["runs"],
         "has_map": card is not None,
         "marks": findings.marks,
@@ -332,11 +333,11 @@ def _render_machine(
     return row, files
 
 
-def _draw_medians(medians: "pd.Series[float]") -> str:
+def _draw_blocks(medians: "pd.Series[float]") -> str:
     return draw_sparkline(medians.to_numpy(dtype=float)) if len(medians) > 1 else ""
 
 
-def _find_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descriptions) -> float | None:
+def _find_best_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descriptions) -> float | None:
     """Return a machine's best memory number, in ns per load or GB/s; None if it was not measured."""
     medians = usual.loc[(usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"]
     if medians.empty:
@@ -357,7 +358,7 @@ def _list_usual_numbers(
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
         half = text.format_half_width(row["spread"])
-        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_medians(medians)))
+        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_blocks(medians)))
     return lines
 
 

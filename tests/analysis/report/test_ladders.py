@@ -39,11 +39,12 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path:
     pairs, cpus = as_float64(load_pairs(tmp_path)), load_cpus(tmp_path)
     kinds = sorted({f"{row.benchmark}/{row.variant}" for row in pairs.itertuples()}, reverse=True)
     ladder = build_ladders(pairs, cpus, kinds)[0]
-    assert ladder.legend == f"{ladder.heading} by the level of the memory"
+    assert ladder.levels_caption == f"{ladder.heading} by the level of the memory"
     marked = replace(ladder, levels=ladder.levels.assign(rise=9.0, other_ns=30.0))
-    assert ladder.legend in marked.legend
-    assert ("~: no plateau" in marked.legend, "a|b: the main level is a" in marked.legend) == (True, True)
-    assert f">{ladder.legend}" in render(tmp_path, [run.run_id])
+    assert ladder.levels_caption in marked.levels_caption
+    assert "~: no plateau" in marked.levels_caption
+    assert "a|b: the main level is a" in marked.levels_caption
+    assert f">{ladder.levels_caption}" in render(tmp_path, [run.run_id])
 
 
 @pytest.mark.long
