@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
-from fleet.analysis.compare.comparison import Comparison
-from fleet.analysis.compare.comparison import compare as compared
+from fleet.analysis.compare import comparison
 from fleet.analysis.compare.history import find_changes_over_time
 from fleet.analysis.compare.siblings import compare_siblings
-from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_summary, load_all_summaries
+from fleet.analysis.exchange.imports import PREFIX, derive_cpus, find_summary, load_all_summaries
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.heatmap import Limits
@@ -99,15 +98,15 @@ class Results:
         """Draw the `matrix`; dark is fast. limits: ends of the colour scale; pass equal ones to compare."""
         from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
 
-        table, order, title = self._load_matrix(run, benchmark)
+        table, order = self._load_matrix(run, benchmark)
         drawn = plots.heatmap(table, order, axes, limits=limits)
-        drawn.set_title(title)
+        drawn.set_title(table.attrs["title"])
         return drawn
 
     @skip_damaged_runs
-    def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
+    def compare(self, a: str, *others: str, threshold: float | None = None) -> list[comparison.Comparison]:
         """Compare each of `others` with the side `a`, as `fleet compare` does. threshold: 0.05 for 5 %."""
-        return compared(Listing(self._place), [a, *others], threshold=threshold)
+        return comparison.compare(Listing(self._place), [a, *others], threshold=threshold)
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
@@ -128,11 +127,11 @@ class Results:
         runs = select_runs(runs, selection, self._place)
         return now, runs, [run.run_id for run in runs]
 
-    def _load_matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
+    def _load_matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout]:
         if run is not None and run.startswith(PREFIX):
-            name = run.removeprefix(PREFIX)
-            rows = _keep_first_kind(self.summaries(name, benchmark))
-            return _make_matrix(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
+            rows = _keep_first_kind(self.summaries(run, benchmark))
+            rows = rows.rename(columns={"summary": "host_id", "latency_ns": "median_ns"})
+            return _make_matrix(rows, derive_cpus(rows), SHIPPED)
         now, runs, _ = self._select([run] if run is not None else [])
         if not runs:
             raise UsageError(f"{self._place}: no runs are stored here; `fleet run` measures.")
@@ -142,10 +141,7 @@ class Results:
         rows = load.select_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")
-        rows = _keep_first_kind(rows)
-        cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
-        order = make_layout(load.load_cpus(now, run_id=run_id), cpus)
-        return _make_matrix(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
+        return _make_matrix(_keep_first_kind(rows), load.load_cpus(now, run_id=run_id), descriptions)
 
 
 def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
@@ -153,15 +149,18 @@ def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _make_matrix(
-    rows: pd.DataFrame, order: Layout, number: str, name: str, descriptions: Descriptions
-) -> tuple[pd.DataFrame, Layout, str]:
-    unit = descriptions[rows["benchmark"].iloc[0]].label
-    title = f"{name}, {'/'.join(rows[['benchmark', 'variant']].iloc[0])}: {unit}"
-    return _note_unit(laid_out(rows, order.cpus, number), descriptions, unit), order, title
+    rows: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
+) -> tuple[pd.DataFrame, Layout]:
+    """Make a matrix, with its unit and title in `attrs`. rows: of one host, benchmark and variant."""
+    order = make_layout(cpus, sorted({*rows["ping_cpu"], *rows["pong_cpu"]}))
+    host, benchmark, variant = rows[["host_id", "benchmark", "variant"]].iloc[0]
+    table, unit = laid_out(rows, order.cpus, "median_ns"), descriptions[benchmark].label
+    table.attrs |= {"unit": unit, "title": f"{host}, {benchmark}/{variant}: {unit}"}
+    return table, order
 
 
-def _note_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
-    """Set `attrs["unit"]` of a table to `unit`, else to the units of its benchmarks; return the table."""
-    labels = {descriptions[str(name)].label for name in table.get("benchmark", pd.Series()).unique()}
-    table.attrs["unit"] = unit or ", or ".join(sorted(labels))
+def _note_unit(table: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Set `attrs["unit"]` of a table to the units of its benchmarks; return the table."""
+    labels = {descriptions[str(name)].label for name in table["benchmark"].unique()}
+    table.attrs["unit"] = ", or ".join(sorted(labels))
     return table
