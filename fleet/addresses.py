@@ -35,10 +35,9 @@ def read_address(text: str) -> str:
 
 def is_address(text: str) -> bool:
     """Report whether `read_address` accepts `text`."""
-    try:
+    with suppress(InputError):
         return bool(read_address(text))
-    except InputError:
-        return False
+    return False
 
 
 def read_user(text: str) -> str:

@@ -94,9 +94,8 @@ def _fold_numbers(numbers: Sequence[str]) -> str:
     """Fold ["08", "09", "10"] -> "[08-10]"; a single number -> itself."""
     runs: list[list[str]] = []
     for number in sorted(set(numbers), key=lambda digits: (int(digits), len(digits))):
-        last = runs[-1] if runs else None
-        if last and number == f"{int(last[-1]) + 1:0{len(last[0])}d}":
-            last.append(number)
+        if runs and number == f"{int(runs[-1][-1]) + 1:0{len(runs[-1][0])}d}":
+            runs[-1].append(number)
         else:
             runs.append([number])
     texts = [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]

@@ -2,11 +2,11 @@
 
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import random
@@ -62,8 +62,6 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
         with guard:
-            return cached_function(
-                *cast("tuple[Hashable, ...]", arguments), **cast("dict[str, Hashable]", keywords)
-            )
+            return cached_function(*arguments, **keywords)  # type: ignore[arg-type]  # lru_cache hashes them
 
     return call
