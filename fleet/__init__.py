@@ -24,7 +24,7 @@ def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fle
     """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
-    return Results(root or _read_settings(_find_inventory())["results"])
+    return Results(root or _read_settings(_choose_inventory_path())["results"])
 
 
 def measure(
@@ -58,7 +58,7 @@ def measure(
     from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 
     requested = parse_keywords(benchmarks=benchmarks, **options)
-    path = Path(inventory) if inventory else _find_inventory()
+    path = Path(inventory) if inventory else _choose_inventory_path()
     is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
     loaded = load(path, trusted=is_named) if is_named or path.exists() else make_local_inventory(path)
     settings = _read_settings(path)
@@ -92,7 +92,7 @@ def measure(
     return Results(root, run_ids, failures)
 
 
-def _find_inventory() -> Path:
+def _choose_inventory_path() -> Path:
     return Path(os.environ.get("FLEET_INVENTORY") or "inventory.yaml")
 
 

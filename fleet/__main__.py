@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, describe_bug, explain, print_traceback
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, describe_bug, explain, print_traceback_if_debugging
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     except Exception as err:  # a bug of what prints errors
         sys.stderr, cause = sys.__stderr__, explain(err)
-        print_traceback(err)
+        print_traceback_if_debugging(err)
         os.write(2, f"fleet: {ascii(str(cause or describe_bug(err)))[1:-1]}\n".encode())
         sys.exit(cause.exit_code if cause else EXIT_BUG)
     finally:

@@ -162,7 +162,7 @@ def describe_bug(err: BaseException) -> str:
     return f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
 
 
-def print_traceback(err: BaseException | None) -> None:
+def print_traceback_if_debugging(err: BaseException | None) -> None:
     """Print the traceback of an exception to stderr if FLEET_DEBUG is set."""
     if err is not None and os.environ.get("FLEET_DEBUG"):
         traceback.print_exception(err)

@@ -69,17 +69,17 @@ def console_class() -> "type[Console]":
     return EscapingConsole
 
 
-def describe_decoding_error(err: Exception, root: str = "") -> str:
-    """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0". root: prefixed to the key."""
+def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
+    """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0"."""
     if err.__cause__ is not None and not isinstance(err.__cause__, InputError):  # a bug in a __post_init__
         raise err.__cause__
     reason, _, path = str(err).replace("`", "").partition(" - at $")
-    key = f"{root}{path}".lstrip(".")
+    key = f"{key_prefix}{path}".lstrip(".")
     reason = f"{reason[:1].lower()}{reason[1:200]}"
     return one_line(f"{key}: {reason}" if key else reason)
 
 
-def quote(text: str) -> str:
+def quote_short(text: str) -> str:
     """Quote a user's word, shortened to LONGEST_QUOTED characters."""
     return repr(text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}...")
 

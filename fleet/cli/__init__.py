@@ -37,12 +37,12 @@ def main() -> None:
             sys.exit(errors.EXIT_READER_LEFT)
         _end(f"fleet: cannot print the result: {err}", errors.StoreError.exit_code)
     except KeyboardInterrupt as err:
-        errors.print_traceback(err)
+        errors.print_traceback_if_debugging(err)
         _end("fleet: interrupted", errors.EXIT_INTERRUPTED)
     except SystemExit as ended:
         _end("", int(ended.code or 0))
     except Exception as err:
-        errors.print_traceback(err)
+        errors.print_traceback_if_debugging(err)
         cause = err if isinstance(err, errors.FleetError) else errors.explain(err)
         if cause is None:
             _end(f"fleet: {errors.describe_bug(err)}", errors.EXIT_BUG)
@@ -72,5 +72,5 @@ def _warn(
     text = str(message)
     if issubclass(category, errors.StoreWarning) and text not in shown:
         shown.add(text)
-        errors.print_traceback(getattr(message, "__cause__", None))
+        errors.print_traceback_if_debugging(getattr(message, "__cause__", None))
         cli.print_text(f"fleet: warning: {text}", err=True)

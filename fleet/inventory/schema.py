@@ -10,7 +10,7 @@ from fleet.inventory.document import Document, KeyPath
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, InputError, LockPolicy, Via, normalize_arch
 from fleet.plan import kinds
 from fleet.plan.options import BY_NAME, OPTIONS
-from fleet.text import LABEL_KEY, quote, suggest_similar
+from fleet.text import LABEL_KEY, quote_short, suggest_similar
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
@@ -78,7 +78,7 @@ def _convert_mapping(
             if SECRET.search(key) and not schema.secrets:
                 document.reject(here, NO_SECRETS)
             elif not re.fullmatch(schema.pattern, key, re.DOTALL):
-                document.reject(path, f"{quote(key)} is not a valid name; {schema.advice}")
+                document.reject(path, f"{quote_short(key)} is not a valid name; {schema.advice}")
             converted[key] = _convert(schema.schema, value, here, document)
         elif key in schema:
             item = None if value is None else _convert(schema[key], value, here, document)
@@ -95,7 +95,7 @@ def _require(kind: type, words: str, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     names = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    raise InputError(f"must be {words}, not {names.get(type(value)) or quote(str(value))}")
+    raise InputError(f"must be {words}, not {names.get(type(value)) or quote_short(str(value))}")
 
 
 def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of text") -> _Reader:
@@ -123,7 +123,7 @@ def _make_kind_reader(kind: kinds.Kind) -> _Reader:
 def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise InputError(f"{advice}; not {quote(value)}")
+            raise InputError(f"{advice}; not {quote_short(value)}")
         return value
 
     return _make_reader(read)
@@ -144,7 +144,7 @@ def _make_target_reader(words: Iterable[str]) -> _Reader:
         if word == "auto":
             return None
         if word not in words:
-            raise InputError(f"must be auto or one of {', '.join(words)}; not {quote(value)}")
+            raise InputError(f"must be auto or one of {', '.join(words)}; not {quote_short(value)}")
         return word
 
     return _make_reader(read)

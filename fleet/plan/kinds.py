@@ -12,7 +12,7 @@ from fleet.model import CORES, KINDS, Condition, InputError, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.benchmark_names import VARIANTS, parse_variants
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
-from fleet.text import quote, suggest_similar
+from fleet.text import quote_short, suggest_similar
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
@@ -39,7 +39,7 @@ def _make_kind(metavar: str, allowed: str, parse: _Parse, message: str = "", **m
     def read(text: str) -> Any:
         value = parse(text)
         if value is None:
-            raise InputError(f"must be {message or allowed}; not {quote(text)}")
+            raise InputError(f"must be {message or allowed}; not {quote_short(text)}")
         return value
 
     return Kind(metavar, allowed, read, **more)
@@ -111,7 +111,7 @@ def require_choice(text: str, choices: tuple[str, ...]) -> str:
     """Return the text if it is one of `choices`. Raises InputError."""
     if text not in choices:
         similar = suggest_similar(text, choices)
-        raise InputError(f"must be {_join_choices(choices)}, not {quote(text)}{similar}")
+        raise InputError(f"must be {_join_choices(choices)}, not {quote_short(text)}{similar}")
     return text
 
 
@@ -120,8 +120,8 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if names == ("all",):
         return tuple(KNOWN)
-    if unknown := [name for name in names if name not in VARIANTS]:
-        raise InputError(f"unknown benchmark {quote(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
+    if unknown := next((name for name in names if name not in VARIANTS), None):
+        raise InputError(f"unknown benchmark {quote_short(unknown)}; there are {', '.join(VARIANTS)}, or all")
     if not names:
         raise InputError(f"names no benchmark; there are {', '.join(VARIANTS)}, or all")
     return names

@@ -174,7 +174,7 @@ def _measure_shards(
             try:
                 outcomes = [receiver.reconcile_with_sent(outcome) for outcome in future.result()]
             except Exception as error:  # the worker's, or that the scheduler has gone
-                errors.print_traceback(error)
+                errors.print_traceback_if_debugging(error)
                 outcomes = [receiver.record_lost(_lost_outcome(host, error)) for host in futures[future]]
             ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:

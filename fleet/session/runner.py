@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from fleet.errors import BuildError, FleetError, StoreError, UsageError, print_traceback
+from fleet.errors import BuildError, FleetError, StoreError, UsageError, print_traceback_if_debugging
 from fleet.facts import systems
 from fleet.hostnames import strip_host_name
 from fleet.model import Agent, Facts, Host, Run, override_options
@@ -137,7 +137,7 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
         if is_known and access.cancellation.is_requested:
             outcome = progress.interrupted_outcome()
         else:
-            print_traceback(None if is_known else err)
+            print_traceback_if_debugging(None if is_known else err)
             outcome = progress.outcome_of_error(err)
     access.emit(HostFinished(outcome))
     return outcome

@@ -15,7 +15,7 @@ from fleet.late import msgspec, np, once, pa, pc
 from fleet.store import schema
 from fleet.store.footer import RowGroup
 from fleet.store.places import KEY
-from fleet.text import describe_decoding_error
+from fleet.text import describe_msgspec_error
 
 EXACT_MAX = 2**53  # the largest integer up to which float64 is exact
 INT64_MAX = 2**63 - 1
@@ -106,7 +106,7 @@ def _decoding(name: str) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as err:
-        raise DataError(describe_decoding_error(err, name)) from err
+        raise DataError(describe_msgspec_error(err, name)) from err
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
         raise DataError(f"{name} is not JSON: {err}") from err
 

@@ -14,7 +14,7 @@ from fleet.late import msgspec, pa
 from fleet.model import Hello, Host, Run
 from fleet.store import schema
 from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type
-from fleet.text import describe_decoding_error
+from fleet.text import describe_msgspec_error
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 _ZSTD_LEVEL = 9
@@ -155,7 +155,7 @@ def decode(kind: type[_Model], value: object) -> _Model:
     try:
         return msgspec.convert(_drop_env(value), prepare_type(kind))
     except msgspec.ValidationError as err:
-        raise DataError(describe_decoding_error(err, kind.__name__)) from err
+        raise DataError(describe_msgspec_error(err, kind.__name__)) from err
 
 
 def _drop_env(value: Any) -> Any:

@@ -12,7 +12,7 @@ from fleet.model.benchmark import NAME, find_description_problem
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
 from fleet.store.schema import largest_int
-from fleet.text import describe_decoding_error
+from fleet.text import describe_msgspec_error
 
 PROTOCOL = 1
 PREFIX = "fleet-agent: "  # of the agent's messages on stderr
@@ -53,7 +53,7 @@ def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as err:
-        raise WireError(f"{describe_decoding_error(err)}: {quote_start(line)}") from err
+        raise WireError(f"{describe_msgspec_error(err)}: {quote_start(line)}") from err
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise WireError(f"not a JSON record: {quote_start(line)}") from err
 
