@@ -159,7 +159,7 @@ Verbose = Annotated[
 ]
 
 
-def _read_settings(context: typer.Context, path: Path) -> Path:
+def _apply_settings(context: typer.Context, path: Path) -> Path:
     """Set the defaults of the command's options from the inventory's table `fleet:`; return its path."""
     context.default_map = load_settings(path)
     return path
@@ -172,13 +172,13 @@ InventoryPath = Annotated[
         "--inventory -i",
         envvar="FLEET_INVENTORY",
         is_eager=True,
-        callback=_read_settings,
+        callback=_apply_settings,
         show_default=False,
     ),
 ]
 
 
-def _check_root(context: typer.Context, text: str) -> str:
+def _resolve_and_check_root(context: typer.Context, text: str) -> str:
     if not is_given("results"):
         text = load_settings(context.params.get("inventory") or find_inventory()).get("results", text)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
@@ -223,7 +223,7 @@ ResultsPath = Annotated[
         "Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
         "--results -r ROOT",
         envvar="FLEET_RESULTS",
-        callback=_check_root,
+        callback=_resolve_and_check_root,
         show_default=False,
     ),
 ]

@@ -57,11 +57,11 @@ def compare_runs(
     show, code = partial(_print_answer, json=json, csv=csv), None
     limits = {"threshold": read_share(threshold), "only": reduce.Only(names, cpus)}
     if selftest:
-        _count_false_alarms(root, chosen, show)
+        _print_false_alarms(root, chosen, show)
     elif siblings or (len(chosen) < 2 and not cli.has_summary(chosen)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only for two or more sides.")
-        judge = _compare_siblings if siblings else _find_changes
+        judge = _print_siblings if siblings else _print_changes
         code = judge(root, chosen, show, **limits)
     elif cli.has_summary(chosen):
         if (names, cpus, point, blocks) != (None,) * 4:
@@ -69,7 +69,7 @@ def compare_runs(
         rows = exchange.tabulate_side_medians(root, chosen)
         show(rows, exchange.render_sides, partial(base.format_document, "beside"), base.format_csv)
     else:
-        code = _compare_sides(root, chosen, show, **limits, point=point, blocks=blocks)
+        code = _print_comparisons(root, chosen, show, **limits, point=point, blocks=blocks)
     if fail_on_change:
         if code is None:
             raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
@@ -90,7 +90,7 @@ def _print_answer(
         cli.print_paged(as_text(answer))
 
 
-def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
+def _print_comparisons(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
     """Print a comparison. Return the exit code of --fail-on-change, or None if there is no verdict."""
     results = compare.compare(root, sides, **options)
     text = partial(views.render_comparisons, width=cli.get_width_and_colour()["width"])
@@ -102,7 +102,7 @@ def _compare_sides(root: "store.Listing", sides: list[str], show: _Show, **optio
     return 0 if all(result.has_verdict for result in results) else None
 
 
-def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
+def _print_siblings(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
     from fleet.analysis.views import compare as views
 
     groups = compare.compare_siblings(root, sides, **options)
@@ -113,7 +113,7 @@ def _compare_siblings(root: "store.Listing", sides: list[str], show: _Show, **op
     return EXIT_CHANGED if any(group.odd_hosts for group in groups) else 0
 
 
-def _find_changes(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
+def _print_changes(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
     from fleet.analysis.views.compare import changes_as_csv, changes_as_json, render_changes
 
     past = compare.find_changes_over_time(root, sides, **options)
@@ -125,7 +125,7 @@ def _find_changes(root: "store.Listing", sides: list[str], show: _Show, **option
     return EXIT_AT_ANOTHER_LEVEL if len(past.elsewhere) else 0
 
 
-def _count_false_alarms(root: "store.Listing", sides: list[str], show: _Show) -> None:
+def _print_false_alarms(root: "store.Listing", sides: list[str], show: _Show) -> None:
     if len(sides) > 1:
         raise UsageError("--selftest: name one host, or none for all.")
     rates = compare.count_false_alarms(root, host=next(iter(sides), None))

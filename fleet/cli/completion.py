@@ -45,13 +45,13 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield ALL
 
 
-def _list_results(ctx: typer.Context) -> "store.Listing":
+def _open_listing(ctx: typer.Context) -> "store.Listing":
     return store.Listing(ctx.params.get("results") or "results")
 
 
 def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Yield stored hosts, labels and the newest run IDs; after "host@", only that host's labels."""
-    runs = _list_results(ctx).runs
+    runs = _open_listing(ctx).runs
     host, has_label, _ = incomplete.partition("@")
     if has_label:
         labels = {f"{key}={value}" for run in runs if run.host_name == host for key, value in run.labels}
@@ -68,13 +68,13 @@ def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     from fleet.analysis.exchange.imports import load_all_summaries
 
     yield from _list_run_selectors(ctx, incomplete)
-    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_list_results(ctx))["summary"])
+    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_open_listing(ctx))["summary"])
 
 
 @_complete
 def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """Complete the stored benchmarks, with and without variants."""
-    kinds = {kind for run in _list_results(ctx).runs for kind in run.benchmarks}
+    kinds = {kind for run in _open_listing(ctx).runs for kind in run.benchmarks}
     yield from sorted({kind.partition("/")[0] for kind in kinds} | kinds)
 
 

@@ -61,7 +61,7 @@ class Command(TyperCommand):
                 err.possibilities = None
             raise
         except click.exceptions.BadParameter as err:
-            err.message += self._describe_variable(ctx, err.param.name if err.param else None)
+            err.message += self._name_setting_variable(ctx, err.param.name if err.param else None)
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -69,10 +69,10 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except UsageError as err:
-            err.args = (f"{err}{self._describe_variable(ctx, str(err).partition(' ')[0])}",)
+            err.args = (f"{err}{self._name_setting_variable(ctx, str(err).partition(' ')[0])}",)
             raise
 
-    def _describe_variable(self, ctx: click.Context, option: str | None) -> str:
+    def _name_setting_variable(self, ctx: click.Context, option: str | None) -> str:
         named = [parameter for parameter in self.params if option in {parameter.name, *parameter.opts}]
         sources = {ctx.get_parameter_source(str(parameter.name)) for parameter in named}
         if sources != {click.core.ParameterSource.ENVIRONMENT}:

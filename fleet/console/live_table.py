@@ -94,11 +94,11 @@ class LiveTable:
             table.add_column(_one_line(title), justify=justify, no_wrap=no_wrap, overflow="ellipsis")  # type: ignore[arg-type]
         for row in rows:
             name = shorten_name(row.host.name, max(NAME_LENGTH, self._console.width // 3))
-            cells = [name, *self._format_state(row), _one_line(row.format_medians(separator))]
+            cells = [name, *self._make_state_cells(row), _one_line(row.format_medians(separator))]
             table.add_row(*cells[: len(titles)])
         return table
 
-    def _format_state(self, row: Row) -> tuple[Text | str, ...]:
+    def _make_state_cells(self, row: Row) -> tuple[Text | str, ...]:
         if row.outcome is not None:
             state = row.outcome.state
             word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"

@@ -103,7 +103,7 @@ class Lines(_LineWriter):
                 if stage != stage_before or not detail:
                     self._write(host, f"{stage}: {detail}" if detail else stage)
             case events.BurstsReceived():
-                self._count_bursts(event)
+                self._write_tenths(event)
             case events.CommandEnded() | events.DurationEstimated():
                 pass  # its output is in the log; the agent's own estimate arrives as a note
             case events.NoteAdded(host, text):
@@ -113,7 +113,7 @@ class Lines(_LineWriter):
                 bursts = f", {format_count(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
-    def _count_bursts(self, event: events.BurstsReceived) -> None:
+    def _write_tenths(self, event: events.BurstsReceived) -> None:
         """Print the count at each tenth that is done, and a line the first time that rounds are added."""
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)

@@ -108,8 +108,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     hypervisor, cgroup = parse_hypervisor(files, cpuinfo, system), files.get("proc/self/cgroup", "")
     container = system.get("container") or next((n for n in _CONTAINERS if f"/{n}" in cgroup), None)
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
-    cpu_quota, cpu_limit = parse_cpu_quota(noise) or (None, None)
-    idle_state, idle_exit_us = parse_idle_state(noise)
+    cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
+    idle_state, idle_exit_us = find_deepest_idle_state(noise)
     memory_limit = find_bytes_left_and_limit(noise)
     available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     for name, option in (("address space", "v"), ("data size", "d")):
@@ -296,7 +296,7 @@ def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
     return processes
 
 
-def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
+def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """Return name and exit latency (µs) of the deepest idle state some CPU may enter; None if unknown."""
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
@@ -308,7 +308,7 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     return " or ".join(sorted(states[deepest]["name"])) or None, max(latencies, default=None)
 
 
-def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
+def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     """Return how many CPUs the tightest control group allows, and its name and limit; None if unlimited."""
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]

@@ -72,7 +72,7 @@ def parse_memory(
         populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
         dimms = tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
     dimms = dimms or edac.dimms or _read_device_tree(sections)  # the first that tells; SMBIOS only to root
-    populated, channels = _count_channels(dimms) or (None, None)
+    populated, channels = _count_populated_and_all_channels(dimms) or (None, None)
     if edac.channels and (populated is None or dimms == edac.dimms):
         populated, channels = len({dimm.channel for dimm in edac.dimms}), edac.channels
     memory = Memory(dimms, channels, populated, smbios.ecc or edac.ecc, _compute_peak(dimms, populated))
@@ -254,7 +254,7 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
     )
 
 
-def _count_channels(dimms: Collection[Dimm]) -> tuple[int, int] | None:
+def _count_populated_and_all_channels(dimms: Collection[Dimm]) -> tuple[int, int] | None:
     """Return the number of populated channels and of all channels; None if a module's channel is unknown."""
     if not dimms or any(dimm.channel is None for dimm in dimms):
         return None
@@ -300,7 +300,8 @@ def _compute_node_share(node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: 
     if len(every_package) > 1:
         socket = sockets[every_package.index(min(own))]
         dimms = tuple(dimm for dimm in dimms if dimm.socket == socket)
-    sharing, counts = sum(packages[other.node] == own for other in nodes), _count_channels(dimms)
+    sharing = sum(packages[other.node] == own for other in nodes)
+    counts = _count_populated_and_all_channels(dimms)
     if counts is None or any(count % sharing for count in counts):
         return Memory()
     populated, channels = (count // sharing for count in counts)

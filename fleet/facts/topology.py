@@ -59,7 +59,7 @@ class Groups:
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
     """Return all CPUs present, sorted by number, even offline or not allowed ones; and their `Groups`."""
     groups, models = _read_groups(sections), _parse_cpu_models(sections)  # admin-guide/cputopology.rst
-    groups.nodes = _read_nodes(files, groups.contradictions)
+    groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))  # sysfs-devices-system-cpu
     listed = from_sys or set(models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
@@ -170,7 +170,7 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
     return tuple(nodes)
 
 
-def _read_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
+def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
     """Return the node of each CPU that is in just one; report others in `contradictions` (numa=fake)."""
     nodes = {node: parse_cpu_list(text) for node, text in _read_node_files(files, "cpulist").items()}
     times = Counter(cpu for cpus in nodes.values() for cpu in cpus)

@@ -153,7 +153,7 @@ CLUSTERS = tuple(_CLUSTERS)
 def from_cluster(kind: str) -> str:
     """Render a program's list as an inventory, with comments on what is left out. Raises InventoryError."""
     command, defaults, *_ = _CLUSTERS[kind]
-    hosts, left_out = _ask_program(kind)
+    hosts, left_out = _ask_hosts_and_left_out(kind)
     origin = f"What {' '.join(command[1:4])} of {command[0]} listed."
     return render_inventory(origin, left_out, hosts, defaults)
 
@@ -162,13 +162,13 @@ def list_or_reuse_hosts(
     source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
     """Return host entries from `noted_hosts`; if it is None, from a program. Raises InventoryError."""
-    hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
+    hosts = _ask_hosts_and_left_out(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     taken = {"address", "labels"}  # no more: whoever may write to a shared root may have written the note
     return {name: reached | {k: entry[k] for k in entry if k in taken} for name, entry in hosts.items()}
 
 
-def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _ask_hosts_and_left_out(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Run a program that lists hosts. Return the entry of each, and a sentence for each one left out."""
     own: _Cluster = tuple(source), {}, _parse_lines, lambda candidate: candidate
     command, _, split, parse = _CLUSTERS[source] if isinstance(source, str) else own

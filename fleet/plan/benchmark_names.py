@@ -55,7 +55,7 @@ def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
     return [kind for kind in kinds if any(name.matches_kind(kind) for name in names)]
 
 
-def split_variants(text: str) -> tuple[str, str]:
+def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
     """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings or two variants."""
     names = parse_benchmark_names(text)
     if name := next((name.benchmark for name in names if name.setting), None):
@@ -76,7 +76,7 @@ def describe_missing(text: str, kinds: Sequence[str]) -> str:
     return f"--benchmark {text}: not measured{suggest_similar(text, {*kinds, *names})} {listed}"
 
 
-def parse_variants(text: str) -> str:
+def normalize_variants(text: str) -> str:
     """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar"; return it without blanks. Raises InputError."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")

@@ -10,7 +10,7 @@ from typing import Any
 from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import CORES, KINDS, Condition, InputError, PairChoice, Pairs
 from fleet.plan import counters
-from fleet.plan.benchmark_names import VARIANTS, parse_variants
+from fleet.plan.benchmark_names import VARIANTS, normalize_variants
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.text import quote_short, suggest_similar
 
@@ -195,7 +195,7 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _make_text_kind(metavar: str, allowed: str, is_allowed: Callable[[str], object]) -> Kind:
+def _make_verbatim_list_kind(metavar: str, allowed: str, is_allowed: Callable[[str], object]) -> Kind:
     """Return the kind of a list that is passed to the agent as written, without blanks."""
 
     def parse(text: str) -> str | None:
@@ -243,7 +243,7 @@ def _format_switch(on: bool) -> str:
 
 
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
-VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", parse_variants)
+VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", normalize_variants)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _WAYS: dict[str, Any] = {"write": _format_pairs_argument, "show": _format_pair_choice, "lists": True}
 PAIRS = _make_kind("PAIRS", f"half, ordered, {_SOME_PAIRS}", _parse_pairs, **_WAYS)
@@ -252,7 +252,7 @@ _SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)};
 _CPU_WAYS: dict[str, Any] = {"write": _format_numbers, "show": format_cpus_or_kind, "lists": True}
 CPUS = _make_kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, **_CPU_WAYS)
 CPU_NUMBERS = replace(CPUS, read=parse_cpu_numbers)
-SIZES = _make_text_kind(
+SIZES = _make_verbatim_list_kind(
     "SIZES",
     "auto, or a list such as 16K,1M..64M, multiples of 4K",
     lambda text: text == "auto" or _are_sizes(text, lambda size: size % 4096 == 0 and size <= 1 << 40),
@@ -260,12 +260,12 @@ SIZES = _make_text_kind(
 _SIDE = r"([1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6])"  # of a product: agent/bench/shapes.c
 _SIZE = "auto, or such as 256x256x256, at most 4096 each"
 SHAPE = _make_pattern_kind("MxNxK", _SIZE, f"auto|{_SIDE}x{_SIDE}x{_SIDE}")
-BLOCKS = _make_text_kind(
+BLOCKS = _make_verbatim_list_kind(
     "SIZES",
     "a list such as 64,256..64K, powers of two from 64 to 64K",
     lambda text: _are_sizes(text, lambda size: size.bit_count() == 1 and 64 <= size <= 64 << 10),
 )
-LOAD = _make_text_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates)
+LOAD = _make_verbatim_list_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates)
 _SOME_THREADS = "a list of smt, llc, cores, node, package, all and numbers"
 THREADS = _make_kind("LIST", _SOME_THREADS, _parse_threads, write=",".join, show=",".join, lists=True)
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"

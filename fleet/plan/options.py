@@ -10,7 +10,7 @@ from typing import Any
 from fleet import model
 from fleet.errors import UsageError
 from fleet.plan import kinds
-from fleet.plan.benchmark_names import assign_to_benchmarks, split_variants
+from fleet.plan.benchmark_names import assign_to_benchmarks, split_benchmarks_and_variants
 from fleet.text import LABEL_KEY, suggest_similar
 
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
@@ -218,7 +218,7 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
     """Parse a command line's plan options. texts: by option name; None: not typed. Raises UsageError."""
     benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
     if benchmarks and set("/ ") & set(benchmarks.strip()):  # cas/c11 becomes the option `variant`
-        kind = kinds.Kind("NAMES", "", split_variants)
+        kind = kinds.Kind("NAMES", "", split_benchmarks_and_variants)
         benchmarks, variants = parse_option("--benchmark", benchmarks, kind)
         if variant and variants:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")

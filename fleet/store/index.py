@@ -94,7 +94,7 @@ class Index:
 
         self._transact(write)
 
-    def list_pending(self) -> list[Key]:
+    def list_not_in_tables(self) -> list[Key]:
         """Return the runs whose rows may be missing from the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
         return self._transact(lambda db: db.execute(query).fetchall()) or []

@@ -211,7 +211,7 @@ class Listing:
     def _complete_tables(self) -> None:
         """Add missing rows to the tables, for runs whose session has surely ended; ignore failures."""
         old_ns = time.time_ns() - _OLD_NS
-        waiting = {key: self.stamps[key] for key in self.index.list_pending() if key in self.stamps}
+        waiting = {key: self.stamps[key] for key in self.index.list_not_in_tables() if key in self.stamps}
         ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
         if not ended:
             return

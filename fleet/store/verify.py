@@ -142,7 +142,7 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
                         if (run_id := row["run_id"]) not in records:
                             continue
                         if run_id not in expected:
-                            expected[run_id] = _rebuild_rows(table, records[run_id])
+                            expected[run_id] = _rebuild_rows_by_cpu(table, records[run_id])
                         other = expected[run_id].pop(row.get("cpu"), {})
                         differing[run_id] |= {key for key in row if row[key] != other.get(key)}
     except StoreError as err:
@@ -156,7 +156,7 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
             yield f"{name}: what it holds of {run_id} is not that of the samples: {fields}. {REMEDIES[table]}"
 
 
-def _rebuild_rows(table: str, record_json: bytes) -> dict[int | None, Any]:
+def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any]:
     """Return the rows that a table should have of a run: those of `cpus` by CPU, that of `runs` by None."""
     record = parse_record(record_json)
     rows = [record.row] if table == "runs" else record.cpus

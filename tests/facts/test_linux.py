@@ -476,8 +476,8 @@ def test_the_deepest_idle_state_is_the_deepest_that_some_cpu_may_enter():
     states = "sys/devices/system/cpu/cpu0/cpuidle/state"
     parts = ("0/name:POLL", "2/name:C6", "2/latency:133", "2/disable:1")
     lines = [states + part for part in parts]
-    assert linux.parse_idle_state(lines) == ("POLL", None)
-    assert linux.parse_idle_state([*lines, f"{states}2/disable:0"]) == ("C6", 133)
+    assert linux.find_deepest_idle_state(lines) == ("POLL", None)
+    assert linux.find_deepest_idle_state([*lines, f"{states}2/disable:0"]) == ("C6", 133)
 
 
 def test_irqbalance_that_is_not_seen_in_a_container_may_still_run():
