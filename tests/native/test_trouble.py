@@ -144,10 +144,12 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(halt, 
 
 def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
     needs.cpus(2)
-    plan = ("-b", "cas", "-r", "100", "-s", "1", "-w", "0", "-i", "20000")
+    plan = ("-b", "cas", "-r", "4", "-s", "1", "-w", "0", "-i", "100000")
     done = run(*plan, "--stuck-timeout", "0.02", "-f", "jsonl")
     assert done.returncode == 0
-    assert bursts(decode(done.stdout))  # not all: other programs may take a CPU for as long
+    records = decode(done.stdout)
+    reasons = [failure["reason"] for failure in failures(records)]
+    assert bursts(records) or any("other work held it" in reason for reason in reasons)  # taken to its end
 
 
 @pytest.mark.long
