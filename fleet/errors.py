@@ -25,6 +25,7 @@ class FleetError(Exception):
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
+    reason = ""  # in a few words, for lists of hosts; "" if the message begins with it
 
     def __init_subclass__(cls, *, stage: str = "", exit_code: int = 0) -> None:
         cls.stage = stage or cls.stage
@@ -42,9 +43,9 @@ class InventoryError(UsageError, stage="inventory"):
 class UnreachableError(FleetError, stage="connect", exit_code=3):
     """No connection could be opened. passing: a retry may help, as the host hung up before authentication."""
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, reason: str = "") -> None:
         super().__init__(message)
-        self.passing = passing
+        self.passing, self.reason = passing, reason
 
 
 class HostKeyError(FleetError, stage="host-key", exit_code=4):

@@ -22,7 +22,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one host's part of a session ended. stage, message, exit_code: why it is not complete."""
+    """How one host's part of a session ended. stage, message, exit_code, reason: why it is not complete."""
 
     host: Host
     state: State
@@ -30,6 +30,7 @@ class Outcome:
     stage: str = "done"
     message: str = ""
     exit_code: int = 0
+    reason: str = ""  # in a few words, as `FleetError.reason`
     bursts: int = 0  # stored, or in the journal if the run is not complete
     seconds: float = 0.0  # elapsed, by a monotonic clock
     notes: tuple[str, ...] = ()

@@ -112,7 +112,8 @@ class HostProgress:
         state = State.NOT_READY if isinstance(cause, errors.NotReadyError) else State.FAILED
         outcome = self._make_outcome(state, f"{cause}{hint}", cause.exit_code, cause.stage)
         refused = isinstance(cause, errors.RefusedError | errors.UsageError)
-        return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
+        run_id = None if refused else outcome.run_id
+        return replace(outcome, reason=cause.reason, given_up=refused, run_id=run_id)
 
     def interrupted_outcome(self) -> Outcome:
         """Return this host's outcome when the session was cancelled."""

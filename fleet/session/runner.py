@@ -99,10 +99,10 @@ def end_if_settled(store: Store, intent: Intent, outcomes: Sequence[Outcome], na
     if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):
         store.end_session(intent.session_id)
         return True
-    failures = {
-        name: Failure(strip_host_name(outcome.host, outcome.message) or str(outcome.state), utc_now())
-        for name, outcome in unsettled.items()
-    }
+    failures = {}
+    for name, outcome in unsettled.items():
+        message = strip_host_name(outcome.host, outcome.message) or str(outcome.state)
+        failures[name] = Failure(message, utc_now(), outcome.reason)
     with suppress(StoreError):  # the outcomes say the same
         store.note_failures(intent, failures)
     return False

@@ -39,10 +39,11 @@ _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why a session stored no run of a host, and its time: UTC, ISO 8601."""
+    """Why a session stored no run of a host, and when. reason: in a few words; "" if `message` begins so."""
 
     message: str
-    time_utc: str
+    time_utc: str  # ISO 8601
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

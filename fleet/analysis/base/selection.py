@@ -119,13 +119,12 @@ def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host a session did not measure. why: the error; "" if interrupted. has_runs: of other sessions."""
+    """A host a session did not measure. failure: empty if interrupted. has_runs: of other sessions."""
 
     name: str
     session_id: str
     has_runs: bool
-    why: str = ""
-    time_utc: str = ""
+    failure: Failure
 
     def is_selected_by(self, texts: Sequence[str]) -> bool:
         """Report whether one of these texts is `all`, or a name, glob or range that matches this host."""
@@ -133,9 +132,9 @@ class MissingHost:
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
     def __str__(self) -> str:
-        cause = re.search(r"\([^()]*: ([^()]+)\)$", self.why.partition(". ")[0])  # at each address
-        reason = cause[1] if cause else re.split(r" \(|[.?!:;,]\s|[.?!]$", self.why)[0]
-        return f"{self.name} ({reason}, {self.time_utc[11:16]})" if self.why else self.name
+        why = self.failure
+        reason = why.reason or re.split(r" \(|[.?!:;,]\s|[.?!]$", why.message)[0]
+        return f"{self.name} ({reason}, {why.time_utc[11:16]})" if why.message else self.name
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
@@ -149,7 +148,7 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
             missing.pop(name, None)
             if (session, name) not in stored:
                 failure = intent.failures.get(name, Failure("", ""))
-                missing[name] = MissingHost(name, session, name in names, failure.message, failure.time_utc)
+                missing[name] = MissingHost(name, session, name in names, failure)
     return [missing[name] for name in sorted(missing)]
 
 
@@ -168,7 +167,8 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
         raise UsageError(f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'.")
     for host in list_missing_hosts(listed, place):
         if host.name == text:
-            why = f"At {host.time_utc or host.session_id}: {host.why or 'interrupted.'}"
+            failure = host.failure
+            why = f"At {failure.time_utc or host.session_id}: {failure.message or 'interrupted.'}"
             raise UsageError(f"{text}: not measured. {why} `fleet resume` tries again.")
     if not listed:
         raise UsageError(_describe_empty_root(place))

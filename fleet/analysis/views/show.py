@@ -296,7 +296,7 @@ def show_as_json(
     yield f"{start}["
     absent = [
         {"host_name": host.name, "session_id": host.session_id, "state": "missing"}
-        | {"why": host.why or "interrupted", "time_utc": host.time_utc}
+        | {"why": host.failure.message or "interrupted", "time_utc": host.failure.time_utc}
         for host in missing
     ]
     objects = chain(

@@ -444,7 +444,8 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
             return link
     raise UnreachableError(
         f"{host_name}: no TCP connection to {where} ({'; '.join(refusals)}). "
-        "Is the host up, its sshd running, and the address and port right?"
+        "Is the host up, its sshd running, and the address and port right?",
+        reason=reason,
     )
 
 
