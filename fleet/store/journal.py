@@ -38,8 +38,7 @@ class Journal(AbstractContextManager["Journal"]):
         except BaseException:
             os.close(self._handle)
             raise
-        self._count = max(1, len(self._list_paths()))
-        self.part_path = self._make_path(self._count)  # of the part that is being written
+        self.part_path = self._make_path(max(1, len(self._list_paths())))  # of the part being written
         self._length = 0
         self.line_limits: Sequence[int] = ()  # how many lines of each present part `parts` returns
         self._waiting = 0  # bytes the disk may not have
@@ -55,8 +54,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Begin the next part, for another agent's lines, unless the present one is empty."""
         if self.part_path.exists() and self.part_path.stat().st_size:
             self._close_part()
-            self._count += 1
-            self.part_path = self._make_path(self._count)
+            self.part_path = self._make_path(len(self._list_paths()) + 1)
 
     def parts(self) -> list[Iterator[bytes | None]]:
         """Return each part's lines, None for a damaged one, up to its limit; leave out a torn last line."""
