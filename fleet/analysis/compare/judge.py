@@ -85,7 +85,7 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     return np.where(np.isnan(rows), -1, labels)
 
 
-def estimate_session_shifts(rows: Floats, labels: Floats, is_b: Bools, scatter: float) -> Floats:
+def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools, scatter: float) -> Floats:
     """Estimate by how much all rows are off together in each run; all 0 if that is too little to subtract.
 
     A row is off from the mean of its level, of three runs or more; a run's shift is the median row's. Shifts

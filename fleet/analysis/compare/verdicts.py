@@ -181,13 +181,14 @@ def _estimate_sessions(
         if sides is None or len(hosts) < MIN_HOSTS:
             continue
         keys = sorted({key for host, _ in hosts for key in host.keys})
-        places, parts = {key: place for place, key in enumerate(keys)}, []
+        places, row = {key: place for place, key in enumerate(keys)}, 0
+        logs = np.full((sum(len(levels) for _, levels in hosts), len(keys)), np.nan)
+        all_levels = np.full(logs.shape, -1)  # of a run that a host lacks, no level
         for host, levels in hosts:
-            parts.append(np.full((2, len(levels), len(keys)), -1.0))  # of a run that a host lacks, no level
-            parts[-1][:, :, [places[key] for key in host.keys]] = host.logs, levels
+            cells = np.ix_(range(row, row := row + len(levels)), [places[key] for key in host.keys])
+            logs[cells], all_levels[cells] = host.logs, levels
         is_b = np.array([side for _, side in keys], dtype=bool)
-        rows, levels_of_rows = np.concatenate(parts, axis=1)
-        off = judge.estimate_session_shifts(rows, levels_of_rows, is_b, scatter)
+        off = judge.estimate_session_shifts(logs, all_levels, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES))
