@@ -81,8 +81,8 @@ class Comparison:
     @property
     def has_changed(self) -> bool:
         """Report whether the verdict of a relation, on this host or over all hosts, is CHANGED."""
-        columns = [rows["verdict"] for rows in (self.relations, self.fleet) if len(rows)]
-        return any(verdicts.Verdict.CHANGED in set(column) for column in columns)
+        tables = (self.relations, self.fleet)
+        return any((rows["verdict"] == verdicts.Verdict.CHANGED).any() for rows in tables if len(rows))
 
     @property
     def is_at_another_level(self) -> bool:
@@ -109,8 +109,7 @@ def compare(
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
     ids = set[str]().union(*chosen.values())
-    if tables is None:
-        tables = read_tables(root, ids)
+    tables = tables or read_tables(root, ids)
     runs, cpus, rows = (own[own["run_id"].isin(ids)] for own in (tables.runs, tables.cpus, tables.pairs))
     first, *others = select_sides(chosen, _add_topologies_and_turns(runs, cpus))
     pairs = build_comparison_rows(only.select(rows, cpus), cpus, point, tables.descriptions)

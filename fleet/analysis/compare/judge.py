@@ -251,6 +251,5 @@ def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floa
 
 def compute_nanmean(values: Floats, axis: int) -> Floats:
     """Return the mean, ignoring NaN; NaN if no value is left."""
-    is_known = ~np.isnan(values)
-    counts = is_known.sum(axis=axis)
-    return np.asarray(np.where(is_known, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))
+    counts = (~np.isnan(values)).sum(axis=axis)
+    return np.asarray(np.nansum(values, axis=axis) / np.where(counts > 0, counts, np.nan))

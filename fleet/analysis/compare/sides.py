@@ -75,10 +75,9 @@ def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
     """Return the IDs of the runs of each side. Raises UsageError if a side has no run, or two share one."""
     listing = open_listing(root)
-    stored = listing.runs
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
-    chosen = {text: match_runs(stored, text, listing.place) for text in texts}
+    chosen = {text: match_runs(listing.runs, text, listing.place) for text in texts}
     for (name, ids), (other, other_ids) in combinations(chosen.items(), 2):
         if shared := sorted(ids & other_ids):
             raise UsageError(
@@ -90,11 +89,11 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
     """Make the sides that `match_sides` chose, from rows of `runs`; StoreError if a side has none of them."""
-    own = {text: runs[runs["run_id"].isin(ids)] for text, ids in chosen.items()}
-    sides = [ComparisonSide(text, rows.reset_index(drop=True)) for text, rows in own.items()]
-    for side in sides:
-        if side.runs.empty:
-            raise StoreError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
+    sides = []
+    for name, ids in chosen.items():
+        sides.append(ComparisonSide(name, runs[runs["run_id"].isin(ids)].reset_index(drop=True)))
+        if sides[-1].runs.empty:
+            raise StoreError(f"side {name!r}: none of its runs can be read; `fleet verify` says why.")
     return sides
 
 

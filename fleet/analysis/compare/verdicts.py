@@ -202,9 +202,8 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Test changes with variances moderated over all rows, levels by how often runs leave the main one."""
     tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
-    raw = rows[tested]
-    moderated = judge.moderate_variances(raw["variance"].to_numpy(), raw["freedom"].to_numpy())
-    variance[tested], freedom[tested] = moderated
+    raw = rows.loc[tested, ["variance", "freedom"]].to_numpy()
+    variance[tested], freedom[tested] = judge.moderate_variances(*raw.T)
     runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
     chance = judge.compute_level_probability(runs, total, rate) * (rows["are_apart"] & tested)
