@@ -218,6 +218,7 @@ class _Transport(paramiko.Transport):
 
     def is_active(self) -> bool:
         """Report whether the link is up. paramiko reports it as up until it has closed all channels."""
+        # paramiko's thread first leaves this private list when it ends; nothing public changes so early.
         return super().is_active() and self in _active_threads and not self._cannot_send
 
     def _send_message(self, data: paramiko.Message) -> None:
