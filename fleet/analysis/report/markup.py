@@ -13,6 +13,7 @@ from fleet.analysis.base import text
 from fleet.analysis.reduce import heatmap
 from fleet.errors import UsageError
 from fleet.model.version import VERSION
+from fleet.store.files import require_regular
 from fleet.text import format_count, one_line
 
 GENERATOR, CARD = "fleet report", "fleet card"
@@ -64,14 +65,15 @@ def _escape_controls(value: Any) -> Any:
 
 def require_writable_output(path: Path, *, force: bool = False) -> None:
     """Raise UsageError if `path` cannot be a report or, without `force`, if it exists and is not fleet's."""
-    if path.is_dir():
-        raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:
         raise UsageError(
             f"{path}: is not a page (.html), a card (.png, .svg) or a site (a folder: end it with /)."
         )
-    if path.exists() and not path.is_file():  # to replace a device would break it for all
-        raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")
+    if path.exists():
+        try:
+            require_regular(path, "a file")  # to replace a device would break it for all
+        except OSError as err:
+            raise UsageError(f"{path}: {err}; name a file with --output.") from err
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
     if path.exists() and not force:

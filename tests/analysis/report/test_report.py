@@ -294,7 +294,7 @@ def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [(".", "is a directory"), ("nowhere/a.html", "there is no directory"), ("card.jpg", "is not a page")],
+    [(".", "it is a folder"), ("nowhere/a.html", "there is no directory"), ("card.jpg", "is not a page")],
 )
 def test_where_no_report_can_be_written_is_said_before_any_work(
     tmp_path: Path, name: str, message: str
