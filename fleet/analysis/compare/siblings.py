@@ -262,7 +262,7 @@ def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> 
     fewer than three runs gets NaN, since all may be at another level. noise: the variance that differences
     between a machine's runs add to its numbers; NaN if it has one run of each.
     """
-    is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
+    is_usual = np.array([_are_at_usual_level(row, machines) for row in judge.label_levels(runs)])
     left_out = ~np.isnan(runs) & ~is_usual
     enough = MIN_RUNS if switches or left_out.any() else 1
     parts = (~np.isnan(runs), left_out)
@@ -294,18 +294,15 @@ def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
     return pd.DataFrame(runs.T).groupby(machines)
 
 
-def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
-    """Report which runs are at the usual level, or at one that a machine is always at and no other is."""
-    is_compared = ~np.isnan(logs)
-    values, of = logs[is_compared], machines[is_compared]
-    labels = judge.label_levels(values[None, :])[0]
-    if labels.any():
-        usual = labels == np.bincount(labels).argmax()
-        for level in np.unique(labels[~usual]):
-            owners = np.unique(of[labels == level])
-            usual |= (labels == level) & (len(owners) == 1 and bool((labels[of == owners[0]] == level).all()))
-        is_compared[is_compared] = usual
-    return is_compared
+def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
+    """Report which runs are at the commonest level, or at one that a machine is always at and no other is."""
+    counts = np.bincount(labels + 1, minlength=2)[1:]  # the label of a run without the number is -1
+    is_usual: Bools = labels == counts.argmax()
+    for level in np.unique(labels[~is_usual & (labels >= 0)]):
+        owners = np.unique(machines[labels == level])
+        is_always = set(labels[machines == owners[0]]) <= {level, -1}
+        is_usual |= (labels == level) & (len(owners) == 1 and is_always)
+    return is_usual
 
 
 def measure_distances(
