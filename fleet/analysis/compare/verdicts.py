@@ -111,9 +111,8 @@ def _order_runs(
     blocks: Mapping[str, object] | None = None,
 ) -> SideRuns:
     """Make SideRuns, columns sorted by turn (session, place), else side and unit. turns, blocks: by unit."""
-    runs: list[Any] = list(ns.columns)
-    turn = {run: run if turns is None else turns[run[1]] for run in runs}
-    runs.sort(key=turn.__getitem__)
+    turn: dict[Any, Any] = {run: run if turns is None else turns[run[1]] for run in ns.columns}
+    runs = sorted(turn, key=turn.__getitem__)
     is_b, logs = np.array([side == "b" for side, _ in runs], dtype=np.bool_), np.log(ns[runs].to_numpy())
     numbers = None if blocks is None else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
     return SideRuns(rows.reset_index(drop=True), logs, is_b, tuple(turn[run] for run in runs), sides, numbers)
