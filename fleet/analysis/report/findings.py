@@ -76,8 +76,8 @@ class Findings:
     hosts: Mapping[str, HostFindings] = field(default_factory=dict)
     acceptances: Sequence[Acceptance] = ()
 
-    def list_acceptances(self) -> list[str]:
-        """List the lines of `fleet accept`; of several machines only those below or above, then counts."""
+    def summarize_acceptances(self) -> list[str]:
+        """Return the lines of `fleet accept`; of several machines only those below or above, then counts."""
         machines = self.acceptances
         is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
         lines = [render_acceptance(machine) for machine in machines if machine.outcome not in is_counted]
