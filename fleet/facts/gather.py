@@ -212,7 +212,7 @@ def describe_answer(text: str) -> tuple[str, ...]:
 
 def ask_load(connection: Connection, facts: Facts) -> Load:
     """Ask how busy and hot the host is; return an empty Load if the OS does not publish that."""
-    script = load_script(facts)
+    script = render_load_script(facts)
     return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"", facts)
 
 
@@ -227,7 +227,7 @@ def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
     return system.parse_usage(sections, sum(cpu.online for cpu in facts.cpus))
 
 
-def load_script(facts: Facts) -> str:
+def render_load_script(facts: Facts) -> str:
     """Render the sh text that asks for the load; "" where the OS does not publish it."""
     return probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
 

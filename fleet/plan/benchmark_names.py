@@ -67,7 +67,7 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
     return ",".join(name.benchmark for name in names), ",".join(f"{b}={v}" for b, v in variants.items())
 
 
-def describe_missing(text: str, kinds: Sequence[str]) -> str:
+def describe_unmeasured_benchmark(text: str, kinds: Sequence[str]) -> str:
     """Return the error for a --benchmark that matches none of the measured kinds."""
     names = {kind.partition("/")[0] for kind in kinds}
     listed = f"There are {', '.join(kinds) or 'none'}."

@@ -63,7 +63,7 @@ def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
     return tuple(f"{name}={code}" for name, code in _look_up_events(names, facts) if code)
 
 
-def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
+def describe_unknown_events(names: Sequence[str], facts: Facts) -> str | None:
     """Return a note about the events that are not known for the host's CPU; None if all are."""
     unknown = [name for name, code in _look_up_events(names, facts) if code is None]
     if not unknown:

@@ -10,7 +10,7 @@ from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import Reader, RunSoFar
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DataError, FleetError, LinkError, LockedError, RefusedError
-from fleet.facts.gather import ask_load, load_script, parse_load
+from fleet.facts.gather import ask_load, parse_load, render_load_script
 from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
 from fleet.plan.cpulist import format_cpus
 from fleet.session.context import lock_owner
@@ -114,7 +114,7 @@ class _Measurement:
         self.run_state = run_state
         self._link = link
         self._journal = journal
-        self._post_run = PostRunCommand(load_script(run.facts))
+        self._post_run = PostRunCommand(render_load_script(run.facts))
         self._end_by = time.monotonic() + run.plan.deadline_s
         self._deadline_s: float | None = None
         self._visits = 0

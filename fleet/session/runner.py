@@ -195,7 +195,7 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     if context.requested.deadline_s is None:
         plan = replace(plan, deadline_s=forecast.deadline_s)
     events = override_options(options_from_entry(host), context.requested).counters
-    if events and (missing := counters.describe_missing(events, facts)):
+    if events and (missing := counters.describe_unknown_events(events, facts)):
         progress.note(missing)
     return Run(
         run_id=new_run_id(),

@@ -94,7 +94,7 @@ _JSON: Mapping[str, Any] = {
 
 
 @once
-def prepare_type(kind: type[_Type]) -> type[_Type]:
+def prepare_type_for_threads(kind: type[_Type]) -> type[_Type]:
     """Return the type once msgspec has inspected it, as threads that use a type meanwhile would crash."""
     msgspec.json.Decoder(kind)
     return kind
@@ -165,7 +165,7 @@ def parse_json_column(name: str, text: str) -> Any:
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
     if sum(map(text.count, ",[{")) > limit:
         raise DataError(f"{name}: more than {limit} values")
-    kind = prepare_type(_JSON[name])
+    kind = prepare_type_for_threads(_JSON[name])
     with _decoding(name):
         value = msgspec.json.decode(text)
         typed = msgspec.convert(value, kind)
@@ -307,7 +307,7 @@ def _make_record_struct(names: tuple[str, ...] | None) -> Any:
         cpu_names = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
         cpus: Any = list.__class_getitem__(_make_row_struct("cpus", cpu_names))
         record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_MAX_CPUS)]))
-    return prepare_type(msgspec.defstruct("record", record))
+    return prepare_type_for_threads(msgspec.defstruct("record", record))
 
 
 @once
@@ -317,7 +317,7 @@ def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = 
     for name in names or columns:
         type_ = _value_type(table, columns[name])
         fields.append((name, type_ | None, None) if columns[name].nullable else (name, type_))
-    return prepare_type(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
+    return prepare_type_for_threads(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
 
 
 def _value_type(table: str, column: schema.Column) -> Any:

@@ -130,7 +130,7 @@ class Index:
     ) -> tuple[set[Key], list[Any]]:
         """Return the runs whose rows are stored with these marks, and the selected rows as pyarrow tables."""
         keys_of_parts = dict[int, set[Key]]()
-        for key, part in self.find_newest_parts(kind, marks).items():
+        for key, part in self.find_newest_part_ids(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
         query = "select made_of, bytes, rows from parts where id = ?"
         keys_present, tables = set[Key](), []
@@ -156,7 +156,7 @@ class Index:
             return set(), []
         return keys_present, tables
 
-    def find_newest_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
+    def find_newest_part_ids(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
         """Return, by run, the ID of the newest row of `parts` that was stored with the run's mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []

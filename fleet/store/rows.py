@@ -13,7 +13,7 @@ from fleet.errors import DataError, StoreError
 from fleet.late import msgspec, pa
 from fleet.model import Hello, Host, Run
 from fleet.store import schema
-from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type
+from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type_for_threads
 from fleet.text import describe_msgspec_error
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
@@ -153,7 +153,7 @@ def _list_benchmarks(run: Run) -> list[str]:
 def decode(kind: type[_Model], value: object) -> _Model:
     """Convert parsed JSON, as `to_json` writes it, to a `kind`. Raises DataError, which names the field."""
     try:
-        return msgspec.convert(_drop_env(value), prepare_type(kind))
+        return msgspec.convert(_drop_env(value), prepare_type_for_threads(kind))
     except msgspec.ValidationError as err:
         raise DataError(describe_msgspec_error(err, kind.__name__)) from err
 

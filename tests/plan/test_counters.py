@@ -45,7 +45,7 @@ def _like(facts: Facts, model: str, family: str = "8") -> Facts:
 def test_coherence_is_what_the_cpu_can_count(facts: Facts, codes: tuple[str, ...]) -> None:
     result = counters.agent_events(("coherence",), facts)
     assert result[:3] == codes
-    assert counters.describe_missing(("coherence", "generic"), facts) is None
+    assert counters.describe_unknown_events(("coherence", "generic"), facts) is None
 
 
 def test_names_raw_codes_and_groups_are_counted_once_each() -> None:
@@ -58,7 +58,7 @@ def test_names_raw_codes_and_groups_are_counted_once_each() -> None:
 
 @pytest.mark.parametrize("facts", [UNKNOWN, replace(XEON, cpu_family=None), Facts("qnx", "aarch64")])
 def test_what_no_table_has_for_the_cpu_is_a_note(facts: Facts) -> None:
-    note = counters.describe_missing(("coherence", "l3_miss", "cycles"), facts)
+    note = counters.describe_unknown_events(("coherence", "l3_miss", "cycles"), facts)
     assert note
     assert note.startswith("Not counted: coherence, l3_miss (not known for this CPU, ")
     assert counters.agent_events(("coherence", "l3_miss"), facts) == ()

@@ -13,7 +13,7 @@ from operator import attrgetter
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import InputError, RunState
-from fleet.plan.benchmark_names import describe_missing, select_kinds
+from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_kinds
 from fleet.plan.kinds import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.places import Place
@@ -214,7 +214,7 @@ def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSu
         return list(runs)
     if not (chosen := [run for run in runs if select_kinds(benchmark, run.benchmarks)]):
         kinds = sorted({kind for run in runs for kind in run.benchmarks})
-        raise UsageError(describe_missing(benchmark, kinds))
+        raise UsageError(describe_unmeasured_benchmark(benchmark, kinds))
     return chosen
 
 

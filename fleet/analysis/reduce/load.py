@@ -15,7 +15,7 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
-from fleet.plan.benchmark_names import ALL, describe_missing, parse_benchmark_names
+from fleet.plan.benchmark_names import ALL, describe_unmeasured_benchmark, parse_benchmark_names
 from fleet.store.gate import RunRecord
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
@@ -261,7 +261,7 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
     if chosen.empty:
         kinds = (rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)).unique()
-        raise UsageError(describe_missing(benchmark, kinds.tolist()))
+        raise UsageError(describe_unmeasured_benchmark(benchmark, kinds.tolist()))
     return chosen
 
 

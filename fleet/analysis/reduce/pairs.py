@@ -63,7 +63,7 @@ def load_pairs(
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
     marks = _make_index_marks(runs)
-    missing = marks.keys() - listing.index.find_newest_parts(PAIRS, marks)
+    missing = marks.keys() - listing.index.find_newest_part_ids(PAIRS, marks)
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
 
