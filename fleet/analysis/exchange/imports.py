@@ -273,8 +273,9 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         kinds.append(rows[-1]["benchmark"])
     stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
     cpus, cells = len(grid.cpus), len(grid.cells)
-    half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
-    size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
+    whole = cpus * (cpus - 1)
+    part = {whole: "", whole // 2: " (half a matrix)"}.get(cells, f" of {whole:,}")
+    size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{part}"
     guess = "" if RELATIONS not in labels else " Relations are guessed from its levels."
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,7 +23,6 @@ from fleet.model import InputError
 from fleet.plan.cpulist import MAX_CPU
 
 _CPU = re.compile(r"0*[0-9]{1,5}")
-_LONGEST_COUNT = 15  # digits
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
 _CAS_TITLES = {  # each with its variant and machine (None: any)
     "CAS (CPP)": ("c11", None),
@@ -33,7 +33,7 @@ _CAS_TITLES = {  # each with its variant and machine (None: any)
 }
 _BENCHMARKS = {title: name for name, title in _TITLES.items()}
 _TITLE = re.compile(r"^[ \t]*Running (?:(.+) )?Core Benchmark\s*$", re.MULTILINE)
-_COUNT = re.compile(r"(Samples|Iterations): (\d+)$")
+_COUNT = re.compile(r"(Samples|Iterations): (\d{1,15})$")
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
 _C2CLAT_TITLE = re.compile(r"\[\s*([^\]()]+?)\s*(?:\(ns\))?\]")
@@ -41,13 +41,15 @@ _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
 _OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
-_COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\d+)$")
+_COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\d{1,15})$")
+_EMPTY = ("", "-", "x", "na", "nan")  # cells without a number
 _CELL = r"\s*(?:[\d.eE+-]+|nan|NaN|inf)?\s*"
 _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
 _ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
 
 NumberedLines = list[tuple[int, str]]
 Cells = Mapping[tuple[int, int], float]
+NewCells = dict[tuple[int, int], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +87,10 @@ def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
     return numbers if len(numbers) == len(set(numbers)) and max(numbers, default=0) <= MAX_CPU else ()
 
 
-def _parse_count(digits: str) -> int:
-    """Parse a count of samples or iterations. Raises InputError for more than there can be."""
-    if len(digits) > _LONGEST_COUNT:
-        raise InputError(f"{digits[:40]} are more samples or iterations than there can be.")
-    return int(digits)
-
-
 def _parse_latency(word: str, line: int) -> float | None:
     """Read one cell; None if it is empty. Raises InputError for what cannot be a latency."""
     text = word.strip()
-    if not text or text.lower() == "nan":
+    if text.lower() in _EMPTY:
         return None
     try:
         value = float(text)
@@ -106,9 +101,7 @@ def _parse_latency(word: str, line: int) -> float | None:
     return value
 
 
-def _parse_row(
-    words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
-) -> dict[tuple[int, int], float]:
+def _parse_row(words: Sequence[str], line: int, cpu: int, columns: Sequence[int]) -> NewCells:
     """Parse a printed row, which begins with its CPU; leave out empty cells and the CPU with itself.
 
     columns: the CPU of each cell. Raises InputError for any other row.
@@ -117,20 +110,26 @@ def _parse_row(
         raise InputError(f"line {line}: expected the row of CPU {cpu}, found {' '.join(words)[:40]!r}.")
     if len(words) - 1 != len(columns):
         raise InputError(f"line {line}: {len(words) - 1} values for CPU {cpu}, expected {len(columns)}.")
-    words_by_cpu = zip(columns, words[1:], strict=True)
-    values = {(cpu, other): _parse_latency(word, line) for other, word in words_by_cpu if other != cpu}
-    return {ends: value for ends, value in values.items() if value is not None}
+    return _make_cells(line, cpu, columns, [_parse_latency(word, line) for word in words[1:]])
 
 
-def _make_square(rows: Sequence[Sequence[float | None]]) -> Grid:
-    """Make a matrix of CPUs that are numbered from 0, one per row; leave out empty cells and the diagonal."""
-    cells = {
-        (row, column): value
-        for row, values in enumerate(rows)
-        for column, value in enumerate(values)
-        if value is not None and row != column
-    }
-    return Grid(tuple(range(len(rows))), cells)
+def _make_cells(line: int, cpu: int, columns: Sequence[int], values: Sequence[float | None]) -> NewCells:
+    """Return the cells of a row without empty ones. Raises InputError if a CPU has a number with itself."""
+    cells = {(cpu, other): value for other, value in zip(columns, values, strict=True) if value is not None}
+    if itself := cells.pop((cpu, cpu), 0):
+        raise InputError(
+            f"line {line}: CPU {cpu} has {itself:g} with itself: no matrix of CPUs has. One of memory nodes, "
+            "or a table of pairs, cannot be read. If line 1 has CPU numbers, write CPU in its first cell."
+        )
+    return cells
+
+
+def _make_square(rows: Sequence[tuple[int, Sequence[float | None]]]) -> Grid:
+    """Make a matrix of CPUs that are numbered from 0, one per row. rows: each with its line number."""
+    cpus, cells = range(len(rows)), NewCells()
+    for cpu, (number, values) in enumerate(rows):
+        cells |= _make_cells(number, cpu, cpus, values)
+    return Grid(tuple(cpus), cells)
 
 
 def _read_core_latency_screen(text: str) -> list[Grid]:
@@ -141,9 +140,9 @@ def _read_core_latency_screen(text: str) -> list[Grid]:
             name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
             head = Grid((), benchmark=name, variant=variant, arch=arch)
         elif count := _COUNT.match(line.strip()):
-            head = replace(head, **{count[1].lower(): _parse_count(count[2])})  # type: ignore[arg-type]
+            head = replace(head, **{count[1].lower(): int(count[2])})  # type: ignore[arg-type]
         elif line.startswith("  ") and (cpus := _parse_heading(line.split())):
-            cells = dict[tuple[int, int], float]()
+            cells = NewCells()
             for row, cpu in enumerate(cpus, number + 1):
                 words = _get_line(lines, row).split()
                 if cpu != cpus[0] and not words:
@@ -194,7 +193,7 @@ def _read_c2clat(text: str) -> list[Grid]:
         if is_plot:
             grids[benchmark] = replace(_parse_plot(lines, number), benchmark=benchmark)
         else:
-            cells = dict[tuple[int, int], float]()
+            cells = NewCells()
             for row, cpu in enumerate(cpus, number + 1):
                 cells |= _parse_row(_get_line(lines, row).split(), row, cpu, cpus)
             grids[benchmark] = Grid(tuple(sorted(cpus)), cells, benchmark=benchmark)
@@ -217,16 +216,10 @@ def _parse_c2clat_heading(line: str) -> tuple[int, ...]:
 
 
 def _parse_plot(lines: list[str], begin: int) -> Grid:
-    rows: list[list[float | None]] = []
-    for number, line in enumerate(lines[begin:], begin + 1):
-        if line.strip() == _PLOT_END:
-            break
-        rows.append([_parse_latency(word, number) for word in line.split()])
-        if len(rows[-1]) != len(rows[0]):
-            raise InputError(f"line {number}: {len(rows[-1])} values, expected {len(rows[0])}.")
-    if not rows or len(rows) != len(rows[0]):
-        raise InputError(f"line {begin}: {len(rows)} rows are not a square matrix.")
-    return _make_square(rows)
+    """Parse a plot without headings, whose rows follow line `begin`. Raises InputError."""
+    numbered = ((number, line.split()) for number, line in enumerate(lines[begin:], begin + 1))
+    rows = [*takewhile(lambda row: row[1] != [_PLOT_END], numbered)]
+    return _parse_squares(rows or [(begin, [])], 1)[0]
 
 
 def _is_core_to_core(text: str) -> bool:
@@ -273,11 +266,11 @@ def _split_into_head_screens_and_csv(text: str) -> tuple[Grid, list[Grid], list[
             head = replace(head, cpu_model=line.removeprefix("CPU: "))
         elif count := _COUNTS.match(line):
             name = "samples" if count[1] == "samples" else "iterations"
-            head = replace(head, **{name: _parse_count(count[2])})  # type: ignore[arg-type]
+            head = replace(head, **{name: int(count[2])})  # type: ignore[arg-type]
         elif section := _SECTION.match(line):
             benchmark = _OF_SECTION[int(section[1]) - 1]
         elif (cpus := _parse_heading(line.split())) and len(cpus) > 1:
-            cells = dict[tuple[int, int], float]()
+            cells = NewCells()
             for cpu in cpus:
                 place += 1
                 words = _ERROR_OF_MEAN.sub(" ", _get_line(lines, place)).split()
@@ -298,19 +291,18 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     """Parse a block of CSV into square matrices, which stand one below another. Raises InputError."""
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = _pad_if_triangle([(number, line.split(separator)) for number, line in block if line])
+    return _parse_squares(rows, len(_OF_SECTION))
+
+
+def _parse_squares(rows: Sequence[tuple[int, list[str]]], most: int) -> list[Grid]:
+    """Parse up to `most` square matrices, one below another, of rows with line numbers. Raises InputError."""
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
             raise InputError(f"line {number}: {len(cells)} values, expected {width}. Did lines run together?")
-    if len(rows) % width or len(rows) // width > len(_OF_SECTION):
+    if not width or len(rows) % width or len(rows) // width > most:
         raise InputError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
-    values = [[_parse_latency(cell, number) for cell in cells] for number, cells in rows]
-    for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
-        if row[place % width]:
-            raise InputError(
-                f"line {number}: CPU {place % width} has {row[place % width]:g} with itself: no matrix has. "
-                "If line 1 has CPU numbers, write CPU in its first cell; a table of pairs cannot be read."
-            )
+    values = [(number, [_parse_latency(cell, number) for cell in cells]) for number, cells in rows]
     return [_make_square(values[begin : begin + width]) for begin in range(0, len(values), width)]
 
 
@@ -353,10 +345,12 @@ def _read_labelled(text: str) -> list[Grid]:
         return []
     corner, *labels = rows[0][1]
     cpus = _parse_heading(labels)
-    cells = dict[tuple[int, int], float]()
+    cells = NewCells()
     for (number, words), cpu in zip(rows[1:], cpus, strict=False):
         columns = [other for other in cpus if other != cpu or len(words) > len(cpus)]
-        cells |= _parse_row(["" if word == "NA" else word for word in words], number, cpu, columns)
+        cells |= _parse_row(words, number, cpu, columns)
+    if "node" in corner.lower():
+        raise InputError("line 1: a matrix of memory nodes; fleet reads latencies between CPUs.")
     if len(rows) != len(labels) + 1:
         raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
     if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
@@ -405,23 +399,22 @@ def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, 
 
     tool: None: recognize it. where: the file's name. Raises UsageError for other text and damaged matrices.
     """
-    if tool is None:
-        tool = next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)
-    if tool is None:
-        raise UsageError(
-            f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "
-            "core_latency and c2clat, and CSV with CPU numbers as first row and column, of CPUs up to "
-            f"{MAX_CPU}; if this is one of them, name it with --tool."
-        )
+    tool = tool or next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)
     try:
-        grids = TOOLS[tool].read(text)
+        grids = TOOLS[tool].read(text) if tool else []
     except InputError as err:
         raise UsageError(f"{where}: {err}") from err
-    if zero := next((ends for grid in grids for ends, value in grid.cells.items() if value == 0), None):
+    if tool is None or not grids:
+        problem = f"no matrix of {tool} found" if tool else "unknown format"
         raise UsageError(
-            f"{where}: the cell of CPUs {zero[0]} and {zero[1]} is 0, which is not a latency. Leave it empty "
-            "if there is no number."
+            f"{where}: {problem}. fleet reads what core-to-core-latency (screen or --csv), core_latency and "
+            "c2clat print; if this is one of them, name it with --tool. Convert others to CSV with CPU "
+            f"numbers as first row and column, one-way latencies in ns between CPUs up to {MAX_CPU}."
         )
-    if not grids:
-        raise UsageError(f"{where}: no matrix of {tool} found, of CPUs up to {MAX_CPU}.")
+    for (ping, pong), value in (cell for grid in grids for cell in grid.cells.items()):
+        if value < 1:
+            raise UsageError(
+                f"{where}: the cell of CPUs {ping} and {pong} is {value:g}, which is not a latency in ns. "
+                "Convert other units; leave a cell without a number empty."
+            )
     return tool, grids

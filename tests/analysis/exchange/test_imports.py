@@ -52,6 +52,8 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert make_grid(rows).cells[2, 0] == 12
+    torn = save(tmp_path, CORE_LATENCY.rpartition("3     38")[0])
+    assert "4 CPUs, 9 cells of 12. " in import_files(tmp_path / "results", [torn], "torn", ImportMetadata())
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
     schema_of_file = pq.read_schema(tmp_path / "results" / "summaries" / "i3.parquet")
     assert schema_of_file.metadata[b"fleet.table"] == b"summaries"
@@ -99,9 +101,9 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
         (RUST_CSV, ImportMetadata(tool="lmbench"), "--tool lmbench: unknown; there are"),
         (CORE_LATENCY * 2, ImportMetadata(), "a second matrix of cas"),
         (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
-        ("CPU 0 99999999999\n0 0 5\n99999999999 5 0\n", ImportMetadata(), "of CPUs up to 65535"),
-        (f"CPU 0 {'9' * 5000}\n", ImportMetadata(), "of CPUs up to 65535"),
-        (f"Num cores: 2\nNum samples: {'9' * 5000}\n", ImportMetadata(), "9 are more samples or iterations"),
+        ("CPU 0 99999999999\n0 0 5\n99999999999 5 0\n", ImportMetadata(), "CPUs up to 65535"),
+        (f"CPU 0 {'9' * 5000}\n", ImportMetadata(), "CPUs up to 65535"),
+        (f"Num cores: 2\nNum samples: {'9' * 5000}\n", ImportMetadata(), "no matrix of"),
         (RUST_SCREEN.replace("CPU: ", f"CPU: {'T' * 500}"), ImportMetadata(), "cpu_model is .* bytes long"),
     ],
 )

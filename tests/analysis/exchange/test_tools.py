@@ -144,6 +144,7 @@ LABELLED = ",0,1,2\n0,,41.5,60.2\n1,41.5,,59.8\n2,60.2,59.8,\n"
         LABELLED.replace(",", "\t"),
         '"","X0","X1","X2"\n"0",NA,41.5,60.2\n"1",41.5,NA,59.8\n"2",60.2,59.8,NA\n',  # R
         LABELLED.replace("0,,41.5", "0,0,41.5"),  # 0 with itself
+        LABELLED.replace("0,,41.5", "0,-,41.5").replace("59.8,\n", "59.8,x\n"),
     ],
 )
 def test_a_csv_with_cpu_numbers_as_first_row_and_column_is_read_by_them(text: str) -> None:
@@ -166,7 +167,14 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
         ("CPU,0,1\n0,,41.5\n1,40,\n2,3,4\n", "line 1: 2 CPUs as columns, 3 as rows"),
         ("CPU,0,1\n0,,41.5\n3,41.5,\n", "line 3: expected the row of CPU 1"),
         ("0,1,41.5\n0,2,60.2\n1,2,59.8\n", "line 2: CPU 1 has 2 with itself"),  # a table of pairs
+        ("Numa node,0,1\n0,81.5,141\n1,141.5,82\n", "line 2: CPU 0 has 81.5 with itself"),
+        (" CPU 0 1\n 0 0 71\n 1 71 9\n", "line 3: CPU 1 has 9 with itself"),
+        ("$data << EOD\n 0 71\n 71 9\nEOD\n", "line 3: CPU 1 has 9 with itself"),
+        ("Writer Numa Node,0,1\n0,-,336.8\n1,363.9,-\n", "line 1: a matrix of memory nodes"),
         ("CPU,0,1\n0,,0\n1,41.5,\n", "the cell of CPUs 0 and 1 is 0"),
+        ("CPU,0,1\n0,,0.0415\n1,41.5,\n", "CPUs 0 and 1 is 0.0415, which is not a latency in ns. Convert"),
+        ("Num cores: 4\ntoCore 0 1\nfromCore\n0 NaN 26\n1 26 NaN\n", "no matrix .* found.*Convert others"),
+        (",CPUA,CPUB,LATENCY\n0,95,94,25.81\n", "unknown format.*Convert others to CSV"),
         (" CPU 0 1\n 0 0 0\n 1 71 0\n", "the cell of CPUs 0 and 1 is 0"),
         (" CPU 0 1\n 0 0 71\n 1 71 0\n" * 2, "line 4: a second table"),
         (TITLED.replace("RW", "CAS"), "line 7: a second table"),
