@@ -109,8 +109,8 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     return _read_summaries(place, [file])
 
 
-def compute_model_medians(root: Root, cpu_model: str) -> pd.DataFrame:
-    """Return a CPU model's `median_ns` by summary, benchmark, variant and relation; skip damaged files."""
+def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:
+    """Return the rows of all summaries of a CPU model; skip damaged files."""
     names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
 
     def read_if_of_model(name: str) -> pd.DataFrame | None:
@@ -120,11 +120,18 @@ def compute_model_medians(root: Root, cpu_model: str) -> pd.DataFrame:
         return _read_summaries(place, [file]) if is_of_model else None
 
     parts = [part for part in read_undamaged([*names], read_if_of_model).values() if part is not None]
-    keys = ["summary", "benchmark", "variant", "relation"]
-    if not parts:
-        return pd.DataFrame(columns=[*keys, "median_ns"])
-    rows = pd.concat(parts).fillna({"variant": ""})
-    return rows.groupby(keys, sort=False)["latency_ns"].median().rename("median_ns").reset_index()
+    return pd.concat(parts or [_read_summaries(_SHIPPED, [])], ignore_index=True)
+
+
+def compute_medians(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `median_ns` by summary, benchmark, variant ("" for unknown) and relation."""
+    groups = rows.fillna({"variant": ""}).groupby(["summary", "benchmark", "variant", "relation"], sort=False)
+    return groups["latency_ns"].median().rename("median_ns").reset_index()
+
+
+def compute_model_medians(root: Root, cpu_model: str) -> pd.DataFrame:
+    """Return the medians of a CPU model's summaries, as `compute_medians` does; skip damaged files."""
+    return compute_medians(find_summaries_of_model(root, cpu_model))
 
 
 def simplify_cpu_model(text: str) -> str:

@@ -1,6 +1,6 @@
 """List summaries, show some with relations and matrices, or set them beside each other and runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -25,18 +25,15 @@ def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """Render summaries by name or CPU model, with or without `summary:`; without names, list all."""
     if not names:
         return list_summaries(load_all_summaries(root))
-    stored, parts = imports.locate_summaries(root), []
-    for name in _require_no_runs_beside_summaries(names):
-        model = name.removeprefix(PREFIX)
-        if model not in stored and len(rows := imports.compute_model_medians(root, model)):
-            parts.append(render_cpu_model(model, rows))
-        else:
-            parts.append(render_summary(find_summary(root, name), canvas))
-    return "\n\n".join(parts)
+    return "\n\n".join(
+        render_summary(rows, canvas) if set(rows["summary"]) == {name} else render_cpu_model(name, rows)
+        for name, rows in _find_named(root, names)
+    )
 
 
 def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
-    """Render how the machines of a CPU model differ. rows: from `compute_model_medians`."""
+    """Render how the machines of a CPU model differ. rows: from `find_summaries_of_model`."""
+    rows = imports.compute_medians(rows)
     machines = list(rows["summary"].unique())
     parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
     for kind, part in rows.groupby(name_benchmarks(rows).str.rstrip("/"), sort=False):
@@ -52,16 +49,20 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
-    """Format these summaries, or without names all, as JSON with a row per pair."""
-    chosen = [find_summary(root, name) for name in _require_no_runs_beside_summaries(names)]
+    """Format summaries by name or CPU model, or without names all, as JSON with a row per pair."""
+    chosen = [rows for _, rows in _find_named(root, names)]
     return format_document("summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True))
 
 
-def _require_no_runs_beside_summaries(names: Sequence[str]) -> Sequence[str]:
+def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each name, without `summary:`, and its summary's rows, or those of all of the CPU model."""
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         command = f"fleet compare {' '.join(names)}"
         raise UsageError(f"runs and summaries are not shown together; {command} puts them side by side.")
-    return names
+    stored = imports.locate_summaries(root)
+    for name in (name.removeprefix(PREFIX) for name in names):
+        rows = find_summary(root, name) if name in stored else imports.find_summaries_of_model(root, name)
+        yield name, rows if len(rows) else find_summary(root, name)
 
 
 def list_summaries(rows: pd.DataFrame) -> str:

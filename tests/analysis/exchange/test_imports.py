@@ -1,5 +1,6 @@
 """Imported and published summaries: stored beside the runs, never among them."""
 
+import json
 import re
 from pathlib import Path
 
@@ -216,6 +217,8 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
             text = fleet("show", f"summary:{name}").stdout
             assert "2 tables, ryzen-9-9950x" in text
             assert re.search(r"\n *llc +2 +21\.9 +20\.8 +23\.0 +1\.11\n", text), text
+            rows = json.loads(fleet("show", f"summary:{name}", "--json").stdout)["rows"]
+            assert {row["summary"] for row in rows} == {"ryzen-9-9950x", "ryzen-9-9950x-2"}
         done = fleet("show", "summary:AMD Ryzen 9 99")
         assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
     root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
