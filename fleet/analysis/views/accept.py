@@ -17,7 +17,7 @@ _LISTED = 3  # numbers named for each machine
 _MANY = 0.1  # share of a run's bursts that failed or are flagged, from which on the line says so
 _LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = (
-    "a number needs 3 earlier runs, equal machines or tables, on a virtual machine at its level, "
+    "a number needs 3 runs before the last, 3 equal machines or 3 tables, on a virtual machine at its level, "
     "or a range in expected.yaml"
 )
 
@@ -59,6 +59,8 @@ def render_acceptance(acceptance: Acceptance) -> str:
         none = f"no table of {model} is here; " if model else ""
         words = [*_describe_against_expected(placed[: _LISTED - 1], descriptions), f"{none}{NEEDS}"]
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
+    if outcome is Outcome.AS_EXPECTED and (unjudged := int((rows["source"] == "").sum())):
+        hint += f"; no expectation for {format_count(unjudged, 'number')}"
     hint += f"; {acceptance.failed:.0%} of bursts failed" if acceptance.failed >= _MANY else ""
     hint += f"; {acceptance.flagged:.0%} of bursts are flagged" if acceptance.flagged >= _MANY else ""
     for listed in range(_LISTED, 0, -1):

@@ -70,13 +70,18 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
 
 
 def test_a_host_without_any_expectation_has_its_own_exit_code(
-    made_lab: Path, fleet_here: Callable[..., Done]
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
 ) -> None:
     done = fleet_here("accept", "verona", "-r", str(made_lab / "results"))
     assert done.exit_code == UsageError.exit_code
     assert done.stdout.startswith(
         "verona: cannot tell: no table of Made-up workstation of two sockets is here;"
     )
+    ranges = tmp_path / "expected.yaml"
+    ranges.write_text("- host: verona\n  cas:\n    smt: at most 100\n")
+    done = fleet_here("accept", "verona", "--expected", str(ranges), "-r", str(made_lab / "results"))
+    assert done.exit_code == 0
+    assert "1 number held against expected.yaml; no expectation for 213 numbers" in done.stdout
 
 
 @pytest.mark.parametrize(
