@@ -110,13 +110,13 @@ def test_memory_does_not_grow_with_the_samples_of_a_pair(
 ) -> None:
     """Three times the samples of one pair, which take few bytes, take a command little more memory."""
     point = {"point": "one", "unit": "message", "parameters": Parameters(pages="base")}
-    others = {**point, "other_ticks": ((1000,) * 200,)} if benchmark == "message" else {}
+    others = {**point, "other_ticks": ((1000,) * 400,)} if benchmark == "message" else {}
     peaks = []
     for rounds in (20_000, 60_000):
         root = tmp_path / str(rounds)
         bursts = (
             builders.a_burst(
-                benchmark=benchmark, round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 200, **others
+                benchmark=benchmark, round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 400, **others
             )
             for i in range(rounds)
         )
@@ -131,4 +131,4 @@ def test_memory_does_not_grow_with_the_samples_of_a_pair(
             [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         )
         peaks.append(int(done.stdout.split()[-1]))
-    assert peaks[1] - peaks[0] < 40_000 * 200 * 8 / 1024  # KiB: what the ticks of one CPU alone take
+    assert peaks[1] - peaks[0] < 40_000 * 400 * 8 / 1024  # KiB: what the ticks of one CPU alone take
