@@ -16,6 +16,7 @@ EXCEPTIONS: Mapping[str, BaseException] = {
     "ZeroDivisionError": ZeroDivisionError("planted"),
     "AssertionError": AssertionError("planted"),
     "ValueError": ValueError("planted"),
+    "RecursionError": RecursionError("planted"),
     "ArrowInvalid": pa.ArrowInvalid("planted"),
     "MemoryError": MemoryError("planted"),
     "OSError": OSError(errno.EIO, "planted"),

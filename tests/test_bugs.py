@@ -34,6 +34,7 @@ from tests.planting import EXCEPTIONS
 PLACES: Mapping[str, tuple[str, ...]] = {
     "cli.app.load_inventory": ("hosts",),
     "inventory.select.load": ("hosts",),
+    "inventory.document._Walk.convert": ("hosts",),
     "console.hosts.render_hosts": ("hosts",),
     "plan.merge.merge_plan": ("run", "--dry-run"),
     "hostnames.expand_range": ("show", "h0"),
@@ -43,6 +44,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "agent.deploy.deploy": ("run", "-q"),
     "store.gate.check_table": ("show", "all"),
     "store.gate.check_bursts": ("show", "h0"),
+    "store.gate._value_type": ("show", "all"),
     "model.benchmark.find_name_problem": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.reduce_to_pairs": ("show", "all"),

@@ -78,15 +78,23 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
 
 def parse(text: str) -> Document:
     """Parse a YAML document. Invalid text becomes one with a problem and no data; empty text has no data."""
-    import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
-
-    loader, document = getattr(yaml, "CSafeLoader", yaml.SafeLoader), Document()
+    document = Document()
     try:
-        _refuse_depth(yaml.parse(text, Loader=loader))
-        if (root := yaml.compose(text, Loader=loader)) is not None:
+        if (root := _compose(text)) is not None:
             document.data = _Walk(document).convert(root, ())
     except _BrokenError as err:
         document.problems = [err.args]
+    return document
+
+
+def _compose(text: str) -> Any:
+    """Return the root node of a YAML document, None if it is empty. Raises _BrokenError."""
+    import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _refuse_depth(yaml.parse(text, Loader=loader))
+        return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as err:
         cause = ", ".join(filter(None, (err.context, err.problem)))
         problem = f"{cause}. Check indentation, colons and quotes here and in the line above"
@@ -94,13 +102,12 @@ def parse(text: str) -> Document:
             problem = "this line contains a tab; YAML indents with spaces only"
         mark = mark or err.context_mark
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
-        document.problems = [(line, f"broken YAML: {problem}")]
+        raise _BrokenError(line, f"broken YAML: {problem}") from err
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
-        document.problems = [(line, "a control character, which YAML does not allow")]
-    except (yaml.YAMLError, RecursionError, ValueError) as err:
-        document.problems = [(1, f"not YAML we can read: {type(err).__name__}")]
-    return document
+        raise _BrokenError(line, "a control character, which YAML does not allow") from err
+    except (yaml.YAMLError, ValueError) as err:
+        raise _BrokenError(1, f"not YAML we can read: {type(err).__name__}") from err
 
 
 def _refuse_depth(events: Iterator[Any]) -> None:

@@ -107,8 +107,16 @@ def _decoding(name: str) -> Iterator[None]:
         yield
     except msgspec.ValidationError as err:
         raise DataError(describe_msgspec_error(err, name)) from err
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
+    except (msgspec.DecodeError, UnicodeError) as err:
         raise DataError(f"{name} is not JSON: {err}") from err
+
+
+def _decode_json(name: str, text: str | bytes, kind: Any = Any) -> Any:
+    with _decoding(name):
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except RecursionError as err:
+            raise DataError(f"{name} is nested too deeply") from err
 
 
 def _raise_if_any(problem: str | None) -> None:
@@ -126,15 +134,15 @@ class RunRecord:
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
     """Check a row's values; return them, None for absent ones. names: only these. Raises DataError."""
+    kind = _make_row_struct(table, None if names is None else tuple(names))
     with _decoding(table):
-        row = msgspec.convert(values, _make_row_struct(table, None if names is None else tuple(names)))
+        row = msgspec.convert(values, kind)
     return _check_row(table, row)
 
 
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """Parse a record's JSON. names: only these columns of `runs`, and no row of `cpus`. Raises DataError."""
-    with _decoding("record"):
-        record = msgspec.json.decode(text, type=_make_record_struct(names))
+    record = _decode_json("record", text, _make_record_struct(names))
     row = _check_row("runs", record.run)
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
     cpus = record.cpus if names is None else ()
@@ -143,9 +151,7 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode a JSON list of the values of these columns of `runs`; return them by name. Raises DataError."""
-    with _decoding("row"):
-        row = msgspec.json.decode(text, type=_make_row_struct("runs", names, True))
-    return _check_row("runs", row)
+    return _check_row("runs", _decode_json("row", text, _make_row_struct("runs", names, True)))
 
 
 def _check_row(table: str, struct: Any) -> dict[str, Any]:
@@ -166,8 +172,8 @@ def parse_json_column(name: str, text: str) -> Any:
     if sum(map(text.count, ",[{")) > limit:
         raise DataError(f"{name}: more than {limit} values")
     kind = prepare_type_for_threads(_JSON[name])
+    value = _decode_json(name, text)
     with _decoding(name):
-        value = msgspec.json.decode(text)
         typed = msgspec.convert(value, kind)
     if name == "hello_json":
         listed = typed.get("plan", {}).get("benchmarks", ())
