@@ -43,20 +43,23 @@ class _Candidate:
 
 
 def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
-    """Return the candidate that `parse` makes; if it fails, an unusable one with the entry's ID or text."""
+    """Return the candidate that `parse` makes; if it refuses, an unusable one with the entry's ID or text."""
     try:
-        candidate = parse(entry)
-        "".join((candidate.name, candidate.address, *candidate.labels.values()))  # a TypeError if not texts
-    except KeyError as err:
-        why = f"its entry has no {err.args[0]}"
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
-        why = "its entry is not understood"
-    else:
-        return candidate
+        return parse(entry)
+    except InputError as err:
+        why = str(err)
     match entry:
         case {"metadata": {"name": str(name)}} | {"Id": str(name)} | {"ID": str(name)} if name:
             return _Candidate("", name, unusable=why)
     return _Candidate("", str(entry)[:_SHOWN], unusable=why)
+
+
+def _read(entry: Any, key: str, kind: Any = str) -> Any:
+    """Return the value of a key. Raises InputError if it is not there, empty, or not of this kind."""
+    value = entry.get(key) if isinstance(entry, dict) else None
+    if not value or not isinstance(value, kind):
+        raise InputError(f"its entry has no {key}")
+    return value
 
 
 def _parse_slurm(line: str) -> _Candidate:
@@ -67,28 +70,27 @@ def _parse_slurm(line: str) -> _Candidate:
         if key in _FREE_TEXT:
             break
         fields.setdefault(key, "" if value == "(null)" else value)
-    name, state, partition = fields["NodeName"], fields["State"], fields.get("Partitions")
+    name, state = _read(fields, "NodeName"), _read(fields, "State")
     unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
-    return _Candidate(name, name, {"partition": partition} if partition else {}, unusable)
+    labels = {"partition": partition} if (partition := fields.get("Partitions")) else {}
+    return _Candidate(name, name, labels, unusable)
 
 
 def _parse_pod(pod: Any) -> _Candidate:
     """Parse an item of `kubectl get pods -o json`. Its node is the host, since each restart renames a pod."""
-    spec, meta = pod["spec"], pod["metadata"]
-    phase = "Terminating" if meta.get("deletionTimestamp") else pod["status"]["phase"]
-    labels = {"namespace": meta["namespace"]}
-    if len(spec["containers"]) > 1:
-        labels["container"] = spec["containers"][0]["name"]
-    unusable = f"it is {phase}" if phase != "Running" else ""
-    return _Candidate(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
+    spec, meta = _read(pod, "spec", dict), _read(pod, "metadata", dict)
+    name, labels = _read(meta, "name"), {"namespace": _read(meta, "namespace")}
+    phase = "Terminating" if meta.get("deletionTimestamp") else _read(_read(pod, "status", dict), "phase")
+    if len(containers := _read(spec, "containers", list)) > 1:
+        labels["container"] = _read(containers[0], "name")
+    node = _read(spec, "nodeName") if spec.get("nodeName") else name
+    return _Candidate(node, name, labels, f"it is {phase}" if phase != "Running" else "")
 
 
 def _parse_container(entry: Any) -> _Candidate:
     """Parse an entry of `ps --format json`, whose names are a list (podman) or joined by commas (docker)."""
-    names = entry["Names"]
-    if not names:
-        raise KeyError("name")
-    name = (names.split(",") if isinstance(names, str) else names)[0]
+    names = _read(entry, "Names", str | list)
+    name = _read({"name": (names.split(",") if isinstance(names, str) else names)[0]}, "name")
     return _Candidate(name, name, unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "")
 
 
@@ -118,7 +120,8 @@ def _json_or_text(line: str) -> Any:
 
 def _parse_labgrid(line: str) -> _Candidate:
     """Parse a line of `labgrid-client who`, each a place that somebody has acquired."""
-    user, _, place, *_ = line.split()
+    words = dict(zip(("user", "host", "place"), line.split(), strict=False))
+    user, place = _read(words, "user"), _read(words, "place")
     return _Candidate(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
 
 
@@ -176,14 +179,14 @@ def _ask_hosts_and_left_out(source: str | Sequence[str]) -> tuple[dict[str, dict
         command = (*command, allocated)
     program, printed = command[0], _run(command)
     try:
-        if len(candidates := [_parse_entry(parse, entry) for entry in split(printed)]) > HOST_LIMIT:
+        if len(entries := list(split(printed))) > HOST_LIMIT:
             raise InputError(f"more than {HOST_LIMIT} hosts")
     except (InputError, msgspec.DecodeError, RecursionError) as err:
         text = f"{program} printed what is not its list: {str(err)[:_SHOWN]}. See `{shlex.join(command)}`."
         raise InventoryError(text) from err
     hosts: dict[str, _Candidate] = {}
     left_out = []
-    for candidate in candidates:
+    for candidate in (_parse_entry(parse, entry) for entry in entries):
         name, address = candidate.name, candidate.address
         if candidate.unusable:
             why = candidate.unusable
