@@ -56,6 +56,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "analysis.exchange.export.export_matrix": ("export", "all"),
     "text.printable": ("show", "all"),
     "remote.connection.Connection.__exit__": ("check", "-q"),
+    "console.progress._LineWriter.break_silence": ("check",),  # in a thread
 }
 CODES: Mapping[str, int] = {
     "MemoryError": MemoryLimitError.exit_code,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from fleet.console.rows import MANY, Rows, tally
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import strip_host_name
+from fleet.late import futures
 from fleet.model import Host
 from fleet.session import events
 from fleet.session.events import Outcome, State
@@ -76,13 +77,13 @@ class _LineWriter:
             while not ended.wait(self.break_silence()):
                 pass
 
-        thread = threading.Thread(target=watch, name="progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        with futures.ThreadPoolExecutor(1, "progress") as pool:
+            watching = pool.submit(watch)
+            try:
+                yield
+            finally:
+                ended.set()
+            watching.result()  # raises what ended it
 
 
 class Lines(_LineWriter):
