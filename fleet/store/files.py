@@ -26,7 +26,7 @@ def store_errors(what: str, place: object, *, kept: bool = False) -> Iterator[No
     except OSError as err:
         reason = err.strerror or str(err)
         comfort = " What had arrived is kept in the journal." if kept else ""
-        raise StoreError(f"{place}: cannot {what}: {reason}. {_advise(err)}{comfort}") from err
+        raise StoreError(f"{place}: cannot {what}: {reason}. {_advise(err, place)}{comfort}") from err
 
 
 def require_regular(path: Path | str, expected: str = "a file of fleet's; move it away") -> None:
@@ -171,12 +171,15 @@ def discard(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _advise(err: OSError) -> str:
-    elsewhere = "or choose another results root with --results."
+def _advise(err: OSError, place: object) -> str:
+    there, elsewhere = "there", "or choose another results root with --results."
+    is_local = err.filename or err.errno not in (None, errno.ENOENT)  # what an object store says is neither
+    if is_local and str(place).startswith(("s3://", str(state := user_state_dir()))):
+        there, elsewhere = f"in {state}", "or set XDG_STATE_HOME to another folder."
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"Free some space there, {elsewhere}"
+        return f"Free some space {there}, {elsewhere}"
     if err.errno in (errno.EACCES, errno.EPERM):
-        return f"Give this user permission there, {elsewhere}"
+        return f"Give this user permission {there}, {elsewhere}"
     if err.errno in (errno.EEXIST, errno.ENOTDIR) and (blocking := _find_blocking_file(err.filename)):
         return f"{blocking} is not a folder: move it away, {elsewhere}"
     if any(word in str(err) for word in _REFUSALS):
