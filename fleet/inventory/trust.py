@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleet.errors import InventoryError
 from fleet.inventory.document import Document, KeyPath, format_path
-from fleet.store.files import user_state_dir
+from fleet.store.files import store_errors, user_state_dir
 
 _DEPTHS: Mapping[KeyPath, int] = {("defaults",): 2, ("groups",): 3, ("hosts",): 3}  # of the keys of entries
 _STARTING = ("command", "env", "toolchain", "before", "after")  # `env` can load a library into a program
@@ -42,10 +42,11 @@ def list_programs(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def trust(path: Path, text: str) -> None:
-    """Trust an inventory as long as it has this text. Raises OSError."""
+    """Trust an inventory as long as it has this text. Raises StoreError."""
     record, trusted = _make_record(path, text)
-    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    record.write_text(trusted, "utf-8", "surrogateescape")
+    with store_errors(f"trust {path}", record):
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        record.write_text(trusted, "utf-8", "surrogateescape")
 
 
 def _make_record(path: Path, text: str) -> tuple[Path, str]:

@@ -90,6 +90,13 @@ def test_a_trusted_inventory_starts_its_programs_until_it_changes(stranger: Flee
     assert program.exists()
 
 
+def test_a_home_that_cannot_be_written_is_told_with_the_remedy(stranger: Fleet) -> None:
+    stranger.inventory(INVENTORIES["of a host"])
+    stranger.environment["HOME"] = "/proc/nobody"
+    done = stranger("trust")
+    assert (done.exit_code, "or set XDG_STATE_HOME to another" in done.stderr) == (11, True), done
+
+
 def test_trust_is_of_one_file_and_shows_no_secret(stranger: Fleet, tmp_path: Path) -> None:
     stranger.inventory("hosts: {a: {via: local, env: {TERM: hunter2}}}\n")
     assert "hunter2" not in (done := stranger("trust")).stdout + done.stderr

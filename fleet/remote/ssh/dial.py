@@ -100,7 +100,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         try:
             known_hosts.append_key(file, name, key_type, blob)
         except OSError as error:
-            raise HostKeyError(f"{message}, and {file} cannot be written to remember it: {error}.") from error
+            why = f"{file} cannot be written to remember it: {error}. Set UserKnownHostsFile in ssh_config."
+            raise HostKeyError(f"{message}, and {why}") from error
         self.notes.append(f"new host key of {name} accepted into {file}: {key_type} {fingerprint(blob)}")
 
     def _describe_shown_key(self, key_type: str, blob: bytes) -> str:

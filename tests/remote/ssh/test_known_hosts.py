@@ -81,7 +81,8 @@ def test_accept_new_with_a_file_that_cannot_be_written_is_refused(endpoint, keys
     (file,) = end.user_known_hosts
     Path(file).unlink()
     Path(file).mkdir()
-    assert f"{file} cannot be written to remember it: " in refusal_message(end, keys[2])
+    _, _, advice = refusal_message(end, keys[2]).partition(f"{file} cannot be written to remember it: ")
+    assert "UserKnownHostsFile" in advice
 
 
 def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, endpoint, keys):
