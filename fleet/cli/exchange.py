@@ -40,10 +40,13 @@ def write_report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
+    import logging
+
     from fleet.cli.compare import EXPECTED
     from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
 
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home that it cannot write to
     file, benchmarks = Path(output), cli.join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
     if sides and select:

@@ -15,7 +15,7 @@ from fleet.store import Listing, Store
 from fleet.store.files import write_output
 from tests import builders, simulated
 from tests.analysis.markup import Markup
-from tests.command import Done
+from tests.command import Done, Fleet
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }} $x$ \x1b[2J\u202e"
 
@@ -352,3 +352,10 @@ def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
     assert re.search(rf"Since the last change: lucca cas, 2026-11-04.*lucca.*{number} ±", page, re.DOTALL)
     for name in ("index.html", "m/lucca.html"):
         assert number in Markup((tmp_path / name).read_text()).text
+
+
+def test_a_home_that_cannot_be_written_is_not_the_readers_business(tmp_path: Path) -> None:
+    simulated.publish(tmp_path / "results", simulated.desktop("desk"), 0)
+    with Fleet(tmp_path, {"HOME": "/proc/nobody"}) as fleet:
+        process = fleet.start("report")
+        assert (process.communicate()[1], process.returncode) == ("", 0)
