@@ -149,6 +149,7 @@ def clean(
     select: cli.Select = None,
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
+    results: cli.ResultsPath = cli.RESULTS,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     dry_run: Annotated[bool, option("Only list what would be removed.", "--dry-run -n")] = False,
@@ -156,7 +157,7 @@ def clean(
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
 ) -> None:
-    """Remove from the hosts what fleet left there.
+    """Remove from the hosts what fleet left there, but for those that a session on this machine measures.
 
     Example: fleet clean 'rpi*' --dry-run
     """
@@ -164,9 +165,9 @@ def clean(
     from fleet.session import events
     from fleet.session.clean import clean_hosts
 
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
-        cleaned = clean_hosts(hosts, access, dry_run=dry_run)
+        cleaned = clean_hosts(hosts, access, store.Store(results), dry_run=dry_run)
     text = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
     (typer.echo if json else cli.print_text)(text)
     raise typer.Exit(events.exit_code([host.outcome for host in cleaned]))

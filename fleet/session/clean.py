@@ -11,6 +11,7 @@ from fleet.session.context import HostAccess
 from fleet.session.events import Outcome
 from fleet.session.host_progress import HostProgress
 from fleet.session.runner import run_on_each
+from fleet.store import Store
 from fleet.text import one_line
 
 MARK = "@fleet-clean-5d0c42e9@"
@@ -28,13 +29,17 @@ class CleanedHost:
     left: tuple[str, ...] = ()
 
 
-def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -> list[CleanedHost]:
-    """Clean `hosts`; return results in order. Hosts with a running agent or build are left alone."""
-    answers: dict[str, list[str]] = {}
+def clean_hosts(
+    hosts: Sequence[Host], access: HostAccess, store: Store, *, dry_run: bool = False
+) -> list[CleanedHost]:
+    """Clean `hosts`; return results in order. Leave alone those of a session, or with an agent at work."""
+    paths: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by host name: removed, left
 
     def clean_one(progress: HostProgress) -> Outcome:
         host = progress.host
-        access.cancellation.raise_if_requested()
+        for session_id, (process, intent) in store.running_sessions().items():
+            if host.name in intent.hosts:
+                raise _in_use_error(host, f"session {session_id}, process {process} here, measures it")
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("clean")
@@ -43,19 +48,18 @@ def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = Fa
         lines = list(_extract_report_lines(host, done.stdout))
         if running := _collect_values("running", lines):
             pid, _, path = running[0].partition(" ")
-            raise LockedError(
-                f"{host.name}: nothing was removed, since process {pid} uses {path}. "
-                "Wait for that session or stop it, then clean again."
-            )
-        answers[host.name] = lines
+            raise _in_use_error(host, f"process {pid} uses {path}")
+        removed = _collect_values("removed", lines) or _collect_values("found", lines)
+        paths[host.name] = removed, _collect_values("left", lines)
         return progress.completed_outcome()
 
-    cleaned = []
-    for outcome in run_on_each(hosts, clean_one, access):
-        lines = answers.get(outcome.host.name, [])
-        removed = _collect_values("removed", lines) or _collect_values("found", lines)
-        cleaned.append(CleanedHost(outcome, removed, _collect_values("left", lines)))
-    return cleaned
+    outcomes = run_on_each(hosts, clean_one, access)
+    return [CleanedHost(outcome, *paths.get(outcome.host.name, ())) for outcome in outcomes]
+
+
+def _in_use_error(host: Host, why: str) -> LockedError:
+    advice = "Wait for that session or stop it, then clean again."
+    return LockedError(f"{host.name}: nothing was removed, since {why}. {advice}")
 
 
 def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:

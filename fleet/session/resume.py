@@ -45,7 +45,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
         if free := sorted(set(unfinished) - set(busy)):
             return unfinished[free[-1]]
         if busy:
-            name, process = max(busy.items())
+            name, (process, _) = max(busy.items())
             raise LockedError(f"session {name} is still running: process {process} on this machine.")
         return None
     if not unfinished:

@@ -25,7 +25,7 @@ from fleet.store.gate import RunRecord
 from fleet.store.journal import Journal
 from fleet.store.places import RUN_FILE, Folder, counters_name, parse_place, require_key, samples_name
 from fleet.store.reading import TableFile
-from fleet.store.rows import to_dict, to_json
+from fleet.store.rows import decode, to_dict, to_json
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
 from fleet.store.writing import add_missing_runs, add_runs
@@ -202,8 +202,8 @@ class Store:
         """Write a session's note, which stays; lock it for the block. Raises StoreError, LockedError."""
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
-            if path.exists() and (pid := _lock_holder(path)):
-                who = f"process {pid} on this machine is measuring it."
+            if path.exists() and (running := _read_if_locked(path)):
+                who = f"process {running[0]} on this machine is measuring it."
                 raise LockedError(f"session {intent.session_id} is under way: {who}")
             note = self._write_note(path, intent, lock=True)
         with note:
@@ -243,7 +243,7 @@ class Store:
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
         for path in paths:
             try:
-                if _lock_holder(path) is None:
+                if _read_if_locked(path) is None:
                     intents.append(runs.read_json(Intent, path))
             except (FileNotFoundError, PermissionError):
                 continue  # removed while we looked, or another user's
@@ -253,14 +253,14 @@ class Store:
                 warn(f"{text} {advice}", StoreWarning, stacklevel=2)
         return intents
 
-    def running_sessions(self) -> dict[str, int]:
-        """Return the process ID of each session under way on this machine, by session ID."""
-        processes = {}
+    def running_sessions(self) -> dict[str, tuple[int, Intent]]:
+        """Return the process and the note of each session under way on this machine, by session ID."""
+        sessions = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, DataError):  # ended while we looked
-                if (process := _lock_holder(path)) is not None:
-                    processes[path.stem] = process
-        return processes
+                if (running := _read_if_locked(path)) is not None:
+                    sessions[path.stem] = running
+        return sessions
 
     def read_begun_runs(self) -> list[Run]:
         """Read the runs of all journals, oldest first; leave out unreadable and just removed journals."""
@@ -296,15 +296,15 @@ class Store:
         return self.state_dir / "journal" / f"{require_key(session_id, 'session')}.json"
 
 
-def _lock_holder(path: Path) -> int | None:
-    """Return the ID of the process that has locked a session's note, or None. Raises OSError, DataError."""
+def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
+    """Return the process that has locked a session's note, and the note; else None. OSError, DataError."""
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            match unseal_json(note.read()):
+            match content := unseal_json(note.read()):
                 case {"pid": int(process)}:
-                    return process
+                    return process, decode(Intent, content)
             raise DataError("it names no process") from None
         except OSError:
             return None  # a file system without locks

@@ -11,6 +11,7 @@ from fleet.errors import LockedError
 from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from fleet.session import clean
+from fleet.store import Intent, Store
 from tests import needs
 from tests.command import Fleet
 from tests.facts.shells import SHELLS
@@ -36,7 +37,6 @@ THEIRS = (
     *("notes.txt", f"build-{BUILD}-notes/x", ".probe-x"),
     *("fleet-agent-mine", "fleet-agent-0123", f"{AGENT}-mine"),
 )
-LOCAL = "hosts:\n  here: {via: local, workdir: %s}\n"
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -175,6 +175,10 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
         done = fleet("clean", "--json", "-q")
         assert (done.exit_code, done.json[0]["stage"]) == (LockedError.exit_code, "lock")
         assert f"process {agent.pid} uses {place}/{AGENT}" in done.json[0]["message"]
+    with Store(fleet.results).hold_session(Intent(session := "s20260102T030405Z-0badcafe", ("here",))):
+        done = fleet("clean", "--json", "-q")
+        assert (done.exit_code, done.json[0]["stage"]) == (LockedError.exit_code, "lock")
+        assert f"since session {session}, process {os.getpid()} here, measures it" in done.json[0]["message"]
     done = fleet("clean")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.endswith("2 paths removed on 1 host.\n")

@@ -196,7 +196,8 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
     intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
     with store.hold_session(intent):
-        assert (store.running_sessions(), store.read_idle_intents()) == ({intent.session_id: os.getpid()}, [])
+        running = {intent.session_id: (os.getpid(), intent)}
+        assert (store.running_sessions(), store.read_idle_intents()) == (running, [])
         with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
             pass
     assert (store.running_sessions(), store.read_idle_intents()) == ({}, [intent])
