@@ -110,11 +110,6 @@ def only_cpus(cpus: str) -> Options:
     )
 
 
-def join_group(group: Path) -> Options:
-    """Commands run in the control group `group`."""
-    return _force_command(f'echo $$ >{group}/cgroup.procs && exec sh -c "$SSH_ORIGINAL_COMMAND"')
-
-
 def _force_command(command: str) -> Options:
     return (f"ForceCommand {command}",)
 

@@ -10,8 +10,6 @@ from fleet.session.alternate import Alternation
 from fleet.store import Store
 from tests.command import Fleet
 
-SWITCH = 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
-
 
 @pytest.mark.long
 @pytest.mark.parametrize("hosts", [("here", "there")])

@@ -10,7 +10,6 @@ from pathlib import Path
 HERE = Path(__file__).parent
 HOST, QCC = "host/linux/x86_64", "host/linux/x86_64/usr/bin/qcc"
 BEYOND_POSIX = ("sys/auxv.h", "endian.h", "linux/perf_event.h", "linux/futex.h")
-INTERPRETERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/usr/aarch64-linux-gnu"}
 
 
 def install(folder: Path, release: int = 8) -> Path:
