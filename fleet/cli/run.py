@@ -152,7 +152,7 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet.console.summary import describe_session_given_up, render_remaining, render_remaining_json
+    from fleet.console.summary import render_remaining, render_remaining_json
     from fleet.errors import StoreError
     from fleet.session import events, resume, runner
     from fleet.store import Store
@@ -189,7 +189,8 @@ def resume(
         hints = make_hints(results, inventory, context.log_folder)
         print_outcomes(store, outcomes, started, hints, json=json)
     else:
-        cli.print_text(describe_session_given_up(remaining, damaged))
+        why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
+        cli.print_text(f"Session {remaining.session_id} is given up; {why}.")
     if others := resume.name_other_sessions(store, remaining):
         cli.print_text(others, err=True)
     raise typer.Exit(events.exit_code(outcomes) if outcomes else StoreError.exit_code if damaged else 0)

@@ -128,9 +128,8 @@ def _print_pair(
     """Print the bursts of a pair of CPUs, as histograms or as JSON or CSV with a row per burst."""
     bursts = views.load_pair_bursts(root, chosen, pair, only)
     if json or csv:
-        typer.echo(
-            base.format_document("bursts", bursts) if json else base.format_csv(bursts).removesuffix("\n")
-        )
+        text = base.format_document("bursts", bursts) if json else base.format_csv(bursts).removesuffix("\n")
+        typer.echo(text)
     else:
         cli.print_paged(views.render_histograms(bursts, reduce.merge_descriptions(chosen)))
 

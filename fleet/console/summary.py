@@ -206,9 +206,3 @@ def render_remaining_json(remaining: Remaining) -> str:
     rows += [(name, None) for name in remaining.hosts]
     session = {"session": remaining.session_id}
     return as_document("resume", [{"host": name, "run": run, **session} for name, run in rows])
-
-
-def describe_session_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:
-    """Return the sentence for a session of which nothing was stored. damaged: unreadable journals."""
-    why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
-    return f"Session {remaining.session_id} is given up; {why}."

@@ -112,8 +112,6 @@ class Target:
 
 
 OSES = ("linux", "qnx")
-
-
 ARCHES: Mapping[str, tuple[int, int, str]] = {  # e_machine, word bits and byte order of its ELF files
     "x86_64": (62, 64, "<"),
     "i386": (3, 32, "<"),

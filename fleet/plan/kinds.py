@@ -178,13 +178,6 @@ def _list_reader(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]
     return lambda text: tuple(dict.fromkeys(read(word.strip()) for word in text.split(",")))
 
 
-def _parse_threads(text: str) -> tuple[str, ...] | None:
-    """Parse "1,llc,all", without repeats; None for other words."""
-    words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    is_allowed = re.compile(r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}").fullmatch
-    return words if all(map(is_allowed, words)) else None
-
-
 def make_integer_list_kind(low: int, high: int) -> Kind:
     """Return the kind of lists of whole numbers from `low` to `high`, without repeats."""
     read, allowed = _list_reader(make_integer_kind(low, high).read), f"a list of numbers from {low} to {high}"
@@ -238,10 +231,6 @@ def _are_rates(text: str) -> bool:
     )
 
 
-def _format_switch(on: bool) -> str:
-    return "on" if on else "off"
-
-
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", normalize_variants)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
@@ -267,13 +256,14 @@ BLOCKS = _make_verbatim_list_kind(
 )
 LOAD = _make_verbatim_list_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates)
 _SOME_THREADS = "a list of smt, llc, cores, node, package, all and numbers"
-THREADS = _make_kind("LIST", _SOME_THREADS, _parse_threads, write=",".join, show=",".join, lists=True)
+_THREADS = _make_pattern_kind("", _SOME_THREADS, r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}")
+THREADS = _make_list_kind(_SOME_THREADS, _list_reader(_THREADS.read))
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
 COUNTERS = _make_list_kind(_EVENTS, counters.parse_events)
 _GOVERNORS = "a governor's name, such as performance"
 GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
 CONDITIONS = make_word_list_kind(*Condition, empty="none")
-_SWITCH: dict[str, Any] = {"write": _format_switch, "show": _format_switch}
+_SWITCH: dict[str, Any] = dict.fromkeys(("write", "show"), lambda on: "on" if on else "off")
 SWITCH = Kind("STATE", "on or off", lambda text: require_choice(text, ("on", "off")) == "on", **_SWITCH)
 
 

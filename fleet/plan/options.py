@@ -121,6 +121,7 @@ _BYTES_OF_4 = _integer(4, 1 << 20, multiple_of=4, metavar="BYTES")
 _BYTES_OF_8 = _integer(8, 1 << 20, multiple_of=8, metavar="BYTES")
 _UNTIL_PRECISE = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
 _BUDGET = "Begin no burst after this, except for --rounds."
+_READS = "loaded: per cent of its bytes that a load of mix or nt reads."
 _STRIDE = "chase, fetch: from one line to the next; bandwidth/tile: rows."
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure, or a variant: cas/c11.", letter="b"),
@@ -160,14 +161,7 @@ OPTIONS = (
     Option(
         *("load", kinds.LOAD, f"{_WITH['load']}: GB/s asked of each thread beside ping."), "0,1,2,4,8,16,full"
     ),
-    Option(
-        *(
-            "reads",
-            kinds.make_integer_list_kind(1, 100),
-            "loaded: per cent of its bytes that a load of mix or nt reads.",
-        ),
-        "mix 67, nt 0",
-    ),
+    Option("reads", kinds.make_integer_list_kind(1, 100), _READS, "mix 67, nt 0"),
     Option(
         *("share", _make_word_list("share"), f"{_WITH['share']}: own memory for each thread, or one."),
         "of contend all",
@@ -232,13 +226,11 @@ def parse_keywords(**options: object) -> model.RequestedOptions:
     """Parse plan options given as keywords; None means not given. Raises UsageError."""
     if unknown := sorted(options.keys() - BY_NAME.keys()):
         raise UsageError(f"{unknown[0]!r} is not an option of a plan{suggest_similar(unknown[0], BY_NAME)}")
-    return parse_requested(
-        {
-            name: ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            for name, value in options.items()
-            if value is not None
-        }
-    )
+    texts = {}
+    for name, value in options.items():
+        if value is not None:
+            texts[name] = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return parse_requested(texts)
 
 
 def parse_option(name: str, text: str, kind: kinds.Kind) -> Any:

@@ -51,7 +51,6 @@ def check_hosts(
 
     def check_one(progress: HostProgress) -> Outcome:
         host = progress.host
-        access.cancellation.raise_if_requested()
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("facts")

@@ -98,7 +98,10 @@ def _load_file(file: str) -> KnownHosts:
     with _lock:
         stamp = read_stamp(file)
         if file not in _loaded or _loaded[file][0] != stamp:
-            _loaded[file] = (stamp, KnownHosts(file, _read_or_empty(file)))
+            text = b""
+            with suppress(OSError):  # it is not there, or not ours to read: it knows nobody, as for OpenSSH
+                text = Path(file).read_bytes()
+            _loaded[file] = (stamp, KnownHosts(file, text.decode(errors="replace")))
         return _loaded[file][1]
 
 
@@ -109,13 +112,6 @@ def read_stamp(file: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-def _read_or_empty(file: str) -> str:
-    try:
-        return Path(file).read_bytes().decode(errors="replace")
-    except OSError:  # it is not there, or is not ours to read: it knows nobody, as for OpenSSH
-        return ""
 
 
 def _parse_entry(line: str, place: str) -> Entry | None:

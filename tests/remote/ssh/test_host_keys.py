@@ -87,12 +87,11 @@ def test_a_host_with_several_keys_is_asked_for_the_one_we_know(make_hosts, known
 
 def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
     path = tmp_path / "many"
-    path.write_text(
-        "".join(f"host{number},10.0.{number // 250}.{number % 250} {stranger}\n" for number in range(5000))
-    )
+    lines = (f"host{number},10.0.{number // 250}.{number % 250} {stranger}\n" for number in range(5000))
+    path.write_text("".join(lines))
     reads = []
-    really_read = files._read_or_empty
-    monkeypatch.setattr(files, "_read_or_empty", lambda file: reads.append(file) or really_read(file))
+    parse = files.KnownHosts
+    monkeypatch.setattr(files, "KnownHosts", lambda file, text: reads.append(file) or parse(file, text))
     for number in range(0, 5000, 100):
         assert [e.place for e in files.find_entries([str(path)], f"host{number}")] == [f"{path}:{number + 1}"]
     assert reads == [str(path)]
