@@ -24,21 +24,10 @@ INVENTORIES = {
     "restoration": f"hosts: {{a: {{via: local, after: touch PWN}}}}\n{GROUP}",
     "library": f"hosts: {{a: {{via: local, env: {{LD_PRELOAD: ./cc.so}}}}}}\n{GROUP}",
 }
-RUN = ("-b", "clock", "--rounds", "1", "-q")
-COMMANDS = {
-    "hosts": ("hosts",),
-    "hosts --json": ("hosts", "--json"),
-    "hosts --resolve": ("hosts", "--resolve"),
-    "run": ("run", *RUN),
-    "run --dry-run": ("run", "--dry-run"),
-    "check": ("check", "-q"),
-    "clean": ("clean", "-q"),
-    "clean --dry-run": ("clean", "--dry-run", "-q"),
-    "runs": ("runs", "g"),
-    "show": ("show", "g"),
-    "compare": ("compare", "g", "g"),
-    "report": ("report", "g"),
-}
+COMMANDS = (
+    *("hosts", "hosts --json", "hosts --resolve", "run -b clock --rounds 1 -q", "run --dry-run", "check -q"),
+    *("clean -q", "clean --dry-run -q", "runs g", "show g", "compare g g", "report g"),
+)
 
 
 @pytest.fixture
@@ -53,8 +42,8 @@ def stranger(tmp_path: Path):
 @pytest.mark.parametrize("text", INVENTORIES.values(), ids=INVENTORIES)
 def test_an_inventory_that_nobody_named_starts_nothing(stranger: Fleet, text: str) -> None:
     stranger.inventory(text)
-    for name, words in COMMANDS.items():
-        done = stranger(*words)
+    for name in COMMANDS:
+        done = stranger(*name.split())
         assert not (stranger.folder / "PWN").exists(), name
         if name in ("hosts", "hosts --json"):
             assert (done.exit_code, "a" in done.stdout) == (0, True), (name, done)
