@@ -11,6 +11,8 @@ def main() -> None:
     """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
     if sys.platform == "win32":
         sys.exit("fleet: the controller runs on Linux and macOS. On Windows run it in WSL.")
+    if os.path.expanduser("~") == "~":  # noqa: PTH111  no home: a container's user without a passwd entry
+        os.environ["HOME"] = "/"
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
     gc.set_threshold(100_000)  # nearly all that is loaded stays: docs/decisions.md

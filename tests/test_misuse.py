@@ -191,6 +191,18 @@ main()
     assert (done.returncode, done.stderr) == (130, "fleet: interrupted\n")
 
 
+def test_a_user_without_a_home_directory_is_served() -> None:
+    script = """
+import pwd, sys
+pwd.getpwuid = {}.__getitem__
+sys.argv[1:] = ["hosts"]
+from fleet.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env={}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
     run = a_run("board", 1)
     Store(tmp_path).publish(run, builders.make_bursts(run))
