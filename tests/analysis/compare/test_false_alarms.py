@@ -1,6 +1,5 @@
 """The A/A test on stored runs: of an unchanged machine, and of too few runs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,16 +18,10 @@ from tests.planting import home
 
 def keep(root: Path, count: int) -> None:
     """Store runs of two CPUs, each with a level of its own, 2 % apart."""
-    keep_at(root, np.random.default_rng(8).normal(50, 1, count))
-
-
-def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
-    """Store a run of two CPUs at each of these levels."""
-    for place, ns in enumerate(levels):
+    for place, ns in enumerate(np.random.default_rng(8).normal(50, 1, count)):
         cpus = (Cpu(0, package=0), Cpu(1, package=0))
         run = builders.a_run(cpus, run_id=f"r2026T03{place:02}Z-{place:08x}")
-        about = replace(run.facts, **facts)  # type: ignore[arg-type]
-        run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z", facts=about)
+        run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z")
         Store(root).publish(run, builders.make_bursts(run, noise=0.004, ns=lambda *_, ns=ns: ns, seed=place))  # type: ignore[misc]
 
 
