@@ -22,7 +22,7 @@ from fleet.analysis.compare import (
     CALIBRATION,
     Calibration,
     Change,
-    add_means,
+    append_means,
     clean_series,
     find_best_splits,
     find_changes,
@@ -73,7 +73,7 @@ def find_session_changes(logs: Floats, noise: str) -> list[Change]:
     hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
     switches = np.full(len(logs), noise in ("levels", "sticky"))
     clean = clean_series(logs, switches).logs
-    return find_changes(add_means(clean, hosts, relations).logs)
+    return find_changes(append_means(clean, hosts, relations).logs)
 
 
 def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:

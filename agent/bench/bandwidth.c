@@ -218,7 +218,7 @@ static void sweep_units(struct side *side, uint32_t n)
 	__sync_synchronize(); /* what is stored past the caches may still be in buffers */
 }
 
-static void try_loops(const struct variant *variant)
+static void run_loops_once(const struct variant *variant)
 {
 	static _Alignas(4096) char memory[8192];
 
@@ -269,7 +269,7 @@ const struct benchmark bench_bandwidth = {
 	.add_points = add_points,
 	.is_supported = has_loop,
 	.units_in_grain = units_in_pass,
-	.try_loops = try_loops,
+	.run_loops_once = run_loops_once,
 	.set_up = set_up_sweeps,
 	.prepare = begin_tiles,
 	.do_units = sweep_units,

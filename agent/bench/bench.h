@@ -295,7 +295,7 @@ struct benchmark {
 
 	/* Runs each loop of a variant once, so that a loop that dies does so here. Null: not
 	 * needed. */
-	void (*try_loops)(const struct variant *variant);
+	void (*run_loops_once)(const struct variant *variant);
 
 	/* Fills in the sides of all threads; touches no memory of theirs. */
 	void (*set_up)(struct side *sides, size_t count, struct random *random);

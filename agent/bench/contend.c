@@ -227,7 +227,7 @@ static void release_waiting(struct side *sides, size_t count)
 			release_lock_node((void *)sides[i].arena);
 }
 
-static void try_loops(const struct variant *variant)
+static void run_loops_once(const struct variant *variant)
 {
 	static struct lock_node node;
 	static struct lock lock;
@@ -272,7 +272,7 @@ const struct benchmark bench_contend = {
 	.is_supported = has_loop,
 	.units_in_grain = units_in_grain,
 	CONTENDED,
-	.try_loops = try_loops,
+	.run_loops_once = run_loops_once,
 	.set_up = set_up_contest,
 	.do_units = do_operations_and_count,
 	.check_results = check_words,

@@ -353,7 +353,7 @@ static void check_chase_returned_to_start(struct side *side)
 	side->odd += side->chain.next != side->chain.start;
 }
 
-static void try_loops(const struct variant *variant)
+static void run_loops_once(const struct variant *variant)
 {
 	static _Alignas(LINE_PAGE) char page[LINE_PAGE];
 	void *line = page;
@@ -408,7 +408,7 @@ const struct benchmark bench_fetch = {
 	.add_points = add_points,
 	.is_supported = has_loop,
 	.units_in_grain = units_in_grain,
-	.try_loops = try_loops,
+	.run_loops_once = run_loops_once,
 	.set_up = set_up_chases,
 	.prepare = link_lines,
 	.make_ready = perform_state_step,

@@ -182,7 +182,7 @@ static bool check_products(const struct side *sides, size_t count, char *words, 
 	return true;
 }
 
-static void try_loops(const struct variant *variant)
+static void run_loops_once(const struct variant *variant)
 {
 	static _Alignas(4096) char a[ATTEMPT_BYTES], b[ATTEMPT_BYTES], c[ATTEMPT_BYTES];
 	const struct gemm *gemm = variant->gemm;
@@ -239,7 +239,7 @@ const struct benchmark bench_gemm = {
 	.generic_variants = generic_gemm,
 	.add_points = gemm_add_points,
 	.units_in_grain = units_in_product,
-	.try_loops = try_loops,
+	.run_loops_once = run_loops_once,
 	.set_up = set_up_products,
 	.prepare = write_matrices,
 	.do_units = multiply_units,

@@ -112,7 +112,7 @@ static void write_blocks(struct side *side, uint32_t n)
 				    side->blocks.end) != side->blocks.end;
 }
 
-static void try_loops(const struct variant *variant)
+static void run_loops_once(const struct variant *variant)
 {
 	static _Alignas(LINE) char memory[4 * LINE];
 
@@ -151,7 +151,7 @@ const struct benchmark bench_interleave = {
 	.add_points = add_points,
 	.is_supported = has_loop,
 	.grain_units = PASS,
-	.try_loops = try_loops,
+	.run_loops_once = run_loops_once,
 	.set_up = set_up_blocks,
 	.do_units = write_blocks,
 };

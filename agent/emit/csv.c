@@ -33,7 +33,7 @@ static void write_csv_burst(const struct run *run, const struct report *report)
 	emit_write(&rows);
 }
 
-void emit_failed_sentence(const struct run *run, const struct report *report)
+void emit_failed_burst_sentence(const struct run *run, const struct report *report)
 {
 	(void)run;
 	const char *point = plan_visit_point(report->visit)->name;
@@ -66,7 +66,7 @@ const struct format emit_csv = {
 	.name = "csv",
 	.write_hello = write_csv_header,
 	.write_burst = write_csv_burst,
-	.write_failed = emit_failed_sentence,
+	.write_failed = emit_failed_burst_sentence,
 	.write_note = emit_note_sentence,
 	.write_alive = emit_no_sign_of_life,
 	.write_end = write_csv_end,

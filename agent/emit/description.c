@@ -72,7 +72,7 @@ void emit_benchmarks(void)
 	for (size_t i = 0; bench_all[i]; i++)
 		emit_benchmark(bench_all[i], true);
 	json_close(']');
-	json_end();
+	json_write_record();
 }
 
 static uint64_t read_member(const struct point *point, const struct parameter *parameter)

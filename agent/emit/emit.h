@@ -21,7 +21,7 @@ extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
 /* For formats without such a record: print a sentence to stderr, or nothing. */
-void emit_failed_sentence(const struct run *run, const struct report *report);
+void emit_failed_burst_sentence(const struct run *run, const struct report *report);
 void emit_note_sentence(const char *sentence);
 void emit_no_sign_of_life(const struct report *report);
 

@@ -86,5 +86,5 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	for (size_t i = 0; i < notes->count; i++)
 		json_string(NULL, notes->text[i]);
 	json_close(']');
-	json_end();
+	json_write_record();
 }

@@ -36,7 +36,7 @@ void json_begin(const char *name)
 	json_string("record", name);
 }
 
-void json_end(void)
+void json_write_record(void)
 {
 	text_add(&record, "}\n");
 	emit_write(&record);

@@ -9,7 +9,7 @@
 void json_begin(const char *record);
 
 /* Writes the record to stdout. */
-void json_end(void);
+void json_write_record(void);
 
 /* Begin and end an object, '{' and '}', or a list, '[' and ']', within the record. */
 void json_open(const char *key, char bracket);

@@ -155,7 +155,7 @@ static void write_hello_record(const struct run *run)
 	json_number_or_null("memory_kills", plan->machine->limits.kills);
 	add_counters(run->counters);
 	add_benchmarks(plan);
-	json_end();
+	json_write_record();
 }
 
 /* Adds the point and its parameters, if the benchmark has any. */
@@ -291,7 +291,7 @@ static void write_burst_record(const struct run *run, const struct report *repor
 	add_cpu_shares(result);
 	add_lines(result);
 	add_counts(run, report);
-	json_end();
+	json_write_record();
 }
 
 static void write_failed(const struct run *run, const struct report *report)
@@ -299,14 +299,14 @@ static void write_failed(const struct run *run, const struct report *report)
 	(void)run;
 	begin_record("failed", report);
 	json_string("reason", report->result->failed);
-	json_end();
+	json_write_record();
 }
 
 static void write_note(const char *sentence)
 {
 	json_begin("note");
 	json_string("text", sentence);
-	json_end();
+	json_write_record();
 }
 
 static void write_alive(const struct report *report)
@@ -315,7 +315,7 @@ static void write_alive(const struct report *report)
 		begin_record("alive", report);
 	else
 		json_begin("alive");
-	json_end();
+	json_write_record();
 }
 
 static void write_end_record(const struct run *run, const struct totals *totals, const char *reason)
@@ -331,7 +331,7 @@ static void write_end_record(const struct run *run, const struct totals *totals,
 						   ? (int64_t)totals->reached_ppm
 						   : -1);
 	json_string("reason", reason);
-	json_end();
+	json_write_record();
 }
 
 const struct format emit_jsonl = {

@@ -34,7 +34,7 @@ static void print_cpu(int cpu, const struct cpu_facts *facts)
 	json_number_or_null("die", facts->die);
 	json_number_or_null("package", facts->package);
 	add_caches(facts);
-	json_end();
+	json_write_record();
 }
 
 static void print_machine(const struct machine *machine)
@@ -48,7 +48,7 @@ static void print_machine(const struct machine *machine)
 	json_string("memory_limit", *machine->limits.memory ? machine->limits.memory : NULL);
 	json_string("cpu_limit", *machine->limits.cpu_time ? machine->limits.cpu_time : NULL);
 	json_number_or_null("memory_kills", machine->limits.kills);
-	json_end();
+	json_write_record();
 }
 
 int emit_machine(const struct machine *machine)

@@ -254,7 +254,7 @@ static void add_point_tables(const struct plan *plan, const struct choice *choic
 }
 
 /* Returns the most bursts that a pair has; a pair has fewer if some failed. */
-static uint32_t count_bursts(const struct plan *plan, const struct choice *choice)
+static uint32_t most_bursts_of_a_pair(const struct plan *plan, const struct choice *choice)
 {
 	uint32_t most = 0;
 
@@ -278,7 +278,7 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 		if (plan->visits[i].choice == choice && units[i])
 			scratch[visits++] = (double)units[i];
 	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
-	matrix.samples = (uint64_t)plan->samples * count_bursts(plan, choice);
+	matrix.samples = (uint64_t)plan->samples * most_bursts_of_a_pair(plan, choice);
 	if (cells)
 		tool_find_printer(run->format->name)(&page, &matrix);
 	free(cells);
@@ -327,8 +327,8 @@ static void print_page(const struct run *run, const struct totals *totals, const
 
 #define FORMAT(name)                                                                               \
 	{                                                                                          \
-		name, allocate_numbers, update_number, emit_failed_sentence, emit_note_sentence,   \
-			emit_no_sign_of_life, print_page                                           \
+		name, allocate_numbers, update_number, emit_failed_burst_sentence,                 \
+			emit_note_sentence, emit_no_sign_of_life, print_page                       \
 	}
 const struct format emit_matrix = FORMAT("matrix");
 const struct format emit_c2clat = FORMAT("c2clat");

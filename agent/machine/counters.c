@@ -82,7 +82,8 @@ static void try_counter(struct counter *counter)
 
 /* Adds `first` and later counters refused for its reason; nothing if an earlier one has that
  * reason. */
-static void add_refused(struct text *text, const struct counters *counters, size_t first)
+static void add_refused_for_same_reason(struct text *text, const struct counters *counters,
+					size_t first)
 {
 	const char *reason = counters->counter[first].refused;
 
@@ -107,7 +108,7 @@ void counters_try_all(struct counters *counters, size_t threads, struct notes *n
 		try_counter(&counters->counter[i]);
 	for (size_t i = 0; i < counters->count; i++)
 		if (counters->counter[i].refused)
-			add_refused(&text, counters, i);
+			add_refused_for_same_reason(&text, counters, i);
 	if (text.length)
 		notes_add(notes, "Not counted: %s.", text.data);
 	text_free(&text);

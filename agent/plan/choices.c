@@ -113,7 +113,7 @@ static bool has_survived_trial(const struct benchmark *benchmark, const struct v
 	if (child == 0) {
 		setrlimit(RLIMIT_CORE, &none);
 		alarm(ATTEMPT_S);
-		benchmark->try_loops(variant);
+		benchmark->run_loops_once(variant);
 		_exit(0);
 	}
 	while (waitpid(child, &status, 0) < 0)
@@ -136,7 +136,7 @@ static bool is_usable(const struct machine *machine, const struct benchmark *ben
 		notes_add(notes, "%s/%s is left out: %s.", benchmark->name, variant->name, why);
 	if (lacking)
 		return false;
-	if (!benchmark->try_loops || has_survived_trial(benchmark, variant))
+	if (!benchmark->run_loops_once || has_survived_trial(benchmark, variant))
 		return true;
 	notes_add(notes, "%s/%s is left out: it died when it was tried.", benchmark->name,
 		  variant->name);

@@ -129,7 +129,8 @@ static double to_seconds(int64_t ns)
 static double estimate_rounds_s(const struct forecast *forecast, const struct plan *plan,
 				uint32_t rounds)
 {
-	double gap_s = to_seconds(plan_gap_ns(plan)), pause_s = gap_s - forecast->round_s;
+	double gap_s = to_seconds(plan_round_interval_ns(plan)),
+	       pause_s = gap_s - forecast->round_s;
 
 	return forecast->once_s + rounds * forecast->round_s +
 	       (pause_s > 0 ? pause_s * (rounds - 1) : 0);

@@ -84,7 +84,7 @@ size_t plan_max_threads(const struct plan *plan)
 	return most;
 }
 
-int64_t plan_gap_ns(const struct plan *plan)
+int64_t plan_round_interval_ns(const struct plan *plan)
 {
 	return plan->spread_ns / (plan->rounds_wanted > 1 ? plan->rounds_wanted - 1 : 1);
 }

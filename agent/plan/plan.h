@@ -114,7 +114,7 @@ uint32_t plan_sample_count(const struct plan *plan, bool slow);
 size_t plan_max_threads(const struct plan *plan);
 
 /* Returns the least time from the beginning of one round to that of the next. */
-int64_t plan_gap_ns(const struct plan *plan);
+int64_t plan_round_interval_ns(const struct plan *plan);
 
 /* Prints what --list shows: CPUs, and each benchmark's variants. */
 void plan_print_list(FILE *out, const struct machine *machine);

@@ -61,7 +61,8 @@ static int64_t budget_end_ns(const struct run *run)
 bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = rounds->run->plan;
-	int64_t begin_ns = rounds->begun_ns ? rounds->begun_ns + plan_gap_ns(plan) : now_ns();
+	int64_t begin_ns =
+		rounds->begun_ns ? rounds->begun_ns + plan_round_interval_ns(plan) : now_ns();
 
 	if (is_finished(rounds, round))
 		return false;

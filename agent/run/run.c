@@ -212,7 +212,7 @@ static void print_forecast_note(const struct run *run, struct random *trials,
 }
 
 /* Returns the median of a burst's samples, in ns. */
-static double median_sample_ns(const struct run *run, const struct report *report)
+static double burst_median_ns(const struct run *run, const struct report *report)
 {
 	static double values[SAMPLES_MAX];
 	uint32_t samples = report->result->samples - run->plan->warmup;
@@ -246,7 +246,7 @@ static bool perform_visit(struct run *run, struct history *history, uint32_t rou
 		report.units = history_sample_units(history);
 		format->write_burst(run, &report);
 		totals->taken++;
-		rounds_store_median(run, history, round, median_sample_ns(run, &report));
+		rounds_store_median(run, history, round, burst_median_ns(run, &report));
 		print_short_samples_note(run, &report);
 		return true;
 	}

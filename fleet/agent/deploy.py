@@ -33,7 +33,7 @@ def deploy(
     notify: receives a sentence about each agent that was damaged, did not build or did not run.
     benchmarks: the agent must have at least these; None: all.
     """
-    facts, damaged = tc.hide_mismatched_agents(facts)
+    facts, damaged = tc.hide_damaged_agents(facts)
     for name in damaged:
         notify(
             f"{host.name}: {facts.workdir}/{name} has changed since it was put there: its SHA-256 differs. "
@@ -199,7 +199,7 @@ def _send_and_check(connection: Connection, job: _Job, built: Built, notify: Not
 
 def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None = None) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    facts, _ = tc.hide_mismatched_agents(facts)
+    facts, _ = tc.hide_damaged_agents(facts)
     if host.build is BuildPlace.PREBUILT:
         on_host.read_prebuilt(host, facts)
         return Preview(f"would be the prebuilt {host.toolchain.binary}")

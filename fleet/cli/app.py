@@ -277,12 +277,12 @@ def select_hosts(
 ) -> tuple[Host, ...]:
     """Return the hosts in both selections. results: a root, read only to select by age. Raises UsageError."""
 
-    def read_last_runs() -> dict[str, Any]:
+    def find_last_runs() -> dict[str, Any]:
         runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
         return {run.host_id: run.started_utc for run in runs}
 
-    within = loaded.select(limit or (), read_last_runs)
-    hosts = tuple(host for host in loaded.select(select or (), read_last_runs) if host in within)
+    within = loaded.select(limit or (), find_last_runs)
+    hosts = tuple(host for host in loaded.select(select or (), find_last_runs) if host in within)
     if not hosts:
         raise UsageError(f"--limit {','.join(limit or ())}: leaves none of these hosts. See `fleet hosts`.")
     return hosts
@@ -389,11 +389,11 @@ def _try_pager(text: str) -> str | None:
 
 
 @contextmanager
-def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterator[None]:
+def stop_on_signals(on_second_signal: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at once.
 
     Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and then the process group.
-    before_leaving: called before the program ends at once. Journals keep what arrived.
+    on_second_signal: called before the program ends at once. Journals keep what arrived.
     """
     first = None
 
@@ -404,7 +404,7 @@ def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterat
             typer.echo("stopping the agents; once more to leave at once", err=True)
             raise KeyboardInterrupt
         if time.monotonic() - first > SAME_SIGNAL_S:
-            before_leaving()
+            on_second_signal()
             os._exit(EXIT_INTERRUPTED)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}

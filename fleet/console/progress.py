@@ -144,9 +144,9 @@ class Tallies(_LineWriter):
         self.rows.update(event)
         if isinstance(event, events.HostFinished):
             with self._counting:
-                self._count_finished(event.outcome)
+                self._write_finished(event.outcome)
 
-    def _count_finished(self, outcome: Outcome) -> None:
+    def _write_finished(self, outcome: Outcome) -> None:
         if outcome.state is not State.COMPLETE:
             self._failures += 1
             if self._failures <= FAILURES_NAMED:

@@ -263,7 +263,7 @@ def parse_load(sections: Sections) -> Load:
 def parse_usage(sections: Sections, online: int) -> Usage | None:
     """Compute how busy the CPUs were between sections `before` and `after`; None if unknown or too short."""
     before, after = sections.get("before", []), sections.get("after", [])
-    total = [now - then for then, now in zip(_parse_ticks(before), _parse_ticks(after), strict=False)]
+    total = [now - then for then, now in zip(_sum_ticks(before), _sum_ticks(after), strict=False)]
     if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _MIN_TICKS:
         return None
     idle, iowait, steal = total[3], total[4], total[7]
@@ -278,7 +278,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     return Usage((sum(total) - idle - iowait - steal) / elapsed, max(steal, 0), named)
 
 
-def _parse_ticks(lines: Iterable[str]) -> list[int]:
+def _sum_ticks(lines: Iterable[str]) -> list[int]:
     """Return the ticks of all CPUs since boot, by kind of use; [] if unknown."""
     counts = next((line.split()[1:] for line in lines if line.startswith("proc/stat:cpu ")), [])
     return [int(ticks) for ticks in counts if _COUNT.fullmatch(ticks)][:_TICKS_OF_A_CPU]

@@ -38,23 +38,23 @@ class Inventory:
     unasked_program: str = ""
 
     def select(
-        self, selection: Sequence[str] = (), read_last_runs: Callable[[], Mapping[str, datetime]] = dict
+        self, selection: Sequence[str] = (), find_last_runs: Callable[[], Mapping[str, datetime]] = dict
     ) -> tuple[Host, ...]:
         """Return the hosts that patterns (docs/inventory.md) select, in the file's order; all without any.
 
-        read_last_runs: returns each host's last run's time, by host ID. Raises UsageError if no host matches.
+        find_last_runs: returns each host's last run's time, by host ID. Raises UsageError if no host matches.
         """
         patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = set[str]().union(*(self._match_names(part, read_last_runs) for part in included or [ALL]))
-        chosen = chosen.difference(*(self._match_names(part, read_last_runs) for part in excluded))
+        chosen = set[str]().union(*(self._match_names(part, find_last_runs) for part in included or [ALL]))
+        chosen = chosen.difference(*(self._match_names(part, find_last_runs) for part in excluded))
         if not chosen:
             text = f"the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
             raise UsageError(f"{self.path}: {text}")
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _match_names(self, pattern: str, read_last_runs: Callable[[], Mapping[str, datetime]]) -> set[str]:
+    def _match_names(self, pattern: str, find_last_runs: Callable[[], Mapping[str, datetime]]) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
         try:
@@ -63,7 +63,7 @@ class Inventory:
         except InputError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
-            last_runs = read_last_runs()
+            last_runs = find_last_runs()
             return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))

@@ -57,7 +57,7 @@ class Hello:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bursts_max", max(self.bursts, self.bursts_max))
 
-    def get_benchmark(self, name: str) -> Benchmark:
+    def get_benchmark_or_shipped(self, name: str) -> Benchmark:
         """Return the agent's own description of a benchmark, else this version's."""
         return self.benchmarks.get(name) or SHIPPED[name]
 

@@ -76,7 +76,7 @@ def describe_unmeasured_benchmark(text: str, kinds: Sequence[str]) -> str:
     return f"--benchmark {text}: not measured{suggest_similar(text, {*kinds, *names})} {listed}"
 
 
-def normalize_variants(text: str) -> str:
+def check_variants(text: str) -> str:
     """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar"; return it without blanks. Raises InputError."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")

@@ -10,7 +10,7 @@ from typing import Any
 from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import CORES, KINDS, Condition, InputError, PairChoice, Pairs
 from fleet.plan import counters
-from fleet.plan.benchmark_names import VARIANTS, normalize_variants
+from fleet.plan.benchmark_names import VARIANTS, check_variants
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.text import quote_short, suggest_similar
 
@@ -232,7 +232,7 @@ def _are_rates(text: str) -> bool:
 
 
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
-VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", normalize_variants)
+VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variants)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _WAYS: dict[str, Any] = {"write": _format_pairs_argument, "show": _format_pair_choice, "lists": True}
 PAIRS = _make_kind("PAIRS", f"half, ordered, {_SOME_PAIRS}", _parse_pairs, **_WAYS)

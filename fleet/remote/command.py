@@ -301,7 +301,7 @@ class CommandConnection(Connection):
         if timed_out and first:
             raise UnreachableError(
                 f"{self.host_name}: {client.program} did not reach the host's shell within "
-                f"{client.answer_timeout_s:g} s{_format_log(session.log_text())}. Try {client.by_hand}"
+                f"{client.answer_timeout_s:g} s{_make_log_suffix(session.log_text())}. Try {client.by_hand}"
             )
         if timed_out:
             raise errors.TimeLimitError(timeout_message(self.host_name, client.answer_timeout_s))
@@ -318,21 +318,21 @@ class CommandConnection(Connection):
         if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
             return errors.ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
-                f"code, {session.ended_with}{_format_log(session.printed_text())}. fleet needs an account "
-                f"that may run commands; try {client.by_hand}"
+                f"code, {session.ended_with}{_make_log_suffix(session.printed_text())}. fleet needs an "
+                f"account that may run commands; try {client.by_hand}"
             )
         unknown: Sign = ("", UnreachableError, "")
         text, error, remedy = next((sign for sign in client.signs if sign[0] in log), unknown)
         if remedy:  # of the lines the one that it answers
             log = next(line for line in log.split("; ") if text in line)
         advice = remedy or f"Try {client.by_hand}"
-        return error(f"{self.host_name}: {client.program} could not connect{_format_log(log)}. {advice}")
+        return error(f"{self.host_name}: {client.program} could not connect{_make_log_suffix(log)}. {advice}")
 
     def _broken_link_error(self, session: "_Session") -> LinkError:
         if self._closed:
             return LinkError(f"{self.host_name}: {CLOSED}")
         if self.client.own_exit_code in (None, session.ended_with):
-            log = _format_log(session.log_text())
+            log = _make_log_suffix(session.log_text())
             return LinkError(
                 f"{self.host_name}: the {self.client.program} session broke{log}. What the command did is "
                 "unknown. Is the host still up, and the network between?"
@@ -446,7 +446,7 @@ def _join_lines(text: str) -> str:
     return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
 
 
-def _format_log(log: str) -> str:
+def _make_log_suffix(log: str) -> str:
     return f": {log.rstrip('.?!')}" if log else ""
 
 

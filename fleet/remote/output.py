@@ -62,7 +62,7 @@ class Answer:
                 "listening. Log in by hand and see what the host prints (a login script in a loop?)."
             )
 
-    def split_at_mark(self) -> tuple[bytes, bytes] | None:
+    def split_at_end_mark(self) -> tuple[bytes, bytes] | None:
         """Return the output before the last mark and the rest of that mark's line; None until it has come."""
         while True:
             mark_offset = self.data.find(self._mark, self._searched)
@@ -82,11 +82,11 @@ def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Ans
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)
-            if (stdout := out.split_at_mark()) and (stderr := err.split_at_mark()):
+            if (stdout := out.split_at_end_mark()) and (stderr := err.split_at_end_mark()):
                 return Completed(parse_exit_code(stdout[1]), stdout[0], stderr[0])
     except TimeoutError:
         outputs = {"stdout": out, "stderr": err}
-        missing = [name for name, output in outputs.items() if output.split_at_mark() is None]
+        missing = [name for name, output in outputs.items() if output.split_at_end_mark() is None]
         if len(missing) != 1:
             raise
         raise LinkError(
@@ -168,13 +168,13 @@ class Stream(abc.ABC):
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
-            self._extend_line(piece)
+            self._extend_line_within_limits(piece)
             lines.append(bytes(self._line))
             self._line.clear()
-        self._extend_line(rest)
+        self._extend_line_within_limits(rest)
         return lines
 
-    def _extend_line(self, piece: bytes) -> None:
+    def _extend_line_within_limits(self, piece: bytes) -> None:
         if not self._line:
             self._line_began = time.monotonic()
         elif time.monotonic() - self._line_began > LINE_TIMEOUT_S:

@@ -222,7 +222,7 @@ def _check_and_count_workers(client: Any) -> int:
             "--dask: the scheduler has no workers. Start `dask worker` somewhere."
         ) from None
     try:
-        versions = client.run(_get_version)
+        versions = client.run(_get_fleet_version)
     except (ImportError, AttributeError, OSError, RuntimeError) as err:  # as a worker without fleet, or lost
         raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
     if others := {worker: version for worker, version in versions.items() if version != VERSION}:
@@ -231,7 +231,7 @@ def _check_and_count_workers(client: Any) -> int:
     return len(versions)
 
 
-def _get_version() -> str:
+def _get_fleet_version() -> str:
     return VERSION
 
 

@@ -45,7 +45,7 @@ class LiveMedians:
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Add a burst; ignore it unless its benchmark and point have one number for each CPU or pair."""
-        benchmark = hello.get_benchmark(burst.benchmark)
+        benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
         measured = burst.average_pair_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
         if not measured:

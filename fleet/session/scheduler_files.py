@@ -35,7 +35,7 @@ def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
     """Publish the run in each file, and in files of folders; each has its host's name. Raises UsageError."""
-    files, session = _list_files(paths), new_session_id()
+    files, session = _find_files_by_host(paths), new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -69,7 +69,7 @@ def import_step_files(
     return outcomes
 
 
-def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
+def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
     paths_by_name: dict[str, Path] = {}
     for path in paths:
         if not path.exists():

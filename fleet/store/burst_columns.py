@@ -48,7 +48,7 @@ class BurstColumns:
         return len(self._ticks)
 
     @property
-    def event_count(self) -> int:
+    def counter_row_count(self) -> int:
         """Return the number of event counts, one for each burst, CPU and event."""
         return len(self._counters) // len(_COUNTER_NUMBERS)
 

@@ -72,7 +72,7 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumn
 
 
 def _is_full(chunk: BurstColumns) -> bool:
-    return chunk.sample_count + chunk.other_samples + chunk.event_count >= CHUNK_SAMPLES
+    return chunk.sample_count + chunk.other_samples + chunk.counter_row_count >= CHUNK_SAMPLES
 
 
 def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:

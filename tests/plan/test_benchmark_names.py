@@ -6,7 +6,7 @@ from fleet.errors import UsageError
 from fleet.plan.benchmark_names import (
     BenchmarkName,
     assign_to_benchmarks,
-    normalize_variants,
+    check_variants,
     parse_benchmark_names,
     select_kinds,
 )
@@ -98,9 +98,9 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
 )
 def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        normalize_variants(text)
+        check_variants(text)
 
 
 @pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
 def test_what_is_known_is_taken(text: str) -> None:
-    assert normalize_variants(text) == text.replace(" ", "")
+    assert check_variants(text) == text.replace(" ", "")

@@ -48,12 +48,6 @@ def two_cpus() -> str:
     return ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
 
 
-def agent_pid(fleet: Fleet) -> int:
-    """The process id that the agent of the only journal gave in its hello."""
-    (hello,) = (line for line in journal_lines(journals(fleet)[0]) if b'"hello"' in line)
-    return int(json.loads(hello)["pid"])
-
-
 def test_a_run_stores_every_pair_of_every_benchmark(measured_fleet: Fleet) -> None:
     samples = measured_fleet.samples()
     cpus = len(os.sched_getaffinity(0))
@@ -259,7 +253,8 @@ def start_measuring(fleet: Fleet) -> tuple[subprocess.Popen[str], int]:
     """A run in whose journal there are bursts of every visit, and the process id of its agent."""
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(path.read_bytes().count(b'"burst"') > 8 for path in journals(fleet)))
-    return process, agent_pid(fleet)
+    (hello,) = (line for line in journal_lines(journals(fleet)[0]) if b'"hello"' in line)
+    return process, int(json.loads(hello)["pid"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -142,7 +142,7 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
-def hide_mismatched_agents(facts: Facts) -> tuple[Facts, list[str]]:
+def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
     """Return the facts without agents whose content contradicts the hash in their name, and those names."""
     mismatched = [
         name

@@ -225,7 +225,7 @@ class Reader:
             raise WireError(f"more bursts than the {hello.bursts_max} promised")
 
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
-        benchmark = hello.get_benchmark(burst.benchmark)
+        benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
         if burst.parameters is not None:  # the same point has the same, except those known only after a burst
@@ -323,7 +323,7 @@ def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = N
                         done = done if done.visits else Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
                     case Burst() | Failed():
                         assert reader.hello is not None  # noqa: S101 - for the type checker
-                        done.add(record, reader.hello.get_benchmark(record.benchmark).shape)
+                        done.add(record, reader.hello.get_benchmark_or_shipped(record.benchmark).shape)
                         if on_burst is not None and isinstance(record, Burst):
                             on_burst(record)
                     case Note() as note:

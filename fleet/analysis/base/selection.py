@@ -197,7 +197,7 @@ def keep_comparable_with_last(runs_of_host: Sequence[RunSummary]) -> list[RunSum
     return [run for run in published if identify(run) == identify(published[-1])]
 
 
-def select_comparable(
+def select_like_last_run(
     listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
 ) -> list[RunSummary]:
     """Select each host's comparable runs that have `benchmark`. Raises UsageError if there are none."""

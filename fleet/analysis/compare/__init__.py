@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         CALIBRATION,
         Calibration,
         Change,
-        add_means,
+        append_means,
         clean_series,
         drop_changes_of_parts,
         find_best_splits,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import select_comparable
+from fleet.analysis.base.selection import select_like_last_run
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
@@ -84,8 +84,8 @@ def judge_last_runs(
     is as expected. Raises UsageError if no run is selected or none has numbers.
     """
     listing = open_listing(root)
-    last_runs = {run.host_id: run.run_id for run in select_comparable(listing.runs, texts, listing.place)}
-    measured = select_comparable(listing.runs, texts, listing.place, only.benchmark)
+    last_runs = {run.host_id: run.run_id for run in select_like_last_run(listing.runs, texts, listing.place)}
+    measured = select_like_last_run(listing.runs, texts, listing.place, only.benchmark)
     listing, runs, cpus = read_selected_runs(listing, ["all"], only.benchmark)
     chosen = {run.host_id: run.run_id for run in measured}
     facts = join_equal_facts(runs, cpus)

@@ -158,7 +158,7 @@ def _move_to_one_level(
     return np.asarray(series - means[labels] + means[usual])
 
 
-def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
+def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """Append rows of means: per relation, per host, of all. hosts, relations: each row's number, from 0."""
     groups = [keys == key for keys in (relations, hosts, np.zeros_like(hosts)) for key in np.unique(keys)]
     unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
@@ -376,7 +376,7 @@ def find_changes_over_time(
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
     clean = clean_series(logs, rows["host"].isin(virtual).to_numpy())
     relations = np.asarray(rows.groupby(CLASS, sort=False).ngroup())
-    pool = add_means(clean.logs, np.asarray(rows.groupby("host").ngroup()), relations)
+    pool = append_means(clean.logs, np.asarray(rows.groupby("host").ngroup()), relations)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     facts = _find_fact_changes(runs) if changes else {}

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from fleet.analysis.base.selection import match_runs, select_comparable
+from fleet.analysis.base.selection import match_runs, select_like_last_run
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import load
@@ -102,7 +102,7 @@ def read_selected_runs(
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
     """Return the listing, and `runs` and `cpus` of each host's comparable runs. UsageError if none."""
     listing = open_listing(root)
-    ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
+    ids = [run.run_id for run in select_like_last_run(listing.runs, texts, listing.place, benchmark)]
     return listing, *load.load_runs_and_cpus(listing, run_id=ids)
 
 

@@ -136,7 +136,7 @@ def judge_comparisons(
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     labels = [judge.label_levels(comparison.logs, scatter) for comparison in comparisons]
-    sessions = _estimate_sessions(comparisons, labels, scatter)
+    sessions = _estimate_shared_shifts(comparisons, labels, scatter)
     parts = []
     for comparison, levels in zip(comparisons, labels, strict=True):
         session = sessions.get(comparison.sides, _NO_SESSION)
@@ -170,7 +170,7 @@ def compare_pairs(
     return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[0][0]
 
 
-def _estimate_sessions(
+def _estimate_shared_shifts(
     comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
 ) -> dict[Hashable, _Session]:
     """Return, for `sides` that three or more comparisons share, the shift that all their rows share."""

@@ -168,7 +168,7 @@ def select_overview_rows(
             if description.view is View.PRODUCTS:
                 parts.append(_select_overview_peaks(group, description))
             elif description.view in (View.TABLE, View.BLOCKS):
-                chosen = _select_overview_points(group, description)
+                chosen = _select_and_label_overview_points(group, description)
                 parts += [chosen, _make_load_rate_rows(chosen)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
@@ -210,7 +210,7 @@ def split_parameters_by_axis(benchmark: Benchmark, rows: pd.DataFrame) -> list[l
     return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]
 
 
-def _select_overview_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
+def _select_and_label_overview_points(rows: pd.DataFrame, description: Benchmark) -> pd.DataFrame:
     """Select the points that represent a benchmark in an overview. rows: of one run and variant."""
     tables, row, columns = split_parameters_by_axis(description, rows)
     if not row:

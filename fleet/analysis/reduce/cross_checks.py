@@ -146,7 +146,7 @@ def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckRes
             yield over, says, over > _compute_allowed_fall(row, best)
 
 
-def _check_one_buffer(numbers: Numbers) -> CheckResults:
+def _check_shared_buffer(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[(numbers.levels["level"] == ladders.MEMORY) & (numbers.levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
         own, others = (part[part["setting"] == name] for name in ("read", "read one"))
@@ -336,7 +336,7 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
     "ladder_order": ("a farther level of memory is faster than a nearer one", _check_ladder_order),
     "port_limit": ("memory is faster than the loads and stores of a core can be", _check_port_limit),
     "group_rate": ("CPUs together move or multiply more than the sum of each alone", _check_group_rate),
-    "one_buffer": ("reading one buffer is slower than reading a buffer each", _check_one_buffer),
+    "one_buffer": ("reading one buffer is slower than reading a buffer each", _check_shared_buffer),
     "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _check_fetch_cas),
     "contend_cas": (
         "with two CPUs, turn differs from cas, faa is slower or a lock faster",

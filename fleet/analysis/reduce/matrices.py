@@ -132,14 +132,14 @@ def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def has_shared_visits(benchmark: Benchmark) -> bool:
+def is_visited_with_others(benchmark: Benchmark) -> bool:
     """Report whether a benchmark shares its visits to a pair with other benchmarks."""
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
 def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
     """Number the rows; benchmarks of a pair that share their visits get the same number."""
-    shared = [name for name in pairs["benchmark"].unique() if has_shared_visits(descriptions[str(name)])]
+    shared = [name for name in pairs["benchmark"].unique() if is_visited_with_others(descriptions[str(name)])]
     own = np.where(pairs["benchmark"].isin(shared), -1, np.arange(len(pairs)))
     return number_groups(pairs.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
 

@@ -327,7 +327,7 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
         rows = to_pandas(table)
         cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
         counts.update(zip(rows["benchmark"], rows["relation"], cpus, strict=True))
-    together = frozenset(name for name, _, _ in counts if matrices.has_shared_visits(descriptions[name]))
+    together = frozenset(name for name, _, _ in counts if matrices.is_visited_with_others(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
     for (benchmark, relation, low), count in counts.items():
         joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count

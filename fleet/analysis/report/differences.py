@@ -19,7 +19,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import PANEL, draw, draw_map, render_thumbnail, shorten_middle
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
-from fleet.analysis.views.compare import explain_scatter, format_not_equivalent, render_headlines
+from fleet.analysis.views.compare import explain_scatter, format_not_equivalent, render_headlines_by_sides
 from fleet.store.runs import Root
 
 _MANY = 2  # comparisons; with more, each map is only a small picture
@@ -48,7 +48,7 @@ def summarize_differences(
         "sides": sides,
         "by_host": drawn,
         "forests": _draw_forests(comparisons),
-        "headlines": render_headlines(some),
+        "headlines": render_headlines_by_sides(some),
         "scatter": scatter,
         "rows": format_not_equivalent(some),
     }

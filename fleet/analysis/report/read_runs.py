@@ -237,7 +237,7 @@ def _add_details(
             reading.points.append(tabulate(own, descriptions))
         if counted := point_tables.tabulate_events(own_counts, reading.run["hello"], descriptions):
             reading.points.append(counted)
-    reading.points += point_tables.tabulate_nodes(pairs, cpus, reading.run, descriptions)
+    reading.points += point_tables.tabulate_by_node(pairs, cpus, reading.run, descriptions)
     reading.points += point_tables.tabulate_line_nodes(pairs, cpus, descriptions)
 
 

@@ -308,7 +308,7 @@ def _render_machine(
         "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
-        "course": _draw_blocks(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
+        "course": _draw_sparkline(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
         "runs": run["runs"],
         "has_map": card is not None,
         "marks": findings.marks,
@@ -333,7 +333,7 @@ def _render_machine(
     return row, files
 
 
-def _draw_blocks(medians: "pd.Series[float]") -> str:
+def _draw_sparkline(medians: "pd.Series[float]") -> str:
     return draw_sparkline(medians.to_numpy(dtype=float)) if len(medians) > 1 else ""
 
 
@@ -358,7 +358,7 @@ def _list_usual_numbers(
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
         half = text.format_half_width(row["spread"])
-        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_blocks(medians)))
+        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_sparkline(medians)))
     return lines
 
 

@@ -117,7 +117,7 @@ def is_finding(rows: pd.DataFrame) -> pd.Series:
     return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
 
 
-def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
+def render_headlines_by_sides(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a sentence per pair of sides that says how many relations changed, and on which hosts."""
     headlines = []
     for (a, b), group in _group_by_sides(comparisons).items():
@@ -225,7 +225,7 @@ def _describe_worst_levels(rows: list[dict[str, Any]], descriptions: Description
 
 
 def _render_multi_host_summary(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
-    yield "\n".join(render_headlines(ordered))
+    yield "\n".join(render_headlines_by_sides(ordered))
     if rows := [(name, *cells[:2], *cells[3:]) for name, cells in format_not_equivalent(ordered)]:
         titles, drop = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
         more = len(rows) - _RELATIONS_LISTED

@@ -372,7 +372,7 @@ def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str,
     return ("point", "shape", "Gop/s", *cpu_titles, "±95%", "of peak", "op/cycle"), lines
 
 
-def tabulate_nodes(
+def tabulate_by_node(
     pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
     """Return matrices by NUMA node, for each benchmark and variant of a run that was measured by node."""

@@ -94,7 +94,7 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
                 case View.PRODUCTS:
                     yield render_tables(point_tables.tabulate_gemm_points(part, descriptions), width)
             yield _render_events(data, (name, variant), width, all_events=all_sizes)
-    nodes = point_tables.tabulate_nodes(data.pairs, data.cpus, data.run, descriptions)
+    nodes = point_tables.tabulate_by_node(data.pairs, data.cpus, data.run, descriptions)
     for tables in (*nodes, *point_tables.tabulate_line_nodes(data.pairs, data.cpus, descriptions)):
         yield render_tables(tables, width)
 

@@ -190,7 +190,7 @@ def _ask_once_for_like_names(
     ssh: str, name: str, user: str | None, file: str | None, stamps: tuple[object, ...]
 ) -> Settings | None:
     """Ask `ssh -G` once for all names that match the same `Host` lines; None if their settings may differ."""
-    names, patterns = _read_host_lines(file, stamps) or ({name}, ())
+    names, patterns = _read_host_lines_unless_complex(file, stamps) or ({name}, ())
     if name in names or name != name.lower():
         return None
     key = (ssh, user, file, stamps, *(matches_pattern(name, pattern) for pattern in patterns))
@@ -220,7 +220,7 @@ class _HostLines(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _read_host_lines(file: str | None, _stamps: tuple[object, ...]) -> _HostLines | None:
+def _read_host_lines_unless_complex(file: str | None, _stamps: tuple[object, ...]) -> _HostLines | None:
     """Return what all `Host` lines name; None if a `Match` or quoting exists."""
     folder = find_user_file().parent
     pending = (

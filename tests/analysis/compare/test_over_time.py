@@ -12,7 +12,7 @@ from benchmarks import over_time as simulated
 from fleet import late
 from fleet import open as open_results
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import add_means, clean_series, drop_changes_of_parts, find_changes, mark_usual
+from fleet.analysis.compare import append_means, clean_series, drop_changes_of_parts, find_changes, mark_usual
 from fleet.analysis.reduce import load_overview_history
 from fleet.errors import StoreWarning
 from fleet.store import Listing, Store
@@ -87,13 +87,13 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
     hosts, relations = np.divmod(np.arange(12), 3)
     logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
-    pool = add_means(logs, hosts, relations)
+    pool = append_means(logs, hosts, relations)
     (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
     assert change.night == 6
     assert pool.members[change.row].tolist() == (relations == 1).tolist()
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
-    pool = add_means(alone, hosts, relations)
+    pool = append_means(alone, hosts, relations)
     assert [each.row for each in drop_changes_of_parts(find_changes(pool.logs), pool)] == [4]
 
 

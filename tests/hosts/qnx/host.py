@@ -58,7 +58,8 @@ class Inside:
         out, err = Answer("board", mark), Answer("board", mark)
         out.feed(done.stdout)
         err.feed(done.stderr)
-        stdout, stderr = out.split_at_mark() or (done.stdout, b""), err.split_at_mark() or (done.stderr, b"")
+        stdout = out.split_at_end_mark() or (done.stdout, b"")
+        stderr = err.split_at_end_mark() or (done.stderr, b"")
         return Completed(done.returncode, stdout[0], stderr[0])
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
