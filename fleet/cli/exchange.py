@@ -236,7 +236,7 @@ def export(
         parse_choice("--value", value, exports.VALUES)
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
-        raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
+        raise UsageError("--medians needs --output with the name of a .parquet or .zip file.")
     root, benchmarks = store.Listing(results), cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:

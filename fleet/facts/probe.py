@@ -42,7 +42,7 @@ def render_probe(
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return sh text that asks for load and heat, or (`usage_only`) CPU use in 1 s; empty without names."""
+    """Return sh text that calls `function`, load_only or usage_only, of these scripts; empty if none."""
     if not names:
         return b""
     text = _minify_scripts(names)

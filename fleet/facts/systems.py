@@ -12,7 +12,7 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Os:
-    """An operating system, and its module's functions, which are pure."""
+    """An operating system: the scripts that probe it, and pure functions that interpret their answers."""
 
     title: str  # for messages
     probe: tuple[str, ...]  # scripts; on another OS they answer with the section `other`

@@ -102,7 +102,7 @@ def _split_items(printed: str) -> list[Any]:
     match msgspec.json.decode(printed):
         case {"items": [*items]}:
             return items
-    raise InputError("it has no list of items")
+    raise InputError("its JSON has no list `items`")
 
 
 def _split_containers(printed: str) -> Iterable[Any]:

@@ -114,7 +114,7 @@ class Benchmark:
         _require_short((*self.variants, *variants))
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
-            raise InputError("a benchmark has 1 or 2 latencies, and each parameter once")
+            raise InputError("a benchmark needs 1 or 2 latencies, and parameters with different names")
         has_many = self.view in (View.MATRIX, View.CPUS) and self._needs_point() and not self.point
         if has_many or not names.issuperset(_NEEDED.get(self.view, ())):
             object.__setattr__(self, "view", View.TABLE)

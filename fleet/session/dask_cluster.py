@@ -227,7 +227,7 @@ def _check_and_count_workers(client: Any) -> int:
         raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
     if others := {worker: version for worker, version in versions.items() if version != VERSION}:
         named = ", ".join(f"{worker} has {version}" for worker, version in sorted(others.items())[:5])
-        raise errors.UsageError(f"--dask: workers need fleet {VERSION}, as here: {named}.")
+        raise errors.UsageError(f"--dask: workers need fleet {VERSION}, the version here, but {named}.")
     return len(versions)
 
 

@@ -290,7 +290,7 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
     if lengths.max(initial=0) > _BURST_TICKS:
         raise DataError(f"a burst has {lengths.max()} ticks")
     if (warmup > lengths).any():
-        raise DataError("warmup is more than the ticks")
+        raise DataError("a burst has more warm-up samples than ticks")
     if (2 * _count_zeros(columns["ticks"], warmup) > lengths - warmup).any():
         raise DataError("most samples of a burst took no time")
     for name in columns.keys() & {*_SAMPLE_LISTS[1:]}:

@@ -78,10 +78,10 @@ def judge_last_runs(
 ) -> list[Acceptance]:
     """Compare the last selected run of each host with its earlier runs and with equal machines.
 
-    A number is compared with the first of `ranges` that applies, and then with nothing else. Equal machines
-    that are odd among themselves are left out. If neither has three values, tables of the CPU model are used:
-    load_tables takes its name and returns `median_ns` by `summary` and CLASS. threshold: a smaller deviation
-    is as expected. Raises UsageError if no run is selected or none has numbers.
+    The first of `ranges` that applies to a number is used alone. Equal machines that are odd among themselves
+    are left out. If neither earlier runs nor equal machines give three values, tables are used: load_tables
+    takes the CPU model and returns `median_ns` by `summary` and CLASS. A deviation below `threshold` is as
+    expected. Raises UsageError if no run is selected or none has numbers.
     """
     listing = open_listing(root)
     last_runs = {run.host_id: run.run_id for run in select_like_last_run(listing.runs, texts, listing.place)}

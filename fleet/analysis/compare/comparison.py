@@ -245,12 +245,12 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """List pairs with bursts at another level in two runs or more, at most 100, the largest shares first.
+    """List pairs with over a tenth of the bursts at another level in two runs or more, counting both sides.
 
-    a, b: rows of `pairs`, with the run as `unit`. Columns with the prefix of each side, `a_` or `b_`: `ns`
-    (the median of its runs' numbers), `other_ns` (that of their other levels, NaN if none) and `share` (of
-    bursts at another level, mean over runs). `moved`: the share of b less that of a, with its 95 % interval
-    `moved_low` to `moved_high`, NaN for fewer than three runs a side. Verdicts do not use this table.
+    At most 100 pairs, the largest shares first. a, b: rows of `pairs`, with the run as `unit`. Columns, with
+    the prefix `a_` or `b_`: `ns`, the median of the side's runs; `other_ns`, that of their other levels (NaN
+    if none); `share`, the mean share of bursts at another level. `moved`: b_share less a_share, with its 95 %
+    interval `moved_low` to `moved_high`, NaN for fewer than three runs a side. Verdicts do not use it.
     """
     names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])

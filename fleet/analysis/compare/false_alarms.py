@@ -53,7 +53,7 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
 
 
 def iter_orders(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
-    """Split `count` runs, oldest first, into two sides of `size`: yield name, indices of A, indices of B."""
+    """Yield splits of `count` runs, oldest first, into A and B of `size`: (order, indices of A, of B)."""
     for _ in range(SPLITS):
         dealt = rng.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]

@@ -69,7 +69,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
         raise UsageError(
-            f"{missing}these runs have no samples to export; `fleet runs` lists what runs measured."
+            f"{missing}these runs have no samples to export; `fleet runs` lists what each run has."
         )
 
 

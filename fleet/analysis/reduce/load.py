@@ -208,9 +208,9 @@ def compute_sample_latencies(samples: pd.DataFrame, descriptions: Descriptions) 
 
 
 def convert_ticks(rows: pd.DataFrame, table: Any, descriptions: Descriptions) -> tuple[Floats, Ints, Bools]:
-    """Convert the ticks of bursts to one-way ns; count each burst's samples, and report which are warm-ups.
+    """Convert ticks to one-way ns. Also return each burst's sample count, and which samples are warm-ups.
 
-    table: Arrow, the rows' `ticks` and `other_ticks`; a sample of a pair is the mean of both, if it has both.
+    table: Arrow, with the rows' `ticks` and `other_ticks`; a pair's burst that has both gets their mean.
     """
     ticks, others = (table.column(name).combine_chunks() for name in ("ticks", "other_ticks"))
     counts, values = np.diff(ticks.offsets), ticks.flatten().to_numpy()

@@ -139,7 +139,7 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
 
 
 def derive_into_index() -> None:
-    """Derive the pairs of runs on stdin (JSON: root, run IDs) into the index; print how many per batch."""
+    """Store the pairs of the runs that stdin names (JSON: root, run IDs) in the index; print batch sizes."""
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
