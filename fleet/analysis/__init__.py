@@ -1,4 +1,4 @@
-"""Read and analyse runs, also from notebooks. Only this package imports pandas; names load on first use."""
+"""Read and analyse runs, also in notebooks. Only this package imports pandas. Its names load on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -39,7 +39,7 @@ class Results:
         run_ids: Collection[str] | None = None,
         failures: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Open a root. run_ids: use only these; None: all. failures: why hosts are incomplete, by name."""
+        """Open a root. run_ids: the runs to use, None for all. failures: by host, why it is incomplete."""
         self._place, self._run_ids, self.failures = Listing(root).place, run_ids, failures
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Results:
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the order of the topology.
 
-        run: a selection (None: all), whose last run is taken, or "summary:NAME". benchmark: None: the first.
+        run: a selection, whose last run is taken, or "summary:NAME". Default: last run, first benchmark.
         """
         return self._load_matrix(run, benchmark)[0]
 
@@ -115,7 +115,7 @@ class Results:
 
     @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Compare equal machines; return `rows` of each `compare.siblings.Siblings`, numbered by `group`."""
+        """Compare equal machines. Return the `rows` of each `Siblings`, with its number as `group`."""
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
         numbered = [group.rows.assign(group=number) for number, group in enumerate(groups)]
         return pd.concat(numbered, ignore_index=True)

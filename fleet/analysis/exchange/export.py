@@ -31,10 +31,10 @@ _OF_OTHERS = ("other_ticks", "other_units")
 def export_matrix(
     root: Root, run_or_summary: str, tool: str, benchmark: str | None, value: str | None = None
 ) -> str:
-    """Format a matrix of pairs as a tool does.
+    """Format a matrix of pairs as a tool does. Raises UsageError.
 
-    run_or_summary: a published run ID, or summary:NAME. tool: of TOOLS, or HWLOC. benchmark: `cas/llsc`.
-    value: which statistic of a run's pairs to write, of VALUES; None: the tool's own. Raises UsageError.
+    run_or_summary: a published run ID, or summary:NAME. tool: a key of TOOLS, or HWLOC. benchmark: such as
+    `cas/llsc`. value: the statistic of a run's pairs to write, one of VALUES; None for the tool's own.
     """
     writer = TOOLS.get(tool, TOOLS["csv"])
     if not run_or_summary.startswith(PREFIX):
@@ -113,8 +113,8 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     """Write a matrix in ps for `hwloc-annotate in.xml out.xml -- all -- distances FILE`.
 
-    Format: its manual page; kind 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h. hwloc numbers PUs as
-    its tree sorts them, groups by lowest CPU. cpus: from `load_cpus`. Raises UsageError for a missing pair.
+    Format: its manual page; kind 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h. hwloc numbers PUs in
+    the order of its tree, groups by lowest CPU. cpus: from `load_cpus`. Raises UsageError for a missing pair.
     """
     online = cpus[cpus["online"].astype(bool)]
     node = online.groupby("node", dropna=False)["cpu"].transform("min")
@@ -140,7 +140,7 @@ def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[s
 
 
 def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
-    """Return the only one of `kinds`, such as "cas/llsc", that `benchmark` names; else raise UsageError."""
+    """Return the kind, such as "cas/llsc", that `benchmark` names. Raises UsageError for none or several."""
     if not kinds:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     names = parse_benchmark_names(benchmark) if benchmark else ()
@@ -160,7 +160,7 @@ def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
 
 
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
-    """Yield frames of at most SAMPLES_AT_ONCE rows, one per sample of a run. kinds: [None]: all."""
+    """Yield the samples of a run, in frames of at most SAMPLES_AT_ONCE rows. kinds: [None] for all."""
     runs = load.load_runs(root, run_id=run_id)
     descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
     parts = (part for kind in kinds for part in load.load_samples_in_parts(root, run_id, benchmark=kind))
@@ -224,7 +224,7 @@ def render_openmetrics(table: pd.DataFrame) -> str:
 
 
 def _list_medians_and_intervals(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows as dicts; add `lower` and `upper`, the median's 95 % interval, None without one."""
+    """Return the rows as dicts, with the ends of the median's 95 % interval, `lower` and `upper`, or None."""
     low, high = (table["median_ns"] * (1 + sign * table["half"]) for sign in (-1, 1))
     return text.to_records(table.assign(lower=low, upper=high))
 

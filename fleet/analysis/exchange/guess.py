@@ -16,7 +16,7 @@ SIBLINGS_NS = 25.0  # SMT siblings share an L1 cache, so they are faster than th
 def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     """Guess the groups of CPUs by average linkage of the logarithms of their latencies.
 
-    SMT siblings are pairs faster than SIBLINGS_NS, if all CPUs are in pairs or all single CPUs (E-cores) come
+    Pairs faster than SIBLINGS_NS are SMT siblings, if no CPU is left single or the single ones (E-cores) come
     last. The next larger groups of equal size share a cluster if they have two cores, else a last-level
     cache. Return None for fewer than three CPUs, a missing cell, or sockets that cannot be told apart.
     """
@@ -76,7 +76,7 @@ def _compute_mean_logs(grid: Grid) -> Floats:
 
 
 def _cut_into_inner_ns_and_groups(linkage: Floats) -> Iterator[tuple[float, Ints]]:
-    """Cut a linkage at each jump of its heights; yield the median height below it in ns, and CPUs' groups."""
+    """Cut a linkage at each jump of its heights. Yield the median ns below the jump, and each CPU's group."""
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
     heights = linkage[:, 2]
@@ -91,7 +91,7 @@ def _have_equal_sizes(groups: Ints) -> bool:
 
 
 def _are_pairs_before_singles(groups: Ints, is_single: Ints) -> bool:
-    """Report whether no CPU is single, or several are and they all follow pairs of neighbouring CPUs."""
+    """Report whether no CPU is single, or two or more are and follow all pairs of neighbouring CPUs."""
     first = len(groups) - int(is_single.sum())
     are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()
     return first == len(groups) or bool(

@@ -1,4 +1,4 @@
-"""Read summaries, imported or shipped with fleet, and import them: one number per pair, no samples."""
+"""Import summaries (one number per pair, no samples), and read those imported or shipped with fleet."""
 
 import json
 import re
@@ -144,7 +144,7 @@ def make_summary_rows(
 ) -> list[dict[str, Any]]:
     """Turn one matrix into rows of the summaries table. columns: values that override the matrix's or tool's.
 
-    machine: names the relations; None: they are unknown. Raises UsageError if no benchmark is named.
+    machine: the topology that gives the relations, if known. Raises UsageError if no benchmark is named.
     """
     benchmark = columns.get("benchmark") or grid.benchmark
     if benchmark is None:
@@ -220,7 +220,7 @@ def lay_out_summary(rows: pd.DataFrame) -> Layout:
 
 
 def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
-    """Name the benchmark and variant of each row, as `cas/llsc`; the benchmark alone without a variant."""
+    """Name each row by benchmark and variant, as `cas/llsc`, or by benchmark alone if it has no variant."""
     names = rows["benchmark"].astype(str)
     return names.where(rows["variant"].isna(), names + "/" + rows["variant"].astype(str))
 
@@ -254,7 +254,7 @@ class ImportMetadata(NamedTuple):
 def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata) -> str:
     """Store every matrix in `files` as the summary `name`; return a message for the user.
 
-    Raises UsageError for what cannot be read or stored; nothing is stored then.
+    Raises UsageError, and stores nothing, if a file cannot be read or a matrix cannot be stored.
     """
     _require_valid(name, metadata)
     matrices = list[tuple[Path, str, Grid]]()
@@ -325,7 +325,7 @@ def _read_text(file: Path) -> str:
     except OSError as err:
         raise UsageError(f"{file}: cannot be read: {err.strerror}.") from err
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB; no matrix is.")
+        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB; no matrix is so large.")
     utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         return data.decode("utf-16" if utf16 else "utf-8-sig")

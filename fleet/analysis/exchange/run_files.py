@@ -1,4 +1,4 @@
-"""Write runs to a file for others, and import such files. Several runs are a zip (docs/exchange.md)."""
+"""Write runs to a file for others (a zip for several runs), and import such files (docs/exchange.md)."""
 
 import errno
 import lzma
@@ -102,7 +102,7 @@ def _write_median_summary(
 ) -> None:
     """Write a file of `summaries` with the median and interval of each pair of CPUs.
 
-    run: its anonymized row; pairs: its table. Raises UsageError if there is no pair.
+    run: the run's anonymized row. pairs: the run's pairs. Raises UsageError if there are none.
     """
     pairs = drop_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]

@@ -1,4 +1,4 @@
-"""List summaries, show some with relations and matrices, or set them beside each other and runs."""
+"""List summaries, show their relations and matrices, or set them beside other summaries and runs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -49,13 +49,13 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
-    """Format summaries by name or CPU model, or without names all, as JSON with a row per pair."""
+    """Format summaries as JSON, a row per pair. names: of summaries or CPU models; all if empty."""
     chosen = [rows for _, rows in _find_named(root, names)]
     return format_document("summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True))
 
 
 def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each name, without `summary:`, and its summary's rows, or those of all of the CPU model."""
+    """Yield each name, without `summary:`, and the rows of its summary or of its CPU model's summaries."""
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         command = f"fleet compare {' '.join(names)}"
         raise UsageError(f"runs and summaries are not shown together; {command} puts them side by side.")
@@ -117,7 +117,7 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
 
     Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`, `variant`, `relation`,
     `cells`, `median_ns`, `half` (median of the pairs' half intervals, relative; NaN without any) and `ratio`
-    (to the same row of the first side, or NaN). Raises UsageError for a side missing or without pairs.
+    (to the same row of the first side, or NaN). Raises UsageError if a side is missing or has no pairs.
     """
     named = [text for text in sides if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}

@@ -1,12 +1,12 @@
 """Read and write the matrices of other tools, as they print them (docs/exchange.md). Pure text.
 
-core_latency (C++, Linux and QNX): a heading per benchmark, then left-aligned columns. Its matrix is full, its
-number the median. An old version names no benchmark: it had only `cas`; a newer one names the instructions of
-`cas`. Rows that a paste has lost at the end are missing cells.
-c2clat (C++): a full matrix of minima with zeros on the diagonal, as a table or for gnuplot (-p); an old
-version plots without headings.
-core-to-core-latency (Rust): its screen, its --csv, or both in one file. It measures half a matrix, below the
-diagonal, and its number is the mean. A CSV holds no CPU numbers.
+core_latency (C++, Linux and QNX) prints a heading per benchmark, then a full matrix of medians, left-aligned.
+Old versions have only `cas` and name no benchmark. Newer versions name the instructions of `cas`. Rows that
+a paste has lost at the end are missing cells.
+c2clat (C++) prints a full matrix of minima with zeros on the diagonal, as a table or for gnuplot (-p). Old
+versions plot without headings.
+core-to-core-latency (Rust) prints the means of half a matrix, below the diagonal. A file holds its screen,
+its --csv, or both. A CSV holds no CPU numbers.
 """
 
 import math
@@ -88,7 +88,7 @@ def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
 
 
 def _parse_latency(word: str, line: int) -> float | None:
-    """Read one cell; None if it is empty. Raises InputError for what cannot be a latency."""
+    """Parse one cell. Return None if it is empty; raise InputError if it cannot be a latency."""
     text = word.strip()
     if text.lower() in _EMPTY:
         return None
@@ -102,9 +102,9 @@ def _parse_latency(word: str, line: int) -> float | None:
 
 
 def _parse_row(words: Sequence[str], line: int, cpu: int, columns: Sequence[int]) -> NewCells:
-    """Parse a printed row, which begins with its CPU; leave out empty cells and the CPU with itself.
+    """Parse a printed row, which begins with its CPU. Leave out empty cells and the diagonal.
 
-    columns: the CPU of each cell. Raises InputError for any other row.
+    columns: the CPU of each cell. Raises InputError for a row of another CPU or length.
     """
     if words[:1] != [str(cpu)]:
         raise InputError(f"line {line}: expected the row of CPU {cpu}, found {' '.join(words)[:40]!r}.")
@@ -114,18 +114,18 @@ def _parse_row(words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
 
 
 def _make_cells(line: int, cpu: int, columns: Sequence[int], values: Sequence[float | None]) -> NewCells:
-    """Return the cells of a row without empty ones. Raises InputError if a CPU has a number with itself."""
+    """Return the non-empty cells of a row. Raises InputError for a number other than 0 on the diagonal."""
     cells = {(cpu, other): value for other, value in zip(columns, values, strict=True) if value is not None}
     if itself := cells.pop((cpu, cpu), 0):
         raise InputError(
-            f"line {line}: CPU {cpu} has {itself:g} with itself: no matrix of CPUs has. One of memory nodes, "
-            "or a table of pairs, cannot be read. If line 1 has CPU numbers, write CPU in its first cell."
+            f"line {line}: CPU {cpu} has {itself:g} with itself, unlike in a matrix of CPUs. Tables of pairs "
+            "and memory nodes cannot be read. If line 1 has CPU numbers, write CPU in its first cell."
         )
     return cells
 
 
 def _make_square(rows: Sequence[tuple[int, Sequence[float | None]]]) -> Grid:
-    """Make a matrix of CPUs that are numbered from 0, one per row. rows: each with its line number."""
+    """Make a matrix whose rows are the CPUs from 0. rows: the line number and the values of each."""
     cpus, cells = range(len(rows)), NewCells()
     for cpu, (number, values) in enumerate(rows):
         cells |= _make_cells(number, cpu, cpus, values)
@@ -295,7 +295,7 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
 
 
 def _parse_squares(rows: Sequence[tuple[int, list[str]]], most: int) -> list[Grid]:
-    """Parse up to `most` square matrices, one below another, of rows with line numbers. Raises InputError."""
+    """Parse rows with line numbers as up to `most` square matrices, one below another. Raises InputError."""
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
@@ -378,7 +378,7 @@ def _format_number(value: float) -> str:
 
 
 class Tool(NamedTuple):
-    """A tool. claims: recognizes its output. read: parses it; InputError names a line. write: imitates it."""
+    """A tool. `claims` recognizes its output, `read` parses it or raises InputError, `write` imitates it."""
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
@@ -397,7 +397,7 @@ TOOLS: Mapping[str, Tool] = {
 def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
     """Return the name of the tool that printed `text`, and its matrices, one per benchmark.
 
-    tool: None: recognize it. where: the file's name. Raises UsageError for other text and damaged matrices.
+    tool: None to recognize it. where: the file's name. Raises UsageError for unknown or damaged text.
     """
     tool = tool or next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)
     try:

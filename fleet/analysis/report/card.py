@@ -1,6 +1,6 @@
 """Draw one run as a card of 1200 x 630 pixels, its map beside its medians, as SVG, PNG and Markdown.
 
-SVG and PNG are drawn from one `Card`, whose layout agent/emit/svg.c has too. Matplotlib is not imported,
+SVG and PNG are drawn from one `Card`. agent/emit/svg.c draws the same layout. Matplotlib is not imported,
 since that takes a second.
 """
 
@@ -95,7 +95,7 @@ class Card:
 def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
     """Return the card of a run's first benchmark between CPUs or, if it has none, between NUMA nodes.
 
-    ranges: what is expected of machines. Raises UsageError if the run has neither, and StoreError.
+    ranges: what is expected of machines. Raises StoreError, and UsageError if the run has neither.
     """
     (run,), _, cpus = read_runs(root, [run_id])
     judged = judge_hosts(root, [run_id], ranges)
@@ -108,8 +108,8 @@ def lay_out_card(
 ) -> Card:
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line; None:
-    version, date, run ID and so on. accepted: what `fleet accept` says of the run.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line, by
+    default with version, date and run ID. accepted: the text of `fleet accept` about the run.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
@@ -286,7 +286,7 @@ def _place_numbers_and_labels(drawn: Heatmap, benchmark: Benchmark, cell: float)
 
 
 def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
-    """Return (left, top, width, height) and the shades of the map, then those of its scale."""
+    """Return (left, top, width, height) and the shades, for the map and then for its scale."""
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
@@ -307,7 +307,7 @@ def to_png(cells: Ints, side: int | None = None) -> bytes:
 
 
 def render_svg(card: Card) -> str:
-    """Render the card as SVG, light or dark as its page is; its last line but one has the text `foot`."""
+    """Render the card as SVG, light or dark as its page is. The line before the last has the text `foot`."""
     pictures = [
         (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
         for place, cells in _place_map_and_scale(card)
@@ -317,7 +317,7 @@ def render_svg(card: Card) -> str:
 
 
 def render_png(card: Card) -> bytes:
-    """Render the card as PNG, light."""
+    """Render the card as PNG, in light colours."""
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _place_map_and_scale(card):

@@ -141,7 +141,7 @@ def _map_residuals(
 
 
 def _estimate_chance_limits(pairs: pd.DataFrame, a_runs: int, order: Layout) -> pd.DataFrame:
-    """Return the largest relative change of each pair that chance explains. a_runs: how many A has."""
+    """Return the largest relative change of each pair that chance explains. a_runs: number of runs of A."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

@@ -164,7 +164,7 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
 
 
 def _move_style_to_group(group: ET.Element) -> None:
-    """Move a style that all marks of a group share to the group; it is half the size of a scatter plot."""
+    """Move a style that all marks of a group share to the group. This halves the size of a scatter plot."""
     styles = {child.get("style") for child in group}
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()
@@ -175,7 +175,7 @@ def _move_style_to_group(group: ET.Element) -> None:
 
 
 def _place_group_names(drawn: Heatmap, cell: float, margin: float, far: float) -> Iterator[PlacedName]:
-    """Yield each group's name, "" if it does not fit. far: where the nearest line of names is."""
+    """Yield each group's name, "" if it does not fit. far: place of the line nearest to the map."""
     for line, level in enumerate(reversed(drawn.group_labels)):
         bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
         for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):

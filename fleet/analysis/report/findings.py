@@ -1,7 +1,6 @@
-"""Find what runs show without being asked: what changed when, and which of equal machines are odd.
+"""Find changes over time, odd ones among equal machines, and unexpected runs, for pages and the site.
 
-Use the functions of `fleet compare HOST`, `fleet compare --siblings` and `fleet accept`, for pages and the
-site.
+The functions are those of `fleet compare HOST`, `fleet compare --siblings` and `fleet accept`.
 """
 
 from collections import Counter, defaultdict
@@ -77,7 +76,7 @@ class Findings:
     acceptances: Sequence[Acceptance] = ()
 
     def summarize_acceptances(self) -> list[str]:
-        """Return the lines of `fleet accept`; of several machines only those below or above, then counts."""
+        """Return the lines of `fleet accept`; for several machines, those below or above, then counts."""
         machines = self.acceptances
         is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
         lines = [render_acceptance(machine) for machine in machines if machine.outcome not in is_counted]

@@ -1,4 +1,4 @@
-"""Draw memory: ladders of latency or rate by its size, and the roofline of matrix products."""
+"""Draw ladders of memory latency or rate by size, and the roofline of matrix products."""
 
 import itertools
 import math
@@ -74,7 +74,7 @@ def build_ladders(
 
 
 def _build_load_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
-    """Yield ladders over the rate that other threads got, a line per operation, which begins without load."""
+    """Yield ladders over the rate of other threads, a line per operation. Each line begins without load."""
     for key, part in group_by_core_kinds(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
         lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
@@ -220,7 +220,7 @@ def _plot_gemm_rates(every: Sequence[GemmRates], axes: Axes) -> None:
 
 
 def _compute_intensity(row: dict[Any, Any]) -> float:
-    """Return a product's operations per byte from memory: of matrix B and, for the operation `deep`, of A."""
+    """Return a product's operations per byte read from memory: matrix B or, for `deep`, matrices A and B."""
     m, n, k = map(int, row["shape"].split("x"))
     size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4
     moved = size * k * (n + m if row["operation"] == "deep" else n)

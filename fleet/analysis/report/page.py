@@ -188,7 +188,7 @@ def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -
 
 
 def _split_overview_into_tables(rows: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
-    """Return the overview groups of each table: one, or for a single host all that have the same columns."""
+    """Return the groups of each overview table: one group or, for a single host, all with equal columns."""
     is_single = rows["host_id"].nunique() == 1
     shared = defaultdict[object, list[overview.Group]](list)
     for group in overview.group_columns(sort_overview(rows), descriptions):
@@ -235,8 +235,8 @@ def _build_map(
 ) -> dict[str, Any]:
     """Return the map of a part for the template: numbers of pairs if they fit, else a picture.
 
-    limits: of its scale. cells: the map of pairs or groups to show as numbers, or None. tips: by row and
-    column, one for a pair's two cells. readings: all of the page; if few are in detail, pairs get numbers.
+    Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or None), `tips` by row and
+    column (one per pair), `picture` or None. readings: of the page; if few are in detail, pairs get numbers.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)

@@ -297,7 +297,7 @@ def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
 
 
 def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
-    """Write a number on each cell, as large as fits; none if they would be too small to read."""
+    """Write a number on each cell, as large as fits, or no numbers if they would be too small to read."""
     figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()

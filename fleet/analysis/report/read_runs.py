@@ -1,7 +1,7 @@
 """Read the runs of a report some at a time and keep only what the page shows.
 
-With many runs, only the last of each host is shown in detail. The others are read from the index, and only
-those of their bursts that warnings need.
+With many runs, only the last of each host is shown in detail. The others are read from the index, with
+only the bursts that warnings need.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -116,7 +116,7 @@ def load_readings(
 
 
 def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return names by run ID: the host and, if it has several, date or time and the labels that differ."""
+    """Return names by run ID: the host and, if it has several runs, date or time and differing labels."""
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
@@ -160,7 +160,7 @@ def _read_batch(
     detailed: Set[str],
     earlier: Mapping[str, topology_check.Medians],
 ) -> Iterator[Reading]:
-    """Yield a `Reading` per run. pairs: of these runs. names: name and anchor of each. earlier: by run ID."""
+    """Yield a `Reading` per run of `pairs`. names: with anchors. earlier: medians of past runs, by run ID."""
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
     flagged = [run_warnings.load_marked_bursts(listing, bursts.keys() - detailed)]
@@ -214,7 +214,7 @@ def _add_details(
     kinds: Sequence[str],
     counts: pd.DataFrame,
 ) -> None:
-    """Add tables of points, rounds and curves to the `reading` of a run. counts: from `count_per_unit`."""
+    """Add rounds, curves and tables of points to the `reading` of a run. counts: from `count_per_unit`."""
     run_id, descriptions = reading.run["run_id"], reading.descriptions
     parts, placed = {part.name: part for part in reading.parts}, is_node_placed(pairs, descriptions)
     for kind in kinds:

@@ -196,7 +196,7 @@ def _read_state(folder: Path) -> State:
         return empty
     except (ValueError, KeyError, TypeError) as err:
         raise UsageError(
-            f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
+            f"{folder / STATE}: is not what fleet wrote: {err}. Remove the folder."
         ) from err
     files = {name: digest for name, digest in state["files"].items() if _OURS.match(name)}
     is_complete = all((folder / name).exists() for name in files)
@@ -204,7 +204,7 @@ def _read_state(folder: Path) -> State:
 
 
 def _make_slug(model: str | None) -> str:
-    """Return a CPU model as a file name; unlike a host's, it ends in a dot and digest."""
+    """Return a file name for a CPU model. Unlike a host's, it ends in a dot and a digest."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
 
@@ -363,7 +363,7 @@ def _list_usual_numbers(
 
 
 def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
-    """Return the index row and the files of a summary, whose `spread` is NaN where it has no interval."""
+    """Return the index row and the files of a summary. The `spread` of a pair without interval is NaN."""
     first = {name: None if text.is_none(value) else value for name, value in rows.iloc[0].items()}
     run_id, spread = f"{PREFIX}{first['summary']}", compute_half_widths(rows)
     pairs = rows.assign(variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread)

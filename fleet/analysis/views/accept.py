@@ -23,12 +23,12 @@ NEEDS = (
 
 
 def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Render a line per machine, its outcome and why."""
+    """Render a line per machine, with the outcome and its reasons."""
     return "\n".join(one_line(render_acceptance(acceptance)) for acceptance in acceptances)
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Explain units of numbers below or above expectation, and "expected"; return "" without such numbers."""
+    """Explain the word "expected" and the units of numbers below or above it; return "" without any."""
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]
     predicted = "" if named["q"].isna().all() else " Expected: where 19 of 20 such machines or runs are."

@@ -1,4 +1,4 @@
-"""The text, JSON and CSV of `fleet compare`; the report shows headlines and rows of it too."""
+"""Text, JSON and CSV of `fleet compare`. The report also uses the headlines and rows."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -153,7 +153,7 @@ def render_headline(comparison: Comparison) -> str:
 
 
 def format_not_equivalent(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the host or side, and the cells of COLUMNS, of each relation not equivalent, findings first."""
+    """Return each relation that is not equivalent, as host or side and cells of COLUMNS, findings first."""
     groups = _group_by_sides(comparisons)
     tables = [(f"all {len(group)}", sides[1], group[0].fleet) for sides, group in groups.items()]
     tables += [
@@ -194,7 +194,7 @@ def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[s
 def _count_verdicts(
     rows: list[dict[str, Any]], comparison: Comparison, notes: dict[Verdict, str]
 ) -> list[str]:
-    """Return phrases: how many rows, how many of each verdict, with its note, how many at several levels."""
+    """Return phrases that count rows, those of each verdict (with its note) and those at several levels."""
     descriptions = comparison.descriptions
     notes = {
         **notes,
@@ -346,7 +346,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
-    """Say how far the relations' scatter is moderated by that of all; return "" if each has only its own."""
+    """Say how far each relation's scatter is moderated by that of all relations; return "" if none is."""
     shared = rows[rows["borrowed"] > 0]
     if shared.empty:
         return ""
@@ -357,7 +357,7 @@ def explain_scatter(rows: pd.DataFrame) -> str:
 
 
 def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
-    """Yield how many pairs changed, then a table of those that differ most from their relation's change."""
+    """Yield how many pairs changed, then a table of those that changed least like their relation."""
     kind = ["benchmark", "variant", "relation"]
     usual = comparison.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
     changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)

@@ -57,7 +57,7 @@ def draw_matrix(
     marked: Pairs = frozenset(),
     as_map: bool = False,
 ) -> Text:
-    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: without colour, in shades."""
+    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no colour, draw shades."""
     drawn, cpus = heatmap.map_cpus(table, order), order.cpus
     marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
     many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
@@ -101,7 +101,7 @@ def _lay_out_matrix(
 
 
 def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a matrix in colours, a character for two rows of a column, with gaps between groups."""
+    """Draw a matrix in colours, two cells of a column per character, with gaps between groups."""
     label = max(map(len, drawn.labels))
     flagged = "; x: pair with a flag" * bool(marks.any())
     text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
@@ -125,7 +125,7 @@ def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
 
 @cache
 def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
-    """Return the colours of a cell with one pair above another; unmeasured pairs stay dark."""
+    """Return the style of a character that shows two pairs. Those not measured stay dark."""
     upper, lower = (
         Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
         for shade in (top, bottom)

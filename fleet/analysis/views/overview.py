@@ -46,7 +46,7 @@ class Cell(NamedTuple):
 class Group:
     """The columns of one benchmark, with cells by host. bursts, flagged: number and flagged share, by host.
 
-    variants: by host, if hosts were measured with different ones; else empty.
+    variants: each host's variant, or empty if all hosts were measured with the same.
     """
 
     title: str
@@ -162,7 +162,7 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
-    """Name hosts that measured a benchmark without a number in `table`, or that have nothing of `only`."""
+    """Name hosts that lack a number in `table` for a benchmark they measured, or have nothing of `only`."""
     host_benchmarks = set(zip(table["host_id"], table["benchmark"], strict=True))
     hosts_with_numbers = {host for host, _ in host_benchmarks}
     hosts_by_reason: dict[str, dict[str, None]] = {}
@@ -297,7 +297,7 @@ class _HostTables:
 
 
 def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
-    """Return the cells of a column, each a number and, if asked and known, its interval, aligned."""
+    """Return the aligned cells of a column: numbers, with intervals if asked for and known."""
     host_cells = [cells.get(host) for host in hosts]
     halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in host_cells]
     width = max(map(len, halves))

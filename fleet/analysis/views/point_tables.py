@@ -32,7 +32,7 @@ def render_ladder(
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
-    """Render a table by memory level per kind of CPUs; also tables by size, if asked or without levels."""
+    """Render a table of memory levels per kind of CPU, and tables by size if asked for or without levels."""
     first, rows = pairs.iloc[0].to_dict(), ladders.select_ladder_steps(pairs, descriptions)
     benchmark = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
@@ -443,7 +443,7 @@ def _tabulate_node_matrices(
 
 
 def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix) -> str:
-    """Compare remote memory with a node's own, and name the worst pair of nodes; "" if one is missing."""
+    """Compare remote memory with a node's own, and name the worst pair of nodes; "" without both."""
     values = {cell: text.convert_to_shown(benchmark, ns) for cell, ns in matrix.items()}
     away = [(row, node) for row, node in values if row != node and (row, row) in values]
     ratios = {(row, node): values[row, node] / values[row, row] for row, node in away}

@@ -102,7 +102,7 @@ def render_message_directions(root: Root, run: dict[str, Any]) -> str:
 def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL) -> pd.DataFrame:
     """Return a row per burst of two CPUs ("3-17", in either direction) or of one ("3"), in order of time.
 
-    Columns: `load.RUN_COLUMNS`, those that name its run, benchmark, point and relation, and _OF_BURST:
+    Columns: `load.RUN_COLUMNS`, _KIND (run, benchmark, variant, point and relation) and _OF_BURST:
     `burst_ns` is the median of its samples, in ns per unit of work; `grain_ns` is what a step of the clock
     adds to a sample (NaN if unknown); `pair_ns` and `pair_flags` are the pair's number and flags in that run.
     Raises UsageError for a pair that no run measured.
@@ -139,7 +139,7 @@ def load_pair_bursts(root: Root, runs: Sequence[RunSummary], pair: str, only: On
 
 
 def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
-    """List in a sentence some measured pairs, or only the CPUs if all pairs of them were measured."""
+    """Name some measured pairs in a sentence, or only the CPUs if all their pairs were measured."""
     ends = sorted({tuple(sorted(cpus)) for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)})
     cpus = sorted({cpu for pair in ends for cpu in pair})
     if sum(a != b for a, b in ends) == len(cpus) * (len(cpus) - 1) // 2 > 0:
@@ -157,7 +157,7 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return edges of up to _BINS equal bins, none narrower than `grain`, or geometric over a wide range."""
+    """Return edges of up to _BINS bins: equal ones, at least `grain` wide, or geometric over a wide range."""
     low, high = float(values.min()), float(values.max())
     width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))

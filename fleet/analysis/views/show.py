@@ -230,7 +230,7 @@ def _find_flagged_pairs(pairs: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def _render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
-    """Render the fastest and slowest pairs, as many as fit, of relations with enough; [] if none has."""
+    """Render the fastest and slowest pairs, as many as fit, of relations with many pairs; [] without any."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
         if len(part) > 2 * PAIRS_LISTED:
@@ -400,7 +400,7 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
 
 
 def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
-    """Render one host's last run, or several hosts. detail: for `show_run`; with several, only `as_map`."""
+    """Render one host's last run, or several hosts. detail: for `show_run`; several use only `as_map`."""
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
         page = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
@@ -420,7 +420,7 @@ def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, *
 def render_overview(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
-    """Render an overview of runs and what it lacks. earlier: comparable runs. ends: extreme hosts only."""
+    """Render an overview of runs; name hosts it lacks. earlier: comparable runs. ends: extreme hosts only."""
     descriptions = load.merge_descriptions([*earlier, *runs])
     history = load_overview_history(root, [*earlier, *runs], ALL, descriptions)
     if earlier:

@@ -137,7 +137,7 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """Pairs and bursts of a run that may be worth a warning. counts: of all its pairs and bursts."""
+    """Pairs and bursts of a run that may be worth a warning. pair_count, burst_count: of the whole run."""
 
     pairs: list[dict[str, Any]]
     pair_count: int
@@ -325,7 +325,7 @@ def _warn_about_pairs(
 
 
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the worst pairs by the flag's column in _MEASURES: largest first, for some flags smallest."""
+    """Format the worst pairs by the flag's column in _MEASURES: the largest or, for some, the smallest."""
     column, describe = _MEASURES[flag]
     sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
