@@ -64,7 +64,7 @@ class _Job:
 
     @property
     def compiler(self) -> Compiler | None:
-        """The host's compiler (version "" if unknown); without one None, or BuildError if `build: host`."""
+        """The host's compiler (version "" if unknown). If missing: None, or BuildError for `build: host`."""
         cc = self.host.toolchain.cc
         named = (compiler for compiler in self.facts.compilers if cc in (None, compiler.command))
         compiler = next(named, Compiler(cc, "") if cc is not None else None)
@@ -96,7 +96,7 @@ class _Job:
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def cache_name_for_like_hosts(self) -> str | None:
-        """Return the name in the cache of the agent that hosts like this share; None if it shares none."""
+        """Return the cache name of the agent shared by hosts like this one; None if this host shares none."""
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags  # may contain `native`
         version = self.compiler.version if self.compiler else ""
         is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
@@ -135,7 +135,7 @@ def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection
 
 
 def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify) -> Agent | None:
-    """Send a finished agent, else compile on the host. Return None, or raise BuildError, if both fail."""
+    """Send a finished agent, else compile on the host. If both fail, return None or raise BuildError."""
     host, facts = job.host, job.facts
     if job.agent_on_host() is None:
         finished = job.find_static_agent()
@@ -156,7 +156,7 @@ def _deploy_finished_or_build(connection: Connection, job: _Job, notify: Notify)
 
 
 def _build_once_for_like_hosts(connection: Connection, job: _Job, command: str, notify: Notify) -> Agent:
-    """Compile on the host, unless a host like it does so; share the result among them."""
+    """Use the agent that a host like this one compiled or is compiling; else compile and share it."""
     host, facts, builder = job.host, job.facts, job.builder
 
     def build() -> Agent:

@@ -105,7 +105,7 @@ class Forecaster:
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask our agent; if missing, make it if `build`, else None. Raises as `from_host`, or BuildError."""
+        """Ask our own agent; None if missing and `build` is false. Raises as `from_host`, or BuildError."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)

@@ -42,7 +42,7 @@ def agent_command(
     """Return the sh command that runs `plan`. It first ends a line that a login shell may have begun.
 
     lock: the run and user that lock the machine. done: a file of done visits, removed afterwards. post_run:
-    sh text to run after success. After a signal the shell prints its name and the agent's `--machine`.
+    sh text to run after success. After a signal the shell prints the signal's name and runs `--machine`.
     """
     options = [f"--{name}={value}" for name, value in (("lock", lock), ("done", done)) if value is not None]
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan), *options]
@@ -105,7 +105,7 @@ def measure(
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits to a file by the agent; return its path, None without any. Raises DeployError."""
+    """Write the done visits to a file beside the agent; return its path, None if none. Raises DeployError."""
     if not done.visits:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"

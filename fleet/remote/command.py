@@ -60,7 +60,7 @@ class Client:
 
 
 class Process:
-    """A child process in its own session; reading from it ends when it does. env: added to our own."""
+    """A child process in its own session. Reading ends when the child ends. env: variables added to ours."""
 
     def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         try:
@@ -113,7 +113,7 @@ class Process:
         yield from self._read_remaining()
 
     def write_if_open(self, data: bytes) -> None:
-        """Write a few bytes to the child's stdin, if it is open and takes them. Thread-safe."""
+        """Write a few bytes to the child's stdin if it is open; ignore errors. Thread-safe."""
         with self._lock, contextlib.suppress(OSError):
             if self._stdin is not None:
                 os.write(self._stdin.fileno(), data)
@@ -163,7 +163,7 @@ class Process:
         self.stderr.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child's group; whoever reads its output sees its end. Thread-safe."""
+        """Send a signal to the child's group; readers of its output see it end. Thread-safe."""
         with self._lock:
             if self._child.poll() is None:  # not reaped yet, so the id cannot have gone to somebody else
                 with contextlib.suppress(ProcessLookupError):
@@ -231,7 +231,7 @@ class CommandConnection(Connection):
             raise
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
+        """See Connection.run. After a timeout the command may run on, without stdin and stdout."""
         if stdin and not self.client.ends_input:
             command = shell.limit_stdin(command, len(stdin))
         session = self._take_session(last=bool(stdin))
@@ -272,7 +272,7 @@ class CommandConnection(Connection):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_session(self, *, last: bool) -> "_Session":
-        """Return the waiting session or a new one. last: the command ends it, so never take a shared one."""
+        """Return the waiting or a new session. last: the command will end it, so take none that is shared."""
         if not (last and self.client.shares_first_session):
             waiting, self._shell = self._shell, None
             if waiting is not None:
@@ -280,7 +280,7 @@ class CommandConnection(Connection):
         return self._start_session()
 
     def _start_session(self, *, first: bool = False) -> "_Session":
-        """Start a client and wait until its shell answers. first: its failure is a failure to connect."""
+        """Start a client and wait until its shell answers. first: report failures as failures to connect."""
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
         client, session = self.client, _Session(self.host_name, self.client, self._folder)
@@ -355,7 +355,7 @@ class _Session(Process):
     def run_command(
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
-        """Run a command, the session's last if with stdin. None if the client ended. Raises TimeoutError."""
+        """Run a command, the last if it has stdin. None if the client ended. Raises TimeoutError."""
         text = shell.render_command(command, env, self.mark, last=bool(stdin))
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.exchange(text + stdin, deadline, no_eof=not stdin)
@@ -525,7 +525,7 @@ def _ssh_command(host: Host, timeout_s: float, mark: str, folder: Path) -> tuple
 
 
 def choose_client(host: Host, timeout_s: float) -> Client:
-    """Return the client program that the host's entry names; for `via: local` this machine's shell."""
+    """Return the client program that the host's entry names, or this machine's shell for `via: local`."""
     if host.via is Via.OPENSSH:
         return _openssh_client(host, timeout_s)
     local = host.via is Via.LOCAL

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
-    """Connect in `timeout_s` a step; the caller closes. Raises UnreachableError, HostKeyError, AuthError."""
+    """Connect, each step within `timeout_s`. Raises UnreachableError, HostKeyError, AuthError."""
     try:
         return _connect(host, timeout_s)
     except FleetError as error:

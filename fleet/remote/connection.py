@@ -57,7 +57,7 @@ class Connection(abc.ABC):
         self._minimal_tools = True
 
     def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager["SftpChannel | None"]:  # noqa: ARG002
-        """Open a file transfer while the block runs; None if files go through `cat`."""
+        """Open an SFTP session for the block; yield None if files go through `cat`."""
         return contextlib.nullcontext()
 
     def __enter__(self) -> Self:
@@ -68,7 +68,7 @@ class Connection(abc.ABC):
 
 
 class SftpChannel:
-    """An open SFTP session of paramiko's `client`. limit: wraps each operation. These raise RefusedError."""
+    """An open SFTP session of paramiko's `client`. limit: wraps operations, which may raise RefusedError."""
 
     def __init__(self, client: Any, limit: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
         self._client = client
@@ -107,7 +107,7 @@ _COPIED = 96
 
 
 class MinimalPut:
-    """One file to write to a host that may lack common tools, over SFTP if it has that."""
+    """One file to write, over SFTP if possible, to a host that may lack common tools."""
 
     def __init__(
         self, run: Callable[..., Completed], sftp: SftpChannel | None, data: bytes, path: str, mode: int
@@ -123,7 +123,7 @@ class MinimalPut:
         return self._move_into_place(sent) if sent.exit_code == 0 else sent
 
     def _keep_or_remove(self) -> bool:
-        """Report whether the same file is already there and is ours. Anything else there is removed."""
+        """Report whether our own identical file is already there. Remove anything else there."""
         path, old = shlex.quote(self._path), self._run_step("is_there")
         if old.exit_code == _NOT_THERE:
             return False

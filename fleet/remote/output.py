@@ -63,7 +63,7 @@ class Answer:
             )
 
     def split_at_end_mark(self) -> tuple[bytes, bytes] | None:
-        """Return the output before the last mark and the rest of that mark's line; None until it has come."""
+        """Return the output before the last mark and the rest of the mark's line; None until both came."""
         while True:
             mark_offset = self.data.find(self._mark, self._searched)
             newline = -1 if mark_offset < 0 else self.data.find(b"\n", mark_offset + len(self._mark))
@@ -78,7 +78,7 @@ class Answer:
 
 
 def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is_stderr, data) up to both outputs' last marks; None if one is missing. Raises LinkError."""
+    """Collect (is_stderr, data) up to each output's last mark; None if one is missing. Raises LinkError."""
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)
@@ -105,8 +105,8 @@ class Stream(abc.ABC):
     """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
 
     Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`, the command runs
-    longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Otherwise it ends
-    with the command; then `exit_code` and `stderr` (the last 64 KiB) are set. Leaving the context stops it.
+    longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Iterating ends with
+    the command and sets `exit_code` and `stderr` (the last 64 KiB). Leaving the context stops the command.
     """
 
     _mark: str  # what the host prints on both outputs before and after the command's own
@@ -138,7 +138,7 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def _end_command(self, *, given_up: bool) -> None:
-        """End the command; do not wait for it to end by itself if it was given up."""
+        """End the command; give it time to end by itself unless it was given up."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -191,7 +191,7 @@ class Stream(abc.ABC):
             )
 
     def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks, not the empty one before the last mark; keep the exit code."""
+        """Yield the lines between the marks, except an empty one before the last mark; keep the exit code."""
         for line in lines:
             if self._marked is not None:
                 return

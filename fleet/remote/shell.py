@@ -15,12 +15,12 @@ _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is go
 
 
 def limit_stdin(command: str, size: int) -> str:
-    """Wrap a command: its stdin is the next `size` bytes, all of which are read, or srun may lose output."""
+    """Wrap a command: its stdin is the next `size` bytes. Read what it leaves, or srun may lose output."""
     return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 
 def end_stdin_at_stop_line(command: str, size: int) -> str:
-    """Wrap a command: its stdin is `size` bytes, and ends at STOP or after _SILENCE_S without a line."""
+    """Wrap a command: give it `size` bytes, then end-of-file at STOP or after _SILENCE_S without a line."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
@@ -39,7 +39,7 @@ def new_mark() -> str:
 def render_command(command: str, env: Mapping[str, str], mark: str, *, last: bool = False) -> bytes:
     """Return the loader's input for a command without stdin; the loader then waits for the next command.
 
-    last: stdin follows instead, and no other command. If the link breaks before the mark, nothing runs.
+    last: the command's stdin follows, and no next command. If the link breaks before the mark, nothing runs.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(errors="surrogateescape")
@@ -60,7 +60,7 @@ def posix_cksum(data: bytes) -> str:
 def put_command(path: str, mode: int, data: bytes) -> str:
     """Return sh text that writes stdin to a new file and renames it to `path` if size and `cksum` match.
 
-    It follows no link: `set -C` opens only new files; a link at `path`, which `mv` may follow, is removed.
+    No link is followed: `set -C` opens only new files, and a link at `path` is removed before `mv`.
     """
     sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)

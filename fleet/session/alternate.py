@@ -21,10 +21,10 @@ class Alternation:
     command: str = ""
 
     def draw_order(self, repeat: int, seed: int | None = None) -> list[str]:
-        """Return each value `repeat` times, once in each pass, in a random order for each pass.
+        """Return the values of `repeat` passes; each pass has every value once, in random order.
 
-        So a drift affects all values alike, and a periodic disturbance does not keep in step with one. An
-        order that repeats itself from one pass, or two, to the next, such as A B B A A B B A, is drawn again.
+        A drift thus affects all values alike, and a periodic disturbance keeps in step with none of them. An
+        order that repeats after every pass, or every two, such as A B B A A B B A, is drawn again.
         """
         chance, pass_size = random.Random(seed), len(self.values)
         while True:
@@ -61,7 +61,7 @@ def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping
 
 
 def parse_alternation(text: str | None, command: str | None, labels: Mapping[str, str]) -> Alternation | None:
-    """Parse "kernel=old,new"; None stays None. labels: those of all sessions. Raises UsageError."""
+    """Parse "kernel=old,new"; return None for None. labels: set on every session. Raises UsageError."""
     if text is None:
         if command is not None:
             raise UsageError("--switch applies only with --alternate.")

@@ -84,7 +84,7 @@ def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ..
 def _preview_run(
     connection: Connection, host: Host, facts: Facts, requested: RequestedOptions, forecaster: Forecaster
 ) -> RunPreview:
-    """Return what a run would do. Raises the error that it would end with, as far as that can be known."""
+    """Return what a run would do. Raises the error that would end the run, if it can be foreseen."""
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:

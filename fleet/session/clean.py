@@ -22,7 +22,7 @@ _SCRIPT = Path(__file__).with_name("clean.sh")
 
 @dataclass(frozen=True, slots=True)
 class CleanedHost:
-    """A host's outcome, paths that were (or would be) removed, and those left and why; folders end in `/`."""
+    """A host's outcome, the paths removed (or to remove) and those left, with reasons. Folders end in `/`."""
 
     outcome: Outcome
     removed: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class CleanedHost:
 def clean_hosts(
     hosts: Sequence[Host], access: HostAccess, store: Store, *, dry_run: bool = False
 ) -> list[CleanedHost]:
-    """Clean `hosts`; return results in order. Leave alone those of a session, or with an agent at work."""
+    """Clean `hosts`; return results in order. Leave alone hosts that a session or an agent is using."""
     paths: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by host name: removed, left
 
     def clean_one(progress: HostProgress) -> Outcome:

@@ -63,7 +63,7 @@ class SessionContext(HostAccess):
 
     @contextmanager
     def wait_for_machine(self, run: Run, progress: HostProgress) -> Iterator[None]:
-        """Hold the machine in the block, once no other inventory entry uses it. Raises Cancelled."""
+        """Wait until no other inventory entry uses the machine; hold it for the block. Raises Cancelled."""
         machine = run.facts.boot_id or run.facts.machine_id
         if machine is None:
             yield
@@ -82,7 +82,7 @@ class SessionContext(HostAccess):
 
 
 def lock_owner() -> str:
-    """Return "user@controller", by which other controllers' messages name the owner of a machine's lock."""
+    """Return "user@controller", the owner of a machine's lock in other controllers' messages."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name

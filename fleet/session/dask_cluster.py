@@ -98,7 +98,7 @@ class EventReceiver:
             self._emit(event)
 
     def reconcile_with_sent(self, outcome: Outcome) -> Outcome:
-        """Return the worker's outcome if its shard's `outcome` agrees; else record and return the latter."""
+        """Return the outcome that the worker sent if `outcome` agrees, else record and return `outcome`."""
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
             if sent is not None and (sent.state, sent.run_id) == (outcome.state, outcome.run_id):
@@ -106,7 +106,7 @@ class EventReceiver:
             return self._record_and_emit(outcome)
 
     def record_lost(self, outcome: Outcome) -> Outcome:
-        """Return the outcome sent for a host of a lost or withdrawn shard; if none was, record `outcome`."""
+        """Return the outcome that a lost or withdrawn shard sent, else record and return `outcome`."""
         with self._guard:
             return self._outcomes.get(outcome.host.name) or self._record_and_emit(outcome)
 
@@ -130,7 +130,7 @@ def measure_on_cluster(
 def measure_shard(
     session_id: str, root: str, connect_timeout_s: float, settings: Mapping[str, Any], hosts: Sequence[Host]
 ) -> list[Outcome]:
-    """Measure on a worker those of `hosts` not stored yet; return all outcomes. settings: for its context."""
+    """On a worker, measure the `hosts` not stored yet; return all outcomes. settings: for SessionContext."""
     store = Store(root)
     store.require_writable()
     note = store.state_dir / "journal" / f"{session_id}.json"
@@ -157,7 +157,7 @@ def measure_shard(
 def _measure_shards(
     client: Any, job: tuple[Any, ...], hosts: Sequence[Host], context: SessionContext
 ) -> list[Outcome]:
-    """Measure hosts in shards; return all outcomes, also those of hosts whose shard was lost or withdrawn."""
+    """Measure hosts in shards; return all outcomes, including those of lost or withdrawn shards."""
     count = max(_check_and_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
     shards = split_into_groups(hosts, count)
     receiver = EventReceiver(hosts, context.emit)
@@ -214,7 +214,7 @@ def _open_client(address: str) -> Iterator[Any]:
 
 
 def _check_and_count_workers(client: Any) -> int:
-    """Return how many workers there are, all of this version. Raises UnreachableError, UsageError."""
+    """Count the workers; require this version on all of them. Raises UnreachableError, UsageError."""
     try:
         client.wait_for_workers(1, timeout=ANSWER_S)
     except TimeoutError:

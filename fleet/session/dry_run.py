@@ -35,7 +35,7 @@ class PlannedHost:
 
 
 def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast each host's plan. results: root of the hosts' last runs. Raises UsageError, RefusedError."""
+    """Forecast each host's plan. results: where last runs are stored. Raises UsageError, RefusedError."""
     forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
     planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
     for host in hosts:
@@ -70,7 +70,7 @@ def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster:
 
 
 def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
-    """Return the facts of each host's last stored run, by host ID; {} for a bucket, to connect to nothing."""
+    """Return the facts of each host's last stored run, by host ID; {} for a bucket, to stay offline."""
     place = parse_place(results)
     if not isinstance(place, Folder):
         return {}

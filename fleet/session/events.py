@@ -48,7 +48,7 @@ class Outcome:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return a session's exit code: 130 if interrupted, 70 after a bug, the code all share, or else 1."""
+    """Return a session's exit code: 130 if interrupted, 70 after a bug, else the hosts' common code or 1."""
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         return EXIT_INTERRUPTED
     codes = {outcome.exit_code for outcome in outcomes}

@@ -36,7 +36,7 @@ class HostProgress:
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
-        """Enter a stage and emit the event. run: once there is one. detail: why the host is there."""
+        """Enter a stage and emit the event. run: None until it exists. detail: why the host is there."""
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id

@@ -183,7 +183,7 @@ def require_storable(facts: Facts, host: Host) -> Facts:
         check_machine(facts)
     except errors.DataError as err:
         raise errors.ProbeError(
-            f"{host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
+            f"{host.name}: what the host reported cannot be stored: {err}. `fleet check "
             f"{host.name}` prints all it answered."
         ) from err
     return facts

@@ -13,7 +13,7 @@ Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 
 
 class _ThinnedValues:
-    """An evenly spaced selection of at most MOST of the values added: when full, every second is dropped."""
+    """An evenly spaced selection of at most MOST added values. When full, it drops every second value."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -32,7 +32,7 @@ class _ThinnedValues:
 class LiveMedians:
     """The medians of a machine's bursts, updated as each burst comes. cpus: those that may be measured.
 
-    latest: by benchmark, each pair's last burst in ns or NaN, row by row as `cpus`; any thread may read it.
+    latest: by benchmark, pairs' last bursts in ns or NaN, row by row in `cpus` order. Any thread may read it.
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:

@@ -111,7 +111,7 @@ def prune_logs(store: Store) -> None:
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
-    """Report whether this is a session's folder last changed before `moment`, judging by its name first."""
+    """Report whether `folder` is a session's and, by its name and its files' times, older than `moment`."""
     ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False

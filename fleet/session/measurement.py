@@ -161,7 +161,7 @@ class _Measurement:
         self._link.progress.follow_record(record, reader)
 
     def recover(self, lost: LinkError) -> None:
-        """Reconnect, unless the run is complete. Raises `lost` if it is not passing or the time is up."""
+        """Reconnect, unless the run is complete. Raises `lost` if it is permanent or the time is up."""
         context = self._link.context
         context.cancellation.raise_if_requested()
         self._post_run.lines.clear()
@@ -177,7 +177,7 @@ class _Measurement:
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
     def find_load_after_run(self) -> Load:
-        """Return the host's load after the run; if it cannot be had, add a note and return an empty Load."""
+        """Return the host's load after the run; if it is unknown, add a note and return an empty Load."""
         try:
             if self._post_run.lines:
                 load = parse_load(b"\n".join(self._post_run.lines), self.run.facts)
@@ -191,7 +191,7 @@ class _Measurement:
 
 
 def describe_slower_cpus(hello: Hello) -> str | None:
-    """Return a sentence that names the CPUs slower than the fastest; None if none are, or it is not known."""
+    """Return a sentence that names the CPUs slower than the fastest; None if none are known to be slower."""
     measured = hello.raw.get("core_mhz")
     if not isinstance(measured, list) or len(measured) != len(hello.cpus):
         return None

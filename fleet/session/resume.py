@@ -36,8 +36,8 @@ class Remaining:
 def find_remaining(store: Store, session: str | None) -> Remaining | None:
     """Return what remains of the most recent session, or of the one whose ID starts with `session`.
 
-    None if nothing remains. Sessions that another controller of this machine is running are skipped:
-    LockedError if there are no others. Raises UsageError if `session` matches none or several.
+    None if nothing remains. If `session` is None, skip sessions running on this machine; raise LockedError
+    if there are only such sessions. Raises UsageError if `session` matches none or several.
     """
     unfinished = _find_unfinished_and_end_done(store)
     busy = store.running_sessions()
@@ -117,7 +117,7 @@ def forget_session(remaining: Remaining, store: Store) -> None:
 def hosts_to_resume(
     remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False
 ) -> list[Host]:
-    """Return the remaining hosts, as in the inventory now; partial: as in their runs. Raises UsageError."""
+    """Return the remaining hosts as the inventory has them; partial: as their runs do. Raises UsageError."""
     if partial:
         return [run.host for run in remaining.runs]
     if unknown := [name for name in remaining.names if name not in inventory]:

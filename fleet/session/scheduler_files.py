@@ -1,4 +1,4 @@
-"""Imports what a scheduler's step printed (`gather.render_scheduler_step`), trusted no more than a host."""
+"""Imports what a scheduler's step printed (`gather.render_scheduler_step`); trusts it no more than a host."""
 
 import hashlib
 import mmap
@@ -34,7 +34,7 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish the run in each file, and in files of folders; each has its host's name. Raises UsageError."""
+    """Publish the run in each file, also in folders. Each file is named after its host. Raises UsageError."""
     files, session = _find_files_by_host(paths), new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
@@ -79,7 +79,7 @@ def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
             if not NAME.fullmatch(name):
                 raise UsageError(f"{file}: no host may be called {name!r}; give the file the host's name.")
             if other := paths_by_name.get(name):
-                raise UsageError(f"{file}: {other} is of the host {name}, too; import one at a time.")
+                raise UsageError(f"{file}: {other} also belongs to host {name}; import one at a time.")
             paths_by_name[name] = file
     if not paths_by_name:
         raise UsageError(f"{', '.join(map(str, paths))}: no files there.")
@@ -111,7 +111,7 @@ def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> _Attempt:
 
 
 def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> Run:
-    """Parse the run as the step began it; leave the stream at the agent's first line. Raises ProbeError."""
+    """Parse the run from the file's head; leave the stream at the agent's first line. Raises ProbeError."""
     stream.seek(attempt.begin)
     beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
     head = parse_step_head(path, beginning, host)

@@ -73,7 +73,7 @@ def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
 
 
 def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
-    """Return why a program cannot run on the OS's major version `release`; None if it can, or if unknown."""
+    """Return why a program cannot run on the OS's major version `release`; None if it can or might."""
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
         return None

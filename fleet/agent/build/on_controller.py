@@ -112,7 +112,7 @@ class Builder:
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
-        """Wait while another thread builds under this name; after PATIENCE_S go on. Raises Cancelled."""
+        """Wait, at most PATIENCE_S, while another thread builds under this name. Raises Cancelled."""
         lock, deadline = self._lock_for(name), time.monotonic() + PATIENCE_S
         while not (acquired := lock.acquire(timeout=POLL_S)) and time.monotonic() < deadline:
             self.cancellation.raise_if_requested()
@@ -123,7 +123,7 @@ class Builder:
                 lock.release()
 
     def build_once(self, toolchain: tc.Toolchain, sources: tc.Sources, make: Callable[[str], bytes]) -> Built:
-        """Return the cached agent, else build it by `make(build ID)`. Raise a failed build's error again."""
+        """Return the cached agent, else build it by `make(build ID)`. Repeat an earlier build's error."""
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
         with self._lock_for(build):
@@ -219,7 +219,7 @@ def compile_here(toolchain: tc.Toolchain, sources: tc.Sources, build: str, watch
 def run_tool(
     toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watch, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment. Files take its output: children may keep pipes open."""
+    """Run a command in the toolchain's environment. Output goes to files: children may keep pipes open."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             arguments,

@@ -179,7 +179,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 
 
 def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, build: str) -> str:
-    """Write the agent to the host; return its path. Keep an existing file if the OS renames atomically."""
+    """Write the agent to the host; return its path. Where renames are atomic, keep an existing file."""
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"
     if not SYSTEMS[facts.target.os].atomic_rename or name not in facts.workdir_entries:

@@ -159,7 +159,7 @@ _PutAgent = Callable[[Connection], Agent]
 
 
 def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
-    """Yield usable places and plans; append others' errors to `failed`. Raises BuildError at the end."""
+    """Yield usable places and plans; append the other places' errors to `failed`, then raise BuildError."""
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)
@@ -215,7 +215,7 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:
-    """Build with the compiler of an agent on the host, else with the first that works. Raises BuildError."""
+    """Build with the compiler that built an agent on the host, or the first that works. Raises BuildError."""
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
         settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"

@@ -35,7 +35,7 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the sources, a C file per folder, and a header with build ID and flags: qcc may split -D."""
+        """Return the sources, a C file per folder, and a header for build ID and flags: qcc may split -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
             f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
@@ -54,7 +54,7 @@ class Toolchain:
         return sorted(name for name in sources if name.endswith(".c") and name.startswith(timed))
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
-        """Return, to be built fast, a C file for each folder that includes its other C files."""
+        """Return, to speed up the build, a C file per folder that includes the folder's untimed C files."""
         rooms = dict[str, bytes]()
         others = {name for name in sources if name.endswith(".c")} - {*self.list_timed_files(sources)}
         for name in sorted(others):
@@ -143,7 +143,7 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
 
 
 def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
-    """Return the facts without agents whose content contradicts the hash in their name, and those names."""
+    """Return the facts without agents that contradict the hash in their name, and the names removed."""
     mismatched = [
         name
         for name, digest in facts.workdir_hashes.items()

@@ -88,7 +88,7 @@ MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be s
 
 
 class Reader:
-    """Reads an agent's output in bounded memory: `read_line` takes each line; then `explain_unfinished`."""
+    """Reads an agent's output in bounded memory: call `read_line` on each line, then `explain_unfinished`."""
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()  # visits of earlier agents, which this one leaves out
@@ -152,7 +152,7 @@ class Reader:
                 pass
 
     def explain_unfinished(self) -> str | None:
-        """Return why the agent's output is not a finished run; None if it is one."""
+        """Return why the agent's output is not a finished run; None if it is finished."""
         if self.hello is None:
             return NO_HELLO
         visits = self.bursts + len(self.failed)

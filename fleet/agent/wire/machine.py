@@ -33,7 +33,7 @@ _Text = Annotated[str, Meta(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The answer to `--machine`. os: the agent's; a test's imitation changes it. text: the answer's lines."""
+    """The answer to `--machine`. os: the agent's, or the one a test imitates. text: the answer's lines."""
 
     os: str
     cpus: tuple[Cpu, ...]
@@ -153,7 +153,7 @@ def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
     """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM, D19.2); None if not unique.
 
     With the MT bit set, the lowest field numbers a core's threads. A startup program may have cleared the
-    bit and kept the fields: if every lowest field is zero, they are read as with the bit.
+    bit and kept the fields: if every lowest field is zero, the fields are read as if the bit were set.
     """
     registers = [id_ for id_ in ids if id_ is not None]
     places = [(id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for id_ in registers]

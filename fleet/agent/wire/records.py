@@ -208,7 +208,7 @@ class _Hello(Struct):
 
 
 class Exit(Struct, tag_field="record", tag="exit"):
-    """The agent's exit code: a line that the controller adds if it contradicts the `end` before it."""
+    """The agent's exit code, in a line that the controller adds if the code contradicts the `end` record."""
 
     code: int
 

@@ -1,6 +1,6 @@
 """Resolves the route to a host from the inventory, which wins, and from ssh_config.
 
-FLEET_SSH_CONFIG replaces the user's and the system's, as `ssh -F` does. Without ssh, paramiko reads them.
+FLEET_SSH_CONFIG replaces the user's and the system's file, as `ssh -F` does. Without ssh, paramiko reads it.
 """
 
 import contextlib
@@ -127,7 +127,7 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Parse and check a value of ssh_config: a ProxyCommand's shell may get it. Raises UnreachableError."""
+    """Parse and check a value of ssh_config that a ProxyCommand's shell may get. Raises UnreachableError."""
     try:
         return parse(text)
     except InputError as error:
@@ -135,7 +135,7 @@ def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str)
 
 
 def known_hosts_name(address: str, port: int) -> str:
-    """Format a host as known_hosts does: `name`, or `[name]:port` off the standard port."""
+    """Format a host as known_hosts does: `name`, or `[name]:port` if the port is not 22."""
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
@@ -162,9 +162,9 @@ _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
 
 
 def look_up(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
-    """Return ssh_config's settings for `name`, tokens replaced, by lower-case key. Raises UnreachableError.
+    """Return ssh_config's settings for `name` by lower-case key, tokens replaced. Raises UnreachableError.
 
-    user, port: override the file's. file: replaces the user's and the system's.
+    user, port: override the file's. file: read instead of the user's and the system's file.
     """
     ssh = shutil.which("ssh")
     files = [file] if file else [str(find_user_file()), _SYSTEM_FILE]
@@ -179,7 +179,7 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
 
 
 def find_user_file() -> Path:
-    """Return the user's ssh_config: the one in the account's home, as ssh does; without ssh, in $HOME."""
+    """Return the path of the user's ssh_config, in the account's home as for ssh; without ssh, in $HOME."""
     if shutil.which("ssh"):
         with contextlib.suppress(KeyError):  # an account without an entry
             return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
@@ -221,7 +221,7 @@ class _HostLines(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _read_host_lines_unless_complex(file: str | None, _stamps: tuple[object, ...]) -> _HostLines | None:
-    """Return what all `Host` lines name; None if a `Match` or quoting exists."""
+    """Return the names on all `Host` lines; None for a `Match`, quoting, an unreadable file or too many."""
     folder = find_user_file().parent
     pending = (
         [(Path(file), folder)] if file else [(find_user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
@@ -255,7 +255,7 @@ def _read_host_lines_unless_complex(file: str | None, _stamps: tuple[object, ...
 def _ask_ssh(
     ssh: str, name: str, user: str | None, port: int | None, file: str | None, _stamps: tuple[object, ...]
 ) -> Settings:
-    """Ask `ssh -G`. If it left tokens, ask again with these in other settings, in which it replaces them."""
+    """Ask `ssh -G`; if tokens remain, ask again with them moved to settings whose tokens it replaces."""
     settings = _run_ssh(ssh, name, user, port, file, *_ANY_COMMAND)
     paths = settings.get("identityfile", ())
     hops = [settings.get(key, ("none",))[-1] for key in _HOP_TOKENS]

@@ -40,7 +40,7 @@ class SshConnection(Connection):
         self._closed = False
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
+        """See Connection.run. After a timeout the command may run on, without stdin and stdout."""
         with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
             channel, mark = self._take_shell(timeout_s), self._mark
             try:
@@ -64,7 +64,7 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
-        """Open a file transfer while the block runs; None if the host has none."""
+        """Open an SFTP session for the block; yield None if the host has no SFTP."""
         too_late = f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
 
         @contextlib.contextmanager
@@ -271,7 +271,7 @@ def _close_channel(channel: paramiko.Channel) -> None:
 
 
 def _is_timeout(error: Exception) -> bool:
-    """Report whether our own wait timed out (paramiko raises two errors for that), not the link."""
+    """Report whether our own wait, not the link, timed out. paramiko raises one of two errors for that."""
     if isinstance(error, TimeoutError):
         return error.errno is None
     return isinstance(error, SSHException) and str(error).startswith("Timeout")

@@ -308,7 +308,7 @@ def _failure_message(
 
 
 def _quote_server_text(transport: paramiko.Transport) -> str:
-    """Quote the server's text for people, before its SSH banner or at the login; "" if there is none."""
+    """Quote what the server printed before its SSH banner or at login; "" if it printed nothing."""
     login = (transport.get_banner() or b"").decode("utf-8", "replace").splitlines()
     lines = [line[:_SAID] for line in (*getattr(transport, "preface", ()), *login) if line.strip()]
     return f" The server says: {'; '.join(lines[:_LINES_SAID])!r}." if lines else ""
@@ -378,7 +378,7 @@ class ReadAheadSocket(socket.socket):
     _ahead = b""
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Read as socket.recv does, first what was read ahead."""
+        """Read as socket.recv does, starting with data read ahead."""
         if not self._ahead:
             self._ahead = super().recv(max(size, _READ_AHEAD_BYTES), flags)
             if _QUICKACK is not None:
@@ -397,7 +397,7 @@ class ProxySocket(socket.socket):
     """The end of what the command has printed on its stderr, its lines joined; known once this is closed."""
 
     def close(self) -> None:
-        """Close the socket, which the command sees as end-of-file, and make sure that it ends."""
+        """Close the socket, which gives the command end-of-file; kill the command if it does not end."""
         super().close()
         child, self.child = self.child, None
         if child is None:

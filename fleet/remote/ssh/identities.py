@@ -75,7 +75,7 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer keys, then ask without one: to ask first costs time. Raises AuthError or SilentError."""
+        """Offer keys, then ask without one, as asking first costs time. Raises AuthError or SilentError."""
         tried: list[str] = []
         other_methods: Sequence[str] = ()
         with contextlib.closing(self.get_sources()) as sources:
@@ -105,7 +105,7 @@ class Identities(AuthStrategy):
         _log.info("%s: %s", self._host_name, text)
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Return the server's methods; none if it grants access. first: raise SilentError if unanswered."""
+        """Ask without a key; return the methods, none if let in. first: raise SilentError if unanswered."""
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
@@ -188,7 +188,7 @@ class Identities(AuthStrategy):
 
     @cached_property
     def _agent_keys(self) -> Mapping[bytes, AgentKey]:
-        """The keys in ssh-agent, by their public halves. It is asked when they are first needed."""
+        """The keys in ssh-agent, by their public halves. ssh-agent is asked on first use."""
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:
             return {}

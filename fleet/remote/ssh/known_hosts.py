@@ -29,7 +29,7 @@ class Entry:
     place: str
 
     def matches(self, name: str) -> bool:
-        """Report whether `name` matches the line's names, wildcards and negations; not for a hashed line."""
+        """Report whether the line's names, wildcards and negations match `name`. Not for hashed lines."""
         patterns = self.names.split(",")
         if any(matches_pattern(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
             return False
@@ -74,7 +74,7 @@ def find_entries(files: Sequence[str], name: str) -> list[Entry]:
 
 
 def append_key(file: str, name: str, key_type: str, blob: bytes) -> None:
-    """Append a key to `file`, which is created, private, if it does not exist. Raises OSError."""
+    """Append a key to `file`; create a private file if there is none. Raises OSError."""
     path = Path(file)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # One write to a descriptor in append mode: lines of controllers working side by side stay whole.
@@ -106,7 +106,7 @@ def _load_file(file: str) -> KnownHosts:
 
 
 def read_stamp(file: str) -> tuple[int, int] | None:
-    """Return a file's time of modification, in ns, and its size; None if it cannot be seen."""
+    """Return a file's modification time in ns and its size; None if they cannot be read."""
     try:
         status = os.stat(file)  # noqa: PTH116
     except OSError:
