@@ -122,33 +122,33 @@ class Benchmark:
             object.__setattr__(self, "view", View.CPUS)
 
     def _needs_point(self) -> bool:
-        """Report whether its bursts have a point even if no NUMA node was requested."""
+        """Report whether this benchmark's bursts have a point even if no NUMA node was requested."""
         return self.many_points or any(parameter.type != "node" for parameter in self.parameters)
 
     @property
     def label(self) -> str:
-        """The label of its number: "one way, ns", "ns per load" or "GB/s"."""
+        """The label of the benchmark's number: "one way, ns", "ns per load" or "GB/s"."""
         if self.latencies == 2:
             return "one way, ns"
         return self.rate or f"ns per {self.unit.replace('_', ' ')}"
 
     @property
     def node(self) -> Parameter | None:
-        """The parameter that names the NUMA node of its memory; None if it has none."""
+        """The parameter that names the NUMA node of the benchmark's memory; None if there is none."""
         return next((parameter for parameter in self.parameters if parameter.type == "node"), None)
 
     def parameters_with_role(self, role: str) -> list[Parameter]:
-        """Return its parameters with this role, in order."""
+        """Return the benchmark's parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def find_mismatch(self, burst: Any) -> str | None:
-        """Return why a `Burst` cannot be of this benchmark; None if it can. Skip what `Parameters` lacks."""
+        """Return why a `Burst` cannot be of this benchmark, else None. Ignore values not in `Parameters`."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
         usual = self.point or (self.node and burst.parameters)
         if self.view in (View.MATRIX, View.CPUS) and burst.point and not usual:
-            return f"{self.name}: it has points, and none that stands for the pair"
+            return f"{self.name}: it has points, but none that stands for the pair"
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
@@ -159,7 +159,7 @@ class Benchmark:
         return why and f"{self.name}: {why}"
 
     def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
-        """Return how a point's values or its name's words and sizes contradict this benchmark, or None."""
+        """Return how a point's values, or words and sizes in its name, contradict this benchmark, or None."""
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words, sizes = {*point.split(".")}, set()
@@ -206,7 +206,7 @@ _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
 
 def find_name_problem(names: Iterable[str]) -> str | None:
-    """Return why one of these cannot be a benchmark's name for `-b`; None if all can."""
+    """Return why one of the names cannot be a benchmark for `-b`; None if all can."""
     for name in names:
         if not re.fullmatch(NAME, name):
             words = "a lower-case letter, then up to 46 letters, digits, - and _"
@@ -237,7 +237,7 @@ class Descriptions:
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """Return the benchmark of a name or of `cas/llsc`; if unknown, one with just a time per unit."""
+        """Return a benchmark by a name such as `cas` or `cas/llsc`; if unknown, one with a time per unit."""
         name = name.partition("/")[0]
         description = _KNOWN.get(name) or self.own.get(name)
         return description or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")

@@ -44,7 +44,7 @@ def shell_test_command(host: Host) -> str:
 
 
 def _fill_template(word: str, host: Host, shell: str) -> str | None:
-    """Replace a word's templates; return None if one that ends in `?` has no value. Raises InputError."""
+    """Replace a word's templates; return None if an optional one, `{…?}`, has no value. Raises InputError."""
     values = {"name": host.name, "address": host.address, "user": host.user, "shell": shell}
     values["port"] = str(host.port) if host.port else None
     left_out = False

@@ -1,4 +1,4 @@
-"""The error of everything that parses input from people or hosts."""
+"""The error that is raised for bad input from people or hosts."""
 
 
 class InputError(ValueError):

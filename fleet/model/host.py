@@ -1,4 +1,4 @@
-"""A host: a machine in the inventory, and what an agent for it is built for."""
+"""Hosts, the machines in the inventory, and targets, the platforms that agents are built for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class HostKeyPolicy(StrEnum):
 
 
 class LockPolicy(StrEnum):
-    """What to do where another controller measures on a machine: give up, wait for it, or not even ask."""
+    """What to do while another controller measures on a machine: give up, wait, or measure anyway."""
 
     REFUSE = "refuse"
     WAIT = "wait"
@@ -51,7 +51,7 @@ class BuildPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedToolchain:
-    """What the inventory asks of the toolchain (docs/inventory.md); None and () leave the choice to us."""
+    """What the inventory requires of the toolchain (docs/inventory.md). None and (): fleet chooses."""
 
     cc: str | None = None
     cflags: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The (os, arch) an agent is built for; never a machine. Written `linux-aarch64`."""
+    """The OS and architecture (not the machine) that an agent is built for, written `linux-aarch64`."""
 
     os: str
     arch: str

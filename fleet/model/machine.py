@@ -11,7 +11,7 @@ from fleet.model.host import Target
 
 
 class Relation(StrEnum):
-    """The smallest group that two CPUs share, of those that the kernel reports; from near to far."""
+    """The smallest group reported by the kernel that two CPUs share; the values go from near to far."""
 
     SELF = "self"  # a CPU with itself
     SMT = "smt"
@@ -133,7 +133,7 @@ class Dimm:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory modules of a machine and its channels. peak_mbps: theoretical, of all populated channels."""
+    """The memory modules and channels of a machine. peak_mbps: theoretical, of all populated channels."""
 
     dimms: tuple[Dimm, ...] = ()
     channels: int | None = None
@@ -186,7 +186,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program on a host. share: of one CPU's time within a second. cpu: on which it ran last."""
+    """A program on a host. share: its share of one CPU's time within a second. cpu: where it ran last."""
 
     name: str
     share: float
@@ -317,7 +317,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found: a sentence. evidence: the fact. condition: the one that it violates."""
+    """A source of noise. found: a sentence. evidence: the fact. condition: the Condition that it violates."""
 
     kind: str
     severity: Severity
@@ -337,7 +337,7 @@ class Topology:
         self._groups = {cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups}
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group that both CPUs share, SMT first; UNKNOWN if one's groups are unknown."""
+        """Return the smallest group both CPUs share, SMT first; UNKNOWN if either's groups are unknown."""
         if one == other:
             return Relation.SELF
         a, b = self._groups.get(one), self._groups.get(other)
@@ -352,11 +352,11 @@ class Topology:
         return Relation.SYSTEM if is_known else Relation.UNKNOWN
 
     def name_relation(self, one: int, other: int) -> str:
-        """Return the relation of both CPUs with their kinds of core."""
+        """Return the name of the relation of two CPUs, with their kinds of core."""
         return add_core_kinds(self.relation(one, other), self._kinds.get(one), self._kinds.get(other))
 
 
 def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
-    """Return the groups of a CPU as the host reports them, the most familiar first, its core last."""
+    """Return the groups of a CPU that the host reports: the most familiar group first, the core last."""
     reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
     return [(relation, group) for relation, group in reported if group is not None]

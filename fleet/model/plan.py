@@ -16,7 +16,7 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The requested pairs. listed: given by the user, or chosen. per_relation: how many of each relation."""
+    """The requested pairs. listed: chosen by the user or fleet. per_relation: how many of each relation."""
 
     which: Pairs = Pairs.HALF
     listed: tuple[tuple[int, int], ...] = ()
@@ -24,7 +24,7 @@ class PairChoice:
 
 
 class LinePolicy(StrEnum):
-    """Which cache line a burst uses. FRESH: another for every burst. FIXED: the same one for a whole run."""
+    """Which cache line a burst uses. FRESH: a new line for every burst. FIXED: one line for the whole run."""
 
     FRESH = "fresh"
     FIXED = "fixed"
@@ -60,7 +60,7 @@ class Preset(StrEnum):
 
 
 class Estimator(StrEnum):
-    """How samples become the one number of a pair; MEDIAN is the middle of its bursts' medians."""
+    """How the samples of a pair become one number. MEDIAN: the middle of the medians of its bursts."""
 
     MEDIAN = "median"
     MEAN = "mean"

@@ -17,7 +17,7 @@ Count = tuple[int, int, int]
 
 
 class RunState(StrEnum):
-    """COMPLETE: every planned burst. PARTIAL: some failed, named in the run. UNFINISHED: only a journal."""
+    """COMPLETE: has every planned burst. PARTIAL: some failed or are missing. UNFINISHED: only a journal."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -118,7 +118,7 @@ class Burst:
     flags: tuple[str, ...] = ()
 
     def average_pair_ticks(self, shape: Shape) -> Sequence[float]:
-        """Return the ticks of each sample; where both threads of a pair take times, the mean of both."""
+        """Return the ticks of each sample; if both threads of a pair take times, the mean of their ticks."""
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
         return [(ping + pong) / 2 for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)]
@@ -137,7 +137,7 @@ class Failed:
     point: str | None = None
     parameters: Parameters | None = None
     given_up: str | None = None
-    """If it killed its agent, what is given up: its `point`, its `variant`, or all with as much `memory`."""
+    """If the burst killed its agent, what is given up: `point`, `variant`, or `memory` (all with as much)."""
 
 
 @dataclass(frozen=True, slots=True)

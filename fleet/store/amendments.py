@@ -19,7 +19,7 @@ _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """A change to a run. labels: values to set, None to remove one. withdrawn: None leaves it as it is."""
+    """A change to a run. labels: the values to set; None removes a label. withdrawn: None for no change."""
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     withdrawn: bool | None = None
@@ -41,7 +41,7 @@ class Amendment:
 
 
 class AmendmentFile(NamedTuple):
-    """The content of a file. counter: above all that its writer saw."""
+    """The content of an amendment file. counter: higher than every counter that its writer saw."""
 
     counter: int
     run_id: str
@@ -78,7 +78,7 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
 
 
 def _read_files(place: Place) -> list[AmendmentFile]:
-    """Read all amendment files, sorted by counter, not by time; files with the same counter by name."""
+    """Read the undamaged amendment files. Sort them by counter (not by time), then by name."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
     return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
 

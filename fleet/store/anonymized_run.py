@@ -36,7 +36,7 @@ _EMPTY = {"failed_json": "[]"}
 
 
 def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
-    """Return an anonymous copy: new IDs, the day without the time, no private columns. keep: keys of KEEP."""
+    """Return an anonymous copy: new IDs, no time of day, no private columns except `keep` (keys of KEEP)."""
     row, kept_columns = record.row, {name for word in keep for name in KEEP[word]}
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"

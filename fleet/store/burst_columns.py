@@ -1,4 +1,4 @@
-"""Hold bursts as columns, without an object each, from decoding until they are published."""
+"""Hold bursts in columns, not as one object for each burst, from decoding until publication."""
 
 from array import array
 from operator import attrgetter
@@ -176,7 +176,7 @@ def _list_point_values(burst: Burst) -> tuple[Any, ...]:
 
 
 def _name_farthest_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
-    """Name the relation of a burst's CPUs; of three or more, that of ping's CPU and the farthest from it."""
+    """Name the relation of ping's and pong's CPUs; with three or more CPUs, of ping's and the farthest."""
     if cpus is None or len(cpus) < 3:
         return topology.name_relation(ping, pong)
     return max((topology.name_relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)

@@ -36,7 +36,7 @@ def seal_file(path: Path) -> None:
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read a Parquet footer by read(count, offset); verify it, and the pages if `pages`. Raises DataError."""
+    """Read and verify a Parquet footer by read(count, offset). pages: verify pages too. Raises DataError."""
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
@@ -51,13 +51,13 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
 
 
 def seal_json(text: str) -> bytes:
-    """Add a last key to the JSON of a non-empty object: the checksum of the text before it."""
+    """Append a key to the JSON of a non-empty object: the checksum of the text before that key."""
     body = text.encode().removesuffix(b"}")
     return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
 def unseal_json(data: bytes) -> Any:
-    """Parse a JSON file and drop its checksum, if it has one. Raises DataError if it is not as written."""
+    """Parse a JSON file; verify and drop its checksum, if any. Raises DataError for a damaged file."""
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is not text
@@ -73,12 +73,12 @@ def unseal_json(data: bytes) -> Any:
 
 
 def seal_line(line: bytes) -> bytes:
-    """Append a tab, a checksum and a newline to a line, given without its newline."""
+    """Append a tab, a checksum and a newline to a line that has no newline."""
     return b"%b\t%08x\n" % (line, zlib.crc32(line))
 
 
 def unseal_line(line: bytes) -> bytes | None:
-    """Strip the checksum from a sealed line, given without its newline. Return None if it does not match."""
+    """Strip the checksum from a sealed line that has no newline. Return None if it does not match."""
     return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
 
 

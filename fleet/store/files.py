@@ -1,4 +1,4 @@
-"""Write files that survive: write, fsync, rename. Every operating-system error becomes a StoreError."""
+"""Write files that survive a crash: write, fsync, rename. `store_errors` makes OSErrors StoreErrors."""
 
 import errno
 import fcntl
@@ -54,13 +54,13 @@ def read_regular(path: Path) -> bytes:
 
 
 def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
-    """Enter a folder of a state directory as `enter_folder` does; the directory may not be a link either."""
+    """Enter a folder of a state directory as `enter_folder` does. Refuse a state directory that is a link."""
     return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to the folder `name` below `root`, made if missing, never via a link. Raises OSError."""
+    """Yield a path to folder `name` below `root`. Make it if missing; follow no links. Raises OSError."""
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def sync(path: Path) -> None:
 
 
 def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
-    """Write a file, all or nothing. UsageError if it exists, unless `replace`; StoreError if it fails."""
+    """Write a file, all or nothing. Raises StoreError; UsageError if the file exists, unless `replace`."""
     if not replace and os.path.lexists(path):
         raise UsageError(f"{path}: already exists; it was not changed. Move it away, or name another file.")
     target = Path(os.path.realpath(path))  # a link is followed

@@ -1,7 +1,7 @@
-"""Read a Parquet file's footer, since pyarrow aborts the process where a column contradicts itself.
+"""Parse Parquet footers without pyarrow, which aborts the process if a column contradicts itself.
 
-It does so in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type), which no
-`except` catches. Checksums guard against accidents, not against a file that a stranger made to import.
+It aborts in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type); no
+`except` catches that. Checksums guard against accidents, not against a file that a stranger made to import.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _TYPE, _VALUES, _BYTES, _DICTIONARY, _BOUNDS, _LARGEST, _SMALLEST = 0x15, 0x56, 
 
 
 class Column(NamedTuple):
-    """A column of a row group, with its bounds. repeats: texts are stored once, so may unpack to far more."""
+    """A column of a row group, with its bounds. repeats: each text is stored once, so may unpack to many."""
 
     path: tuple[str, ...]
     values: int
@@ -37,7 +37,7 @@ class RowGroup(NamedTuple):
     columns: Sequence[Column]
 
     def may_contain(self, where: Mapping[str, Collection[Any]]) -> bool:
-        """Report whether, by statistics, a row may have one of these values in each of these columns."""
+        """Report whether any row may match `where`, judging by the columns' smallest and largest values."""
         for column in self.columns:
             low, high = column.smallest, column.largest
             values = where.get(column.path[0]) if len(column.path) == 1 else None
@@ -55,7 +55,7 @@ def parse_footer(data: bytes) -> list[RowGroup]:
     paths, groups = list(_column_paths(iter(fields.get(_SCHEMA, ())), 0)), list[RowGroup]()
     for group in fields.get(_GROUPS, ()):
         if len(chunks := group.get(_CHUNKS, ())) != len(paths):
-            raise DataError("a row group does not have its columns")
+            raise DataError("a row group lacks columns or has too many")
         groups.append(RowGroup(group.get(_ROWS, -1), list(map(_parse_column, paths, chunks))))
     if sum(group.rows for group in groups) != fields.get(_ROWS) or any(group.rows < 0 for group in groups):
         raise DataError("its row groups do not have its rows")

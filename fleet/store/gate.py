@@ -95,7 +95,7 @@ _JSON: Mapping[str, Any] = {
 
 @once
 def prepare_type_for_threads(kind: type[_Type]) -> type[_Type]:
-    """Return the type once msgspec has inspected it, as threads that use a type meanwhile would crash."""
+    """Let msgspec inspect a type, then return it: threads that use it during the inspection would crash."""
     msgspec.json.Decoder(kind)
     return kind
 
@@ -133,7 +133,7 @@ class RunRecord:
 
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Check a row's values; return them, None for absent ones. names: only these. Raises DataError."""
+    """Check and return a row's values, None if absent. names: only these columns. Raises DataError."""
     kind = _make_row_struct(table, None if names is None else tuple(names))
     with _decoding(table):
         row = msgspec.convert(values, kind)
@@ -141,7 +141,7 @@ def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | No
 
 
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """Parse a record's JSON. names: only these columns of `runs`, and no row of `cpus`. Raises DataError."""
+    """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`. Raises DataError."""
     record = _decode_json("record", text, _make_record_struct(names))
     row = _check_row("runs", record.run)
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
@@ -150,7 +150,7 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    """Decode a JSON list of the values of these columns of `runs`; return them by name. Raises DataError."""
+    """Decode a JSON list, the values of these columns of `runs`. Return them by name. Raises DataError."""
     return _check_row("runs", _decode_json("row", text, _make_row_struct("runs", names, True)))
 
 
@@ -216,7 +216,7 @@ def check_machine(machine: model.Facts | model.Load) -> None:
 
 
 def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
-    """Raise DataError if a file of `size` bytes would, by its footer, unpack to more than fleet writes."""
+    """Raise DataError if a footer shows that its file of `size` bytes unpacks to more than fleet writes."""
     words, lists = {(word,) for word in schema.dictionary_columns(name)}, list[int]()
     for group in groups:
         lists.append(sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS))
@@ -233,7 +233,7 @@ def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
 
 
 def require_plausible_memory(tables: Sequence[Any]) -> None:
-    """Raise DataError if pyarrow tables take more memory than as many valid rows can."""
+    """Raise DataError if pyarrow tables take more memory than the same number of valid rows can."""
     rows, size = sum(map(len, tables)), sum(table.nbytes for table in tables)
     if size > UNPACKED + _CELL * tables[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")
@@ -361,7 +361,7 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
         if row["point"] is not None:
             parameters = model.Parameters(*(row[name] for name in schema.PARAMETERS))
         elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
-            raise DataError(f"{row['benchmark']}: a row without a point has columns of points")
+            raise DataError(f"{row['benchmark']}: a row without a point has values of a point")
         burst = SimpleNamespace(**row, parameters=parameters)
         if why := descriptions[row["benchmark"]].find_mismatch(burst):
             raise DataError(why)
@@ -373,7 +373,7 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
 
 
 def _check_burst_cpus(table: Any) -> None:
-    """Raise DataError unless bursts' CPUs go from ping's to pong's, with lists of all but ping's, or none."""
+    """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but ping's, or none."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)

@@ -1,6 +1,6 @@
-"""Cache what was read and derived from a root's runs in an SQLite file, which may be lost at any time.
+"""Cache data of a root's runs, read or derived, in an SQLite file, which may be lost at any time.
 
-Each value has a checksum and a mark of its samples; a value whose checksum or mark differs counts as absent.
+Each value has a checksum and a mark that identifies its samples. A value counts as absent if either differs.
 """
 
 import json
@@ -47,7 +47,7 @@ class Derived(NamedTuple):
 
 
 class Index:
-    """The index of a root. columns: those of the table `runs` that a listing needs."""
+    """The index of a root. columns: the columns of the table `runs` that a listing needs."""
 
     def __init__(self, place: Place, columns: Sequence[str]) -> None:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -78,7 +78,7 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Store runs' listed columns and records. present: drop others. in_tables: rows are in the tables."""
+        """Store runs' listed columns and records. present: drop all others. in_tables: tables have them."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
@@ -105,7 +105,7 @@ class Index:
         self._transact(lambda db: db.executemany(statement, keys))
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Store rows derived from these runs, a pyarrow table with `run_id`. marks: identify the samples."""
+        """Store derived rows, a pyarrow table with `run_id`. marks: by run, what identifies its samples."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
         combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
         combined = combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
@@ -215,7 +215,7 @@ def load_derived(
     columns: Sequence[str] | None = None,  # None: all
     where: Where | None = None,  # only the rows with these values
 ) -> Any:
-    """Return these runs' rows as a pyarrow table, in the order of `marks`; derive and store those missing."""
+    """Return rows of runs in `marks`, in that order, as a pyarrow table. Derive and store missing rows."""
     columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
     for keys, rows in derive([key for key in marks if key not in keys_present]):

@@ -20,10 +20,10 @@ SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, wel
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """A run's lines in append-only files, one per part: what one agent sent. Only one thread may write."""
+    """A run's lines in append-only files, one (a part) for each agent's lines. Only one thread may write."""
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open and lock the journal in `inside`. folder: its lasting path. Raises LockedError, StoreError."""
+        """Open and lock the journal in `inside`. folder: its final path. Raises LockedError, StoreError."""
         self.folder = folder or inside
         self._descriptor: int | None = None
         with store_errors("open the journal", self.folder):
@@ -57,7 +57,7 @@ class Journal(AbstractContextManager["Journal"]):
             self.part_path = self._make_path(len(self._list_paths()) + 1)
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return each part's lines, None for a damaged one, up to its limit; leave out a torn last line."""
+        """Return the lines of each part, up to its limit. Damaged lines are None; omit a torn last line."""
         limits = zip(self._list_paths(), chain(self.line_limits, repeat(None)), strict=False)
         return [islice(_read_lines(path), limit) for path, limit in limits]
 
@@ -67,7 +67,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise StoreError(
                 f"{self.folder}: the journal was removed or moved during the run. If it was moved, "
                 "`fleet resume --results ROOT` completes the run where it is now; if it was removed, what it "
-                "held is lost, and the host is to be measured again.",
+                "held is lost: measure the host again.",
                 lost=True,
             )
 
@@ -118,7 +118,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise
 
     def sync_if_large(self) -> None:
-        """Sync to the disk if so much is not synced that publishing may take long. Raises StoreError."""
+        """Sync to the disk if so many bytes are unsynced that publishing may take long. Raises StoreError."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)

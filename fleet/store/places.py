@@ -1,4 +1,4 @@
-"""Access a results root, a folder or a prefix in an object store, whose files are complete or absent."""
+"""Access a results root: a folder, or a prefix in an object store. Its files are complete or absent."""
 
 import errno
 import hashlib
@@ -74,7 +74,7 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """Return the absolute path, from which any other process can `parse_place` this root."""
+        """Return the absolute path, which `parse_place` turns into this root in any process."""
         return str(self.root.resolve())
 
     @cached_property
@@ -134,7 +134,7 @@ class Folder:
             return 0
 
     def put(self, draft: Path, name: str) -> bool:
-        """Move `draft` to `name` in one step; return False, and keep it, if `name` exists. Raises OSError."""
+        """Move `draft` to `name` in one step. If `name` exists, leave both; return False. Raises OSError."""
         above, _, last = name.rpartition("/")
         with enter_folder(self.root, above) as inside:
             target = inside / last
@@ -172,7 +172,7 @@ class Bucket:
 
     @property
     def address(self) -> str:
-        """Return the s3:// address with its options, from which any process can `parse_place` this root."""
+        """Return the s3:// address with options, which `parse_place` turns into this root in any process."""
         return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
@@ -237,7 +237,7 @@ class Bucket:
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:
-        """Upload and remove `draft`, in one step for readers; return False, and keep it, if `name` exists."""
+        """Upload and remove `draft`, in one step for readers. If `name` exists, leave both; return False."""
         if self.stamp(name):
             return False
         with pa.memory_map(str(draft)) as source:

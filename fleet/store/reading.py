@@ -1,4 +1,4 @@
-"""Read files of one table into pyarrow: no more than requested, and all of that checked by the gate."""
+"""Read files of one table into pyarrow. Read no more than requested; let `gate` check all that is read."""
 
 import errno
 import json
@@ -109,7 +109,7 @@ def damage_errors(what: str, remedy: str = _RESTORE, run_id: str | None = None) 
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Turn pyarrow's errors into DataErrors, but for lack of memory. Only for decoding, to hide no bugs."""
+    """Turn pyarrow's errors, except lack of memory, into DataErrors. Only wrap decoding, to hide no bugs."""
     try:
         yield
     except pa.ArrowException as err:
@@ -142,7 +142,7 @@ def read_undamaged(names: Sequence[str], read: Callable[[str], _Result]) -> dict
 
 
 def concat_tables(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
-    """Concatenate tables; without any, return an empty one with these columns."""
+    """Concatenate tables. If there are none, return an empty table with these columns."""
     return pa.concat_tables(parts or [_memory_schema(table, columns).empty_table()]).unify_dictionaries()
 
 
@@ -161,7 +161,7 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
 
 
 class TableFile:
-    """One Parquet file of a table. whole: check all pages now, even if large. Raises DamagedFileError."""
+    """One Parquet file of a table. whole: check all pages now, at any file size. Raises DamagedFileError."""
 
     def __init__(self, place: Place, name: str, table: str, *, whole: bool = False) -> None:
         self.what = f"{place}: cannot read the {table} table: {name}"
@@ -181,7 +181,7 @@ class TableFile:
 
     @cached_property
     def _groups(self) -> list[RowGroup]:
-        """Return the row groups, checked not to unpack to more than fleet writes. Raises DamagedFileError."""
+        """Return row groups. Raises DamagedFileError if damaged or unpacking to more than fleet writes."""
         with self.damage_errors():
             groups = parse_footer(self._footer)
             gate.check_footer(self.table, groups, self._size)
@@ -226,7 +226,7 @@ class TableFile:
         return max(1, rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Yield tables of all columns, checked, with these numbers of rows. Raises DamagedFileError."""
+        """Yield checked tables of all columns. sizes: the number of rows of each. Raises DamagedFileError."""
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         if unknown := sorted({*stored.names} - {*shape.names}):
@@ -253,7 +253,7 @@ class TableFile:
                 yield self._check_and_cast(rows, where, shape)
 
     def read_unchecked(self, shape: Any, where: Where) -> Any:
-        """Return the selected rows with the columns to check for `shape`; None if no row group matches."""
+        """Return the selected rows, with all columns to check for `shape`; None if no row group matches."""
         if not (groups := self._matching_groups(where)):
             return None
         columns = self._columns_to_read(shape, where)
@@ -293,12 +293,12 @@ class TableFile:
         return [number for number, group in enumerate(self._groups) if group.may_contain(where)]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
-        """Return the columns to read from the file: not those of its path, which `_select` adds."""
+        """Return the columns to read from the file, without those in its path, which `_select` adds."""
         names = schema.file_schema(self.table).names
         return sorted({*self._schema_to_check(shape).names, *where}.intersection(names))
 
     def _schema_to_check(self, shape: Any) -> Any:
-        """Return the schema of the columns to check: `shape` and, with ticks, those checked with them."""
+        """Return the schema of the columns to check: `shape` and, if it has ticks, BURST_COLUMNS."""
         if self.table != "samples" or "ticks" not in shape.names:
             return shape
         return _memory_schema("samples", [*shape.names, *gate.BURST_COLUMNS])
@@ -342,7 +342,7 @@ def read_table_name(place: Place, name: str) -> str:
 
 
 def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, bytes]:
-    """Verify a file's footer, and its pages if small or `check_pages`. Return the open file and footer."""
+    """Open a file; verify its footer, and pages if it is small or `check_pages`. Return file and footer."""
     if isinstance(place, Folder):
         require_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
@@ -357,7 +357,7 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
 
 
 def _open_parquet(source: Any, table: str) -> Any:
-    """Open a Parquet file, repeated texts as dictionaries. Raises DataError unless it fits its table."""
+    """Open a Parquet file; read repeated texts as dictionaries. Raises DataError unless it fits its table."""
     shape = schema.file_schema(table)
     words = [name for name in schema.dictionary_columns(table) if name in shape.names]
     try:

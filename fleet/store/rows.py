@@ -42,7 +42,7 @@ def unpack_record(text: bytes) -> bytes:
     except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
     if len(plain) > RECORD_BYTES:
-        raise DataError(f"its record of the run is of more than {RECORD_BYTES} bytes")
+        raise DataError(f"its record of the run has more than {RECORD_BYTES} bytes")
     return plain
 
 
@@ -52,13 +52,13 @@ def to_json(value: Any) -> str:
 
 
 def to_dict(instance: Any) -> dict[str, Any]:
-    """Return an instance's values by field. A Host's environment becomes its names: values may be secret."""
+    """Return an instance's values by field. Keep only names in a Host's environment: values may be secret."""
     values = {name: getattr(instance, name) for name in _field_names(type(instance))}  # type: ignore[arg-type]  # a class is hashable
     return values | {"env": sorted(instance.env)} if type(instance) is Host else values
 
 
 def drop_nulls(instance: Any) -> dict[str, Any]:
-    """Return a Failed or its Parameters as a dict without None, to save space: a run may have 100,000."""
+    """Return a Failed or its Parameters as a dict without None, as a run may have 100,000 failures."""
     values = {name: value for name, value in to_dict(instance).items() if value is not None}
     return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
@@ -142,7 +142,7 @@ def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _list_benchmarks(run: Run) -> list[str]:
-    """List "benchmark/variant" as in the agent's hello; if it has no list, the requested benchmarks."""
+    """List "benchmark/variant" as in the agent's hello, or the requested benchmarks if it has no list."""
     plan = require_hello(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):

@@ -78,7 +78,7 @@ _COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this
 
 
 class Listing:
-    """A snapshot of a root's runs, each read once. A command makes one and passes it to all that it calls."""
+    """A snapshot of a root's runs, each read once. Make one for each command, and pass it on."""
 
     def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
@@ -110,7 +110,7 @@ class Listing:
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """Return the published runs, oldest first; warn of damaged ones. DamagedFileError if all are."""
+        """Return published runs, oldest first; warn of damaged ones. Raises DamagedFileError if all are."""
         rows, self.unreadable = self._read_rows(self.stamps)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
@@ -129,7 +129,7 @@ class Listing:
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the runs with these IDs; warn if some are damaged. DamagedFileError if the only one is."""
+        """Find runs by ID; warn of damaged ones. Raises DamagedFileError if the only match is damaged."""
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
@@ -144,7 +144,7 @@ class Listing:
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
-        """Return the records of runs, by run ID; warn of unreadable ones. columns: only these of `runs`."""
+        """Return records by run ID; warn of unreadable ones. columns: read only these columns of `runs`."""
         texts = self.index.read_records({run.key: self.stamps.get(run.key, "") for run in runs})
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
@@ -183,7 +183,7 @@ class Listing:
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
-        """Return a run's listed row and its record as JSON, from its samples file; if damaged, the error."""
+        """Read a run's samples file. Return its listed row and its record as JSON, or an error if damaged."""
         name = samples_name(*key)
         message = f"{self.place}: cannot read the samples table: {name}"
         try:
@@ -198,7 +198,7 @@ class Listing:
         return row, record
 
     def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-        """Return an error for each run whose ID an older samples file, of another host, has too."""
+        """Return an error for each run that has the ID of an older run, of another host."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in keys)
         several = [key for key in keys if count[key[1]] > 1]
@@ -222,7 +222,7 @@ class Listing:
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader of runs: repeat it without damaged ones, and warn. DamagedFileError if all are."""
+    """Decorate a reader to retry without damaged runs, and warn. Raises DamagedFileError if all are."""
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
@@ -253,7 +253,7 @@ Root = str | Path | Listing
 
 
 def open_listing(root: Root) -> Listing:
-    """Return the listing that a caller passes, or a new one of a root."""
+    """Return `root` if it is a listing already, else a new listing of it."""
     return root if isinstance(root, Listing) else Listing(root)
 
 
@@ -265,7 +265,7 @@ def make_listed_row(row: Mapping[str, Any]) -> _Row:
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
-    """Store in the index runs that were just published and whose rows the tables have."""
+    """Store just published runs in the index. Mark their rows as being in the tables."""
     runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
     stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
     contents = {key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps}

@@ -1,4 +1,4 @@
-"""Manage a results root: journals and notes of sessions, and publishing runs completely or not at all."""
+"""Manage a results root: keep journals and notes of sessions; publish runs completely or not at all."""
 
 import fcntl
 import os
@@ -39,7 +39,7 @@ _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a session stored no run of a host, and when. reason: in a few words; "" if `message` begins so."""
+    """Why and when a session stored no run of a host. reason: few words; "" if `message` begins with them."""
 
     message: str
     time_utc: str  # ISO 8601
@@ -48,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session is to measure. failures: once it has ended, why it could not measure hosts, by name."""
+    """What a session is to measure. failures: by host, why it was not measured; set when the session ends."""
 
     session_id: str
     hosts: tuple[str, ...]  # their inventory names; `listed`: how each is reached
@@ -61,7 +61,7 @@ class Intent:
 
 
 class Store:
-    """A results root, shared by any number of controllers. state_dir: for journals and drafts, local."""
+    """A results root that many controllers may share. state_dir: a local folder for journals and drafts."""
 
     def __init__(self, root: str | Path) -> None:
         self.place = parse_place(root)
@@ -111,7 +111,7 @@ class Store:
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, whole or not at all; return the name of its samples file.
 
-        Remove its journal; keep it on failure, to try again. StoreError if the ID has other bursts already.
+        Remove the journal; on failure keep it, to try again. Raises StoreError if the ID has other bursts.
         batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which write many at once.
         """
         name = samples_name(run.host.host_id, run.run_id)
@@ -190,16 +190,16 @@ class Store:
         return listing.all_runs if withdrawn else listing.runs
 
     def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
-        """Set labels of published runs; None removes one. Raises StoreError."""
+        """Set labels of published runs; a value of None removes the label. Raises StoreError."""
         amend(self.place, run_ids, Amendment(labels=labels))
 
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
-        """Leave the runs out of readings, but keep them; undo: include them again. Raises StoreError."""
+        """Make readers leave the runs out; keep the files. undo: include them again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     @contextmanager
     def hold_session(self, intent: Intent) -> Iterator[None]:
-        """Write a session's note, which stays; lock it for the block. Raises StoreError, LockedError."""
+        """Write a session's note; lock it during the block, then keep it. Raises StoreError, LockedError."""
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             if path.exists() and (running := _read_if_locked(path)):
@@ -237,7 +237,7 @@ class Store:
             (folder / path.name).unlink(missing_ok=True)
 
     def read_idle_intents(self) -> list[Intent]:
-        """Return this user's unfinished sessions not under way, oldest first; warn of damaged notes."""
+        """Return this user's unfinished sessions that do not run now, oldest first; warn of damaged notes."""
         intents = []
         with store_errors("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
@@ -297,7 +297,7 @@ class Store:
 
 
 def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
-    """Return the process that has locked a session's note, and the note; else None. OSError, DataError."""
+    """Return the process that locked a note, and the note; None if unlocked. Raises OSError, DataError."""
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)

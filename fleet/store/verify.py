@@ -39,7 +39,7 @@ class Verification:
 
 
 class _CheckedSamples(NamedTuple):
-    """A samples file as read. record_json: of its run; None if unreadable. problem: None if as written."""
+    """A samples file as read. record_json: its run's record, None if unreadable. problem: None if intact."""
 
     record_json: bytes | None
     samples: int
@@ -157,7 +157,7 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
 
 
 def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any]:
-    """Return the rows that a table should have of a run: those of `cpus` by CPU, that of `runs` by None."""
+    """Return the rows of a run that a table should have: rows of `cpus` by CPU, the row of `runs` by None."""
     record = parse_record(record_json)
     rows = [record.row] if table == "runs" else record.cpus
     stored = pa.Table.from_pylist(rows, schema.arrow_schema(table))

@@ -47,7 +47,7 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
-    """Add runs' rows that tables lack, unless others write now. Raises OSError, StoreError, or as `read`."""
+    """Add rows of runs that tables lack, unless others write. Raises OSError, StoreError, `read`'s errors."""
     with _lock_tables(place, exclusive=True) as alone:
         for table in _TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
@@ -76,7 +76,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 
 @contextmanager
 def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a root's tables in the block; exclusive: without waiting. Yield whether the lock was obtained."""
+    """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the lock was obtained."""
     with ExitStack() as held:
         try:
             state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))
