@@ -41,7 +41,7 @@ def measure(
 
     hosts: names and patterns of the inventory; (): all. inventory: a path; None: $FLEET_INVENTORY, else
     inventory.yaml, or this machine if there is no such file. Its table `fleet:` has the defaults of results
-    (unless $FLEET_RESULTS is set), labels and parallel. options: of a plan (docs/options.md): cpus="0-3".
+    (unless $FLEET_RESULTS is set), labels and parallel. options: such as cpus="0-3" (docs/options.md).
 
     Each host that is not complete gives a StoreWarning; `failures` of the result maps its name to the
     message. Raises FleetError if no host has a run, and UsageError for wrong arguments.

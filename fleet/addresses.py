@@ -1,4 +1,4 @@
-"""Checks addresses, users and jump hosts: none can be an option, or mean anything to a shell. Pure."""
+"""Checks addresses, users and jump hosts: none passes as an option or as shell syntax. Pure."""
 
 import ipaddress
 import re

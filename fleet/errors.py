@@ -93,7 +93,7 @@ class LockedError(FleetError, stage="lock", exit_code=12):
 
 
 class StoreError(FleetError, stage="store", exit_code=11):
-    """The results root cannot be read or written. lost: not even the journal has what had arrived."""
+    """The results root cannot be read or written. lost: what had arrived is not in the journal either."""
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ def is_lack_of_memory(err: BaseException) -> bool:
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
-    """Return the error to show if system or installation failed; None for a bug. where: put before it."""
+    """Return the error to show for a failed system or installation; None for a bug. where: message prefix."""
     if is_lack_of_memory(err):
         reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
         return MemoryLimitError(

@@ -75,7 +75,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def expand_group_names(texts: list[str] | None) -> list[str] | None:
-    """Replace inventory groups by their hosts in words that select runs; return `texts` if none names one."""
+    """Replace inventory groups by their hosts in words that select runs; without groups, return `texts`."""
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
@@ -259,7 +259,7 @@ def join_lists(texts: Sequence[str] | None) -> str | None:
 def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
     """Load the inventory, or just this machine if the default file is missing. Raises InventoryError.
 
-    listed: replaces what `hosts_from` lists. {} trusts the file: for commands that run none of its programs.
+    listed: replaces what `hosts_from` lists. {}: trust the file, since the command starts no program of it.
     """
     from fleet.inventory.select import load, make_local_inventory
 
@@ -304,7 +304,7 @@ def common_options(
 
 
 def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
-    """Return a stream's "width", None for a pipe without $COLUMNS, and "colour": whether to use it."""
+    """Return a stream's "width" (None for a pipe without $COLUMNS), and in "colour" whether to use colour."""
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
     width = shutil.get_terminal_size().columns if has_width else None

@@ -45,7 +45,7 @@ def compare_runs(
 ) -> None:
     """Say what changed from the first side to the others, and what is equivalent.
 
-    With a single selection: what changed on which night.
+    With a single selection, say what changed on which night.
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
@@ -167,7 +167,7 @@ def accept(
 ) -> None:
     """Hold each host's last run against what is expected: ranges, its earlier runs, and equal machines.
 
-    Exit code 21 if a host is below what is expected, else that of --run, 2 if one cannot be judged.
+    Exit code: 21 if a host is below what is expected; else that of --run; else 2 if a host cannot be judged.
 
     Example: fleet accept node7
     """

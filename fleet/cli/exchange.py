@@ -257,7 +257,7 @@ def export(
 
 
 def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_last: bool = False) -> list[str]:
-    """Return the IDs of the selected runs, by default all. only_last: only of the last, with a message."""
+    """Return the IDs of the selected runs, by default all. only_last: only the last one; say so on stderr."""
     runs = base.select_runs(root.runs, select or ["all"], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"

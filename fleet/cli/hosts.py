@@ -66,7 +66,7 @@ def list_hosts(
     resolve: Annotated[bool, option("Ask the program of hosts_from for its hosts.")] = False,
     json: cli.Json = False,
 ) -> None:
-    """Show what the inventory resolves to, and what its last run says; start no program.
+    """Show the inventory's hosts, and what each host's last run says; start no program without --resolve.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
@@ -157,7 +157,7 @@ def clean(
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
 ) -> None:
-    """Remove from the hosts what fleet left there, but for those that a session on this machine measures.
+    """Remove what fleet left on the hosts, except on those that a session on this machine is measuring.
 
     Example: fleet clean 'rpi*' --dry-run
     """

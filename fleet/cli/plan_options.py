@@ -31,7 +31,7 @@ _COMPLETIONS = {
 
 
 def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -> Callable[..., None]:
-    """Replace a command's parameter `requested` by plan options; their parsed values are passed in it.
+    """Make a command take plan options, and pass it their parsed values as its parameter `requested`.
 
     listed: the options that --help lists; others are hidden. The command raises UsageError for wrong values.
     """

@@ -135,7 +135,7 @@ def _print_pair(
 
 
 def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:
-    """Print these runs' lists of CPUs, a line each; if there are several hosts, after the host's name."""
+    """Print these runs' lists of CPUs, one a line; for several hosts, put the host's name before each."""
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}

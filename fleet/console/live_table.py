@@ -110,7 +110,7 @@ class LiveTable:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose up to `count` rows: the last failed, in half or all that are free; then the longest at work."""
+    """Choose at most `count` rows: recent failures in half or in all free ones, then the longest at work."""
     failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
     working = [row for row in rows if row.state is None and row.stage != WAITING]
     working.sort(key=lambda row: row.started)

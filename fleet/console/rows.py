@@ -19,7 +19,7 @@ WAITING = "queued"
 
 @dataclass(slots=True)
 class Row:
-    """The state of one host. started, entered: the clock when it left the queue, and when its stage began."""
+    """The state of one host. started: time when it left the queue. entered: time when its stage began."""
 
     host: Host
     stage: str = WAITING
@@ -71,7 +71,7 @@ class Row:
         return longest_s, "" if self.expected is None else f"about {self.expected}"
 
     def format_medians(self, separator: str = "; ") -> str:
-        """Format the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align separate lines."""
+        """Format medians as "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align them if on separate lines."""
         texts = []
         width = max((len(name) for name, _ in self.medians), default=0) * (separator == "\n")
         for benchmark, relations in self.medians:
@@ -122,7 +122,7 @@ class Rows:
             return f"{name}: {', '.join(part for part in parts if part)}"
 
     def describe_hosts(self) -> str:
-        """Count the hosts by what they do, and estimate the time left; the caller holds the guard."""
+        """Count the hosts by what they do, and estimate the time left. The caller must hold `guard`."""
         rows, now = self.by_name.values(), self.clock()
         left = [row for row in rows if row.state is None]
         if left and all(row.stage == "measure" for row in left):

@@ -44,7 +44,7 @@ def render_outcomes(
     medians: str = "",
     width: int | None = None,
 ) -> str:
-    """Render a row per host, or per state and stage of many; then failures, notes and what to type next."""
+    """Render a row per host, or per state and stage for many hosts; then failures, notes and next steps."""
     rows = [
         (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
         for o in outcomes
@@ -60,7 +60,7 @@ def render_outcomes(
 def render_medians(
     store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
 ) -> str:
-    """Render the stored runs' medians as `fleet show` does; "" if none or too many; why, if unreadable."""
+    """Render stored runs' medians as `fleet show` does; "" if none or too many; the error if unreadable."""
     stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:

@@ -1,4 +1,4 @@
-"""Phrases what disturbs measurements, by `findings.json`; `linux_noise` and `qnx` decide when it applies."""
+"""Renders findings from the texts of `findings.json`; `linux_noise` and `qnx` decide which apply."""
 
 import json
 from pathlib import Path

@@ -185,7 +185,7 @@ def render_scheduler_step() -> str:
 
 
 def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
-    """Parse what precedes the agent's lines. head: the file's start, at least so much. Raises ProbeError."""
+    """Parse what precedes the agent's lines. head: the file, at least up to them. Raises ProbeError."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
@@ -217,7 +217,7 @@ def ask_load(connection: Connection, facts: Facts) -> Load:
 
 
 def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
-    """Ask which programs use the host's CPUs within a second; None for an OS that does not publish it."""
+    """Sample for a second which programs use the host's CPUs; None if the OS does not publish it."""
     system = SYSTEMS[facts.target.os]
     script = probe.render_load_probe(system.load, "usage_only").decode()
     if not script:

@@ -79,7 +79,7 @@ _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-sy
 
 
 class _Process(NamedTuple):
-    """A process. ticks: of CPU time since it began. cpu: on which it ran last."""
+    """A process. ticks: its CPU time since it began. cpu: the one that ran it last."""
 
     name: str
     ticks: int
@@ -216,7 +216,7 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """Map each path in grep's output to its first line, or "path:Key" to the value if it is `Key:value`."""
+    """Map each path in grep's output to its first line, and "path:Key" to the value of a line `Key:value`."""
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")
@@ -309,7 +309,7 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
 
 
 def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
-    """Return how many CPUs the tightest control group allows, and its name and limit; None if unlimited."""
+    """Return how many CPUs the tightest control group allows, and a text with its name; None if unlimited."""
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
     cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
@@ -317,7 +317,7 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
-    """Return the bytes that the tightest control group has left, its name and limit; None if unlimited."""
+    """Return the bytes left in the tightest control group, and a text with its name; None if unlimited."""
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
         for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
@@ -350,7 +350,7 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
-    """Report whether irqbalance runs; None if unknown. lines: processes' names; `irqbalance 0` if none."""
+    """Report whether irqbalance runs; None if unknown. The line `irqbalance 0` means that it was sought."""
     if any(map(_IRQBALANCE.fullmatch, lines)):
         return True
     return False if "irqbalance 0" in lines and container is None else None

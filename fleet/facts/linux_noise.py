@@ -23,7 +23,7 @@ _Check = tuple[object, str, Mapping[str, Any]]
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
-    """Yield findings on all that disturbs measurements on the host. usage: of its CPUs, if measured."""
+    """Yield findings on all that disturbs measurements on the host. usage: how busy it is, if measured."""
     for disturbs, name, values in (  # an unknown fact does not, unless that itself is a problem
         *_check_machine(facts),
         *_check_limits_and_memory(facts),

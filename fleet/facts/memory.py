@@ -278,7 +278,7 @@ def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
 def _add_node_bandwidth(
     node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
 ) -> Node:
-    """Add a node's HMAT rates, and its share of channels and peak: equal if its package has several nodes."""
+    """Add a node's HMAT rates, channels and peak. Nodes of a package share its channels and peak equally."""
     folder = f"sys/devices/system/node/node{node.node}/access0/initiators"  # ACPI's HMAT: numaperf.rst
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
@@ -288,7 +288,7 @@ def _add_node_bandwidth(
 
 
 def _compute_node_share(node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]) -> Memory:
-    """Return a node's channels and their peak, without modules; nothing if unknown."""
+    """Return a node's channels and their peak rate, without modules; an empty Memory if unknown."""
     packages = defaultdict[int | None, set[int]](set)
     for cpu in cpus:
         if cpu.package is not None:

@@ -1,4 +1,4 @@
-"""Renders the probe's scripts and splits their answers, lines between marker lines. Pure."""
+"""Renders the probe's scripts and splits their answers at marker lines. Pure."""
 
 import hashlib
 import re
@@ -42,7 +42,7 @@ def render_probe(
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return sh text that calls `function`, load_only or usage_only, of these scripts; empty if none."""
+    """Return sh text that calls `function` (load_only or usage_only) of these scripts; empty without any."""
     if not names:
         return b""
     text = _minify_scripts(names)

@@ -25,7 +25,7 @@ def is_answer(sections: Sections) -> bool:
 
 
 def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
-    """Yield the finding that a QNX host does not show the usual settings; before it, one for a stand-in."""
+    """Yield a finding if the host is a stand-in, then one that QNX does not show the usual settings."""
     if facts.os == STANDIN:
         yield make_finding("stand-in", facts)
     yield make_finding("untold", facts)

@@ -46,7 +46,7 @@ def os_from_answer(sections: Sections) -> Os | None:
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> tuple[Finding, ...]:
-    """Return findings on all that disturbs measurements on the host, worst first. usage: of its CPUs."""
+    """Return findings on all that disturbs measurements on the host, worst first. usage: how busy it is."""
     unsorted = SYSTEMS[facts.target.os].find_noise(facts, usage)
     return tuple(sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)))
 

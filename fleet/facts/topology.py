@@ -38,7 +38,7 @@ def parse_kib(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Groups:
-    """The section `topology`: groups' lowest CPUs by kind and CPU, caches, capacities, frequency policies."""
+    """The parsed section `topology`. leaders: by kind of group and CPU, the lowest CPU of the group."""
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
     caches: dict[int, list[Cache]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Groups:
 
 
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
-    """Return all CPUs present, sorted by number, even offline or not allowed ones; and their `Groups`."""
+    """Return all CPUs present, even those offline or not allowed, sorted by number, and their `Groups`."""
     groups, models = _read_groups(sections), _parse_cpu_models(sections)  # admin-guide/cputopology.rst
     groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))  # sysfs-devices-system-cpu
@@ -159,7 +159,7 @@ def _read_groups(sections: Sections) -> Groups:
 
 
 def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, ...]:
-    """Return the NUMA nodes with memory, or `with_cpus` if unknown (ABI/stable/sysfs-devices-node)."""
+    """Return the NUMA nodes with memory; if unknown, those of `with_cpus` (ABI/stable/sysfs-devices-node)."""
     texts, status = _read_node_files(files, "distance"), "proc/self/status:Mems_allowed_list"
     allowed, nodes = _read_cpu_list(files, status), []
     for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted({*with_cpus}):

@@ -47,7 +47,7 @@ _ERROR_LIMIT = 4_000  # characters
 
 @dataclass(slots=True)
 class _Result:
-    """Entries by our host name; our names by Ansible's. left_out: texts, each with the names affected."""
+    """Host entries by our name; our host names by Ansible's. left_out: by description, the names affected."""
 
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
     host_names: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _Result:
         self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
 
     def describe_left_out(self) -> Iterator[str]:
-        """Yield a description of each thing left out; it has names, but never the values of variables."""
+        """Yield a description of each thing left out, with the names affected but no variable's value."""
         for part, names in self.left_out.items():
             more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
             yield f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part

@@ -38,7 +38,7 @@ class Document:
         return self.lines.get(path, 1)
 
     def reject(self, path: KeyPath, text: str, line: int = 0) -> None:
-        """Add a problem about the value at `path`. line: its line number, if not where the path begins."""
+        """Add a problem about the value at `path`. line: its line number; 0: where the path begins."""
         where = format_path(path)
         self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
 
@@ -77,7 +77,7 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
 
 
 def parse(text: str) -> Document:
-    """Parse a YAML document. Invalid text becomes one with a problem and no data; empty text has no data."""
+    """Parse a YAML document. `data` stays None if the text is empty, or invalid, which adds a problem."""
     document = Document()
     try:
         if (root := _compose(text)) is not None:

@@ -127,7 +127,7 @@ def _find_relation_problem(benchmark: str, relation: str) -> str | None:
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
-    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open; None if not a range."""
+    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open. None for other text."""
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
     if not match or float(match[3]) <= 0:
         return None

@@ -30,7 +30,7 @@ _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in the file's order; host names by group. unasked_program: of `hosts_from`, if not started."""
+    """Hosts in file order; host names by group. unasked_program: the one of `hosts_from` if not started."""
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -40,9 +40,9 @@ class Inventory:
     def select(
         self, selection: Sequence[str] = (), find_last_runs: Callable[[], Mapping[str, datetime]] = dict
     ) -> tuple[Host, ...]:
-        """Return the hosts that patterns (docs/inventory.md) select, in the file's order; all without any.
+        """Return the hosts that patterns (docs/inventory.md) select, in file order; without patterns, all.
 
-        find_last_runs: returns each host's last run's time, by host ID. Raises UsageError if no host matches.
+        find_last_runs: returns last run times by host ID. Raises UsageError if no host matches.
         """
         patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
@@ -89,7 +89,7 @@ class Inventory:
 
 
 def make_local_inventory(path: Path) -> Inventory:
-    """Return an inventory of just the machine that fleet runs on. path: what messages call it."""
+    """Return an inventory of just the machine that fleet runs on. path: named in messages."""
     localhost = Host(name="localhost", address="localhost", via=Via.LOCAL)
     return Inventory((localhost,), MappingProxyType({}), path)
 
@@ -129,7 +129,7 @@ def read_document(path: Path) -> tuple[str, Document]:
 
 
 def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
-    """Add the hosts of `hosts_from`; the file's keys override theirs. Return its program if not started."""
+    """Add the hosts of `hosts_from`; the file's keys win. Return its program if that was not started."""
     from fleet.inventory.clusters import CLUSTERS, list_or_reuse_hosts  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
@@ -268,7 +268,7 @@ class _Resolver:
         return host
 
     def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
-        """Return the host with its own or its preset's client command, if `via` needs one; check that."""
+        """Return the host with its own or its preset's client command, checked, if `via` needs one."""
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
@@ -298,12 +298,12 @@ class _Resolver:
             self.problem(keys[0], describe_conflict(sources, why))
 
     def _find_deciding_path(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
-        """Return the path of `key` in the last layer that has it, whose value counts; () if none has."""
+        """Return the path of `key` in the last layer that sets it, since that one wins; () if none does."""
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())
 
     def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """Return the host with its build host, if that is another one; add a problem if it is missing."""
+        """Return the host with its build host, if that is another host; add a problem if it is missing."""
         name, place = host.toolchain.build_host, ("hosts", self.entries[host.name][0])
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:

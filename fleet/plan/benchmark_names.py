@@ -18,7 +18,7 @@ _EVERYWHERE = ("auto", ALL)
 
 
 class BenchmarkName(NamedTuple):
-    """A benchmark, a variant ("": any), and a setting: the words that a point's name must have ((): any)."""
+    """A benchmark, a variant and a setting: words that a point's name must have. Empty ones match any."""
 
     benchmark: str
     variant: str = ""

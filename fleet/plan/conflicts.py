@@ -86,7 +86,7 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
 
 
 def _conflict_message(host: Host, requested: RequestedOptions, names: Sequence[str], why: str) -> str:
-    """Return a message with each option as typed or written, after the host if its entry sets one of them."""
+    """Return a message that quotes options as typed or written; begin with the host if its entry sets one."""
     host_options = options_from_entry(host)
     sources, where = [], ""
     for name in names:

@@ -17,7 +17,7 @@ _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 
 
 class _Family(NamedTuple):
-    """CPUs with the same events. coherence: the names of those that show where a cache line came from."""
+    """CPUs with the same events. coherence: names of events that show where a cache line came from."""
 
     events: Mapping[str, str]
     coherence: tuple[str, ...]

@@ -196,7 +196,7 @@ def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
 
 
 def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
-    """Return the pairs, requested or default, for benchmarks with many points; None: as for the others."""
+    """Return the requested or default pairs for benchmarks with many points; None: those of `plan.pairs`."""
     many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
