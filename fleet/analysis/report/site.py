@@ -195,9 +195,7 @@ def _read_state(folder: Path) -> State:
     except FileNotFoundError:
         return empty
     except (ValueError, KeyError, TypeError) as err:
-        raise UsageError(
-            f"{folder / STATE}: is not what fleet wrote: {err}. Remove the folder."
-        ) from err
+        raise UsageError(f"{folder / STATE} is not what fleet wrote: {err}. Remove the folder.") from err
     files = {name: digest for name, digest in state["files"].items() if _OURS.match(name)}
     is_complete = all((folder / name).exists() for name in files)
     return (state if is_complete else empty) | {"files": files}
