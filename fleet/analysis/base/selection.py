@@ -27,7 +27,7 @@ _NEWEST_SHOWN = 5
 
 
 def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """Return the runs, in their order, that match any text and no `!text`; UsageError if texts leave none."""
+    """Return, in order, runs that match any text and no `!text`. Raises UsageError if texts select none."""
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = _match_any(listed, included or [ALL], place)
@@ -64,7 +64,7 @@ def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str,
 
 
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
-    """Return the IDs of the runs that one text selects; UsageError if none, except for `all` and ages."""
+    """Return IDs of runs that `text` selects. Raises UsageError if none match, except for `all` and ages."""
     if text == ALL:
         return {run.run_id for run in listed}
     if any(run.run_id == text for run in listed):
@@ -96,7 +96,7 @@ def _match_any(
 ) -> set[str]:
     """Return the IDs of the runs that any of the texts selects; skip a text whose run cannot be read.
 
-    Raises DamagedFileError if no run is left and `other_ids` is empty. StoreWarnings have named each file.
+    Raises DamagedFileError if this leaves no run and `other_ids` is empty. StoreWarnings name each such file.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -119,7 +119,7 @@ def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host a session did not measure. failure: empty if interrupted. has_runs: of other sessions."""
+    """A host a session missed. failure: empty if interrupted. has_runs: whether other sessions have runs."""
 
     name: str
     session_id: str
@@ -138,7 +138,7 @@ class MissingHost:
 
 
 def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """Return hosts, by name, that their last unfinished session missed. since: from this session ID on."""
+    """List hosts that their last unfinished session missed, by name. since: the first session to consider."""
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
@@ -153,7 +153,7 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
 
 
 def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
-    """Find the run ID meant by `text`: an ID, its unique beginning, or a host (last run); else UsageError."""
+    """Find the run that `text` means, by its ID, a unique beginning, or host (last run); else UsageError."""
     runs = [run for run in listed if run.run_id == text]
     if runs := runs or [run for run in listed if text in (run.host_name, run.host_id)]:
         return runs[-1].run_id
@@ -191,7 +191,7 @@ def _describe_empty_root(place: Place) -> str:
 
 
 def keep_comparable_with_last(runs_of_host: Sequence[RunSummary]) -> list[RunSummary]:
-    """Keep a host's published runs whose benchmarks, target, CPU model and CPU count equal its last one's."""
+    """Keep a host's published runs with the benchmarks, target, CPU model and CPU count of its last run."""
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     return [run for run in published if identify(run) == identify(published[-1])]

@@ -112,7 +112,7 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
-    """Append a line with the labels that all runs share to a table of the runs; nothing if there are none."""
+    """Return the table of runs `listed` with a last line of the labels that all of them share, if any."""
     return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
 
 
@@ -176,7 +176,7 @@ def format_values(row: Mapping[str, Any], names: Iterable[str], descriptions: De
 def convert_change(
     row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> tuple[float, float, float]:
-    """Return a row's relative change and interval, of times or rates as they are shown; NaN if missing."""
+    """Return a row's relative change and its interval, in rates if rates are shown; NaN if missing."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
     if is_rate(descriptions[row["benchmark"]]):
@@ -202,7 +202,7 @@ def render_rich(text: Any, width: int | None, *, colour: bool) -> str:
 
 
 def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Convert rows to dictionaries of plain values: arrays become lists; null, and NaN in an array, None."""
+    """Convert rows to dictionaries of plain values: arrays to lists, nulls and NaN in arrays to None."""
     columns = {}
     for name, column in frame.items():
         values = [*map(_to_plain, column)] if column.dtype == object else column.tolist()

@@ -78,10 +78,10 @@ def judge_last_runs(
 ) -> list[Acceptance]:
     """Compare the last selected run of each host with its earlier runs and with equal machines.
 
-    The first of `ranges` that applies to a number is used alone. Equal machines that are odd among themselves
-    are left out. If neither earlier runs nor equal machines give three values, tables are used: load_tables
-    takes the CPU model and returns `median_ns` by `summary` and CLASS. A deviation below `threshold` is as
-    expected. Raises UsageError if no run is selected or none has numbers.
+    If a range applies to a number, only the first such range is used. Equal machines that are odd among
+    themselves are left out. load_tables: takes a CPU model and returns `median_ns` by `summary` and CLASS;
+    called if neither earlier runs nor equal machines give three values. threshold: the smallest deviation
+    that matters, as a share. Raises UsageError if no run is selected or none has numbers.
     """
     listing = open_listing(root)
     last_runs = {run.host_id: run.run_id for run in select_like_last_run(listing.runs, texts, listing.place)}

@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def has_pair_tests(self) -> bool:
-        """Report whether pairs were tested too; not if each relation has one pair, since it is that pair."""
+        """Report whether pairs were tested too. They are not if every relation consists of a single pair."""
         return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
 
     @property
@@ -100,11 +100,11 @@ def compare(
     blocks: str | None = None,
     tables: Tables | None = None,
 ) -> list[Comparison]:
-    """Compare each further side with the first, on each shared host if a side has several. texts: as typed.
+    """Compare each further side with the first, host by host if one has several hosts. texts: sides as typed.
 
     threshold: the smallest change that matters, as a share; None: 3 %. point: compare only this point.
-    blocks: "time" or a label's name: compare runs within blocks (see `assign_blocks`), and no pairs. tables:
-    those of all runs of the sides, if already read. Raises UsageError if there is nothing to compare.
+    blocks: "time" or the name of a label; compare runs within blocks (see `assign_blocks`), without pairs.
+    tables: the tables of all these runs, if already read. Raises UsageError if there is nothing to compare.
     """
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
@@ -152,7 +152,7 @@ def _list_measured_ladders(
 
 
 def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
-    """Return both sides as a pair; or a pair per shared host, if they share any and one has several hosts."""
+    """Pair the sides host by host if they share hosts and one has several; otherwise pair them as a whole."""
     shared = sorted({*a.hosts} & {*b.hosts})
     if not shared or len(a.hosts) == len(b.hosts) == 1:
         return [(a, b)]
@@ -162,7 +162,7 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
 def _lay_out_comparison(
     a: ComparisonSide, b: ComparisonSide, pairs: Sequence[pd.DataFrame], threshold: float, by: str | None
 ) -> tuple[Comparison, verdicts.SideRuns, verdicts.SideRuns]:
-    """Return the comparison without verdicts, and the numbers to judge of its relations and of its pairs."""
+    """Return the comparison without verdicts, and its numbers to judge, by relation and by pair."""
     runs, number = pd.concat([a.runs, b.runs]), choose_number_column(a.runs, b.runs)
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     is_one_host = unit == "run" and a.hosts == b.hosts
@@ -194,7 +194,7 @@ def _lay_out_comparison(
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return mean `ns` by benchmark, relation, side and variant, of benchmarks without a common variant."""
+    """Return mean `ns` by benchmark, relation, side and variant, where the sides have no common variant."""
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
     both = kinds[0].index.intersection(kinds[1].index)
     unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]
@@ -206,7 +206,7 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
 
 
 def _reduce_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """Add `unit`, the run or host; for hosts, average the numbers of a pair's runs at the main level."""
+    """Add the column `unit`, a run or host; for hosts, average each pair over its runs at the main level."""
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
@@ -232,7 +232,7 @@ def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, 
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Add each run's `topology`, and its `turn`: its session and its position among its host's runs in it."""
+    """Add each run's `topology` and `turn`: the session, and the run's place among the host's runs there."""
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     topologies = dict[str, set[object]]()  # of ten thousand runs, in a tenth of a groupby's time
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
@@ -245,12 +245,12 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """List pairs with over a tenth of the bursts at another level in two runs or more, counting both sides.
+    """List pairs of which two runs or more, of either side, have over a tenth of bursts at another level.
 
-    At most 100 pairs, the largest shares first. a, b: rows of `pairs`, with the run as `unit`. Columns, with
-    the prefix `a_` or `b_`: `ns`, the median of the side's runs; `other_ns`, that of their other levels (NaN
-    if none); `share`, the mean share of bursts at another level. `moved`: b_share less a_share, with its 95 %
-    interval `moved_low` to `moved_high`, NaN for fewer than three runs a side. Verdicts do not use it.
+    Return at most 100 pairs, the largest shares first. a, b: rows of `pairs`, with the run as `unit`. Columns
+    with the prefix `a_` or `b_`: `ns`, the median of the side's runs; `other_ns`, the median of their other
+    levels (NaN if none); `share`, the mean share of bursts at another level. `moved`: b_share - a_share, with
+    its 95 % interval `moved_low` to `moved_high` (NaN below three runs a side). Verdicts use none of these.
     """
     names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])
@@ -270,7 +270,7 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
-    """Return the mean of b less that of a, and its 95 % interval: NaN if a side has fewer than three runs."""
+    """Return mean b minus mean a and its 95 % interval. The ends are NaN if a side has under three runs."""
     if min(len(a), len(b)) < MIN_RUNS:
         return float(b.mean() - a.mean()), float("nan"), float("nan")
     is_b = np.repeat([False, True], [len(a), len(b)])

@@ -29,9 +29,9 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     """Count false alarms: a row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    `interval_share`: the share of relations whose interval excludes the ratio 1 (5 % expected);
-    `verdict_share`: that of relations called changed; `pair_share`: that of pairs with p < 0.05. Only runs of
-    one host, plan, agent, kernel and boot are compared. Raises UsageError if no host has six.
+    `interval_share`: the share of relations whose interval excludes the ratio 1 (5 % expected).
+    `verdict_share`: the share of relations called changed. `pair_share`: the share of pairs with p < 0.05.
+    Compare only runs of one host, plan, agent, kernel and boot. UsageError if no host has six such runs.
     """
     runs = every = load_runs(root)
     if host is not None:
@@ -71,7 +71,7 @@ def _draw_indices(count: int, rng: np.random.Generator) -> list[int]:
 
 
 def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
-    """Yield groups of enough runs, oldest first, between which nothing known changed."""
+    """Group runs of one host, plan, agent, kernel and boot; yield groups of six or more with their keys."""
     plan = runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True)
     keys = [runs["host_id"], plan, runs["agent_build"], runs["kernel"].fillna(""), runs["boot_id"].fillna("")]
     for key, group in runs.sort_values(["started_utc", "run_id"], kind="stable").groupby(keys, sort=False):

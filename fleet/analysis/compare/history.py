@@ -44,9 +44,9 @@ _DATES = 2  # a step must be so many times likelier per change tested, since its
 class Calibration(NamedTuple):
     """Corrections of best splits for chance, by number of nights (`python -m benchmarks.over_time --table`).
 
-    nights: logarithms. splits: how many independent splits have as large a largest t. left, correlated: of
-    unchanged nights after the best split, the share of variance left and the correlation of neighbours. seen:
-    the share of a true correlation that shows. less: by what to multiply `left` if the true one is 0.5.
+    nights: logarithms. splits: the number of independent splits with as large a largest t. left, correlated:
+    the share of variance and the correlation of neighbours that the best split of unchanged nights leaves.
+    seen: the visible share of a true correlation. less: the factor of `left` if that correlation is 0.5.
     """
 
     nights: Floats
@@ -68,7 +68,7 @@ CALIBRATION = Calibration(
 
 
 class Cleaned(NamedTuple):
-    """Series moved to one level, outliers clipped. odd, elsewhere: row, night and distance (a logarithm)."""
+    """Series at one level, with outliers clipped. odd, elsewhere: row, night and distance as a logarithm."""
 
     logs: Floats
     odd: list[tuple[int, int, float]]
@@ -81,7 +81,7 @@ class Cleaned(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Rows of series, then rows of means of several series; members: for each row, the series it averages."""
+    """Rows of single series, then rows of means. members: for each row, which series it averages."""
 
     logs: Floats
     members: Bools
@@ -109,9 +109,9 @@ class Change(NamedTuple):
 
 
 def clean_series(logs: Floats, switches: Bools) -> Cleaned:
-    """Shift each row's levels to its commonest one and clip outliers. switches: whether each row may switch.
+    """Shift each row to its commonest level and clip outliers. switches: whether each row may switch levels.
 
-    A row that may not switch, and whose levels never recur, keeps its levels. Nights at a rare level go to
+    A row that may not switch keeps its levels unless one of them recurs. Nights at a rare level go to
     `odd`; a lasting switch to a new level goes to `elsewhere`. Rows of under eight nights are left alone.
     """
     cleaned = Cleaned(logs.copy(), [], [])
@@ -159,7 +159,7 @@ def _move_to_one_level(
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """Append rows of means: per relation, per host, of all. hosts, relations: each row's number, from 0."""
+    """Append the means of each relation, each host and all. hosts, relations: each row's number, from 0."""
     groups = [keys == key for keys in (relations, hosts, np.zeros_like(hosts)) for key in np.unique(keys)]
     unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
     members = np.array([*np.eye(len(logs), dtype=bool), *unlike.values()])
@@ -175,7 +175,7 @@ def find_changes(logs: Floats) -> list[Change]:
 
     Each row is tested at its best split: the one with the largest t and three nights or more on either side.
     Variances and correlations between nights are shrunk towards those of all rows. Long rows are also tested
-    in stretches of 30 nights. A row with q < 0.05 is split, and its parts again, at the same limit of p.
+    in stretches of 30 nights. Rows with q < 0.05 are split, and their parts again at the same limit of p.
     """
     rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
     long_rows = [(row, nights) for row, nights in rows if len(nights) >= MIN_NIGHTS]
@@ -204,7 +204,7 @@ def find_changes(logs: Floats) -> list[Change]:
 
 
 def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Test parts as `measure_parts` does, long ones by stretches too, since steps may hide each other."""
+    """Test parts as `measure_parts` does, but long ones in stretches too: steps may hide each other."""
     p, best_cuts, wider = measure_parts(logs, parts)
     ends = [len(nights) - _STRETCH for _, nights in parts]
     begins = [[*range(0, end, _STRETCH // 2), end] * (2 * end >= _STRETCH) for end in ends]
@@ -228,7 +228,7 @@ def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[F
 def measure_parts(
     logs: Floats, parts: list[tuple[int, Ints]], calibration: Calibration = CALIBRATION
 ) -> tuple[Floats, Ints, Floats]:
-    """Return each part's p, best cut, and by what correlation multiplies variance. parts: row and nights."""
+    """Return each part's p, best cut, and how much correlation multiplies variance. parts: row and nights."""
     counts = np.array([len(nights) for _, nights in parts])
     best_cuts, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
@@ -269,7 +269,7 @@ def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
 def _describe_row_changes(
     logs: Floats, row: int, nights: Ints, cuts: list[int], q: float, wider: float, rows: int
 ) -> list[Change]:
-    """Return a Change per cut, measured between the cuts beside it; join gradual neighbours of one sign."""
+    """Return a Change per cut, measured between the adjacent cuts; join gradual neighbours of one sign."""
     changes = list[Change]()
     edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
     values, variance_share = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
@@ -338,8 +338,8 @@ class History:
     95 % interval `low`, `high`, `q`, `dated` (true for a step), `changed` (beyond the threshold) and `else`
     (facts that changed that night). odd: a row per night that is far from those around it, with host,
     relation, `night` and `ratio`. elsewhere: a row per host and relation at another level since `night`.
-    logs: logarithms of ns, a row per host and relation, a column per night. facts: by host and night, those
-    that differ from the host's night before; empty if no change was found.
+    logs: logarithms of ns, a row per host and relation, a column per night. facts: by host and night, the
+    facts that differ from the host's previous night; empty if no change was found.
     """
 
     hosts: tuple[str, ...]
@@ -394,9 +394,9 @@ def find_changes_over_time(
 def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     """Mark the rows that were measured since the last proved step of their host.
 
-    rows: with columns `host_id`, `run_id` and `benchmark`. Adds `since`, the night of the last step of this
-    benchmark or of all, None without one, and `is_usual`, whether the run is from that night or later. Steps
-    are those of the host's runs in `rows`. Without scipy it warns, and all are usual.
+    rows: with columns `host_id`, `run_id` and `benchmark`. Add `since`, the night of the last step of this
+    benchmark or of all benchmarks (None if there is none), and `is_usual`, whether the run is from that night
+    or later. Find steps in the runs of `rows` only. Without scipy, warn and mark all rows as usual.
     """
     nights, since = dict[str, date](), dict[tuple[str, str], date]()
     for host, runs in group_by_host(list_published(root, run_id=rows["run_id"].unique().tolist())).items():
@@ -424,7 +424,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
-    """Drop changes of means that under 75 % of the members share, and changes that belong to a wider one."""
+    """Drop changes of means that under 75 % of their members share, and parts of wider changes."""
     remaining: list[Change] = []
     for change in sorted(found, key=lambda change: -int(pool.members[change.row].sum())):
         own = pool.members[change.row]
@@ -483,7 +483,7 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
 
 
 def _explain_night(hosts: Sequence[str], night: date, steps: Facts) -> Iterator[str]:
-    """Yield each fact that changed that night; count these hosts, and others where it did on any night."""
+    """Yield each fact that changed that night, on how many of `hosts`, and on how many others on any."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():
         others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})

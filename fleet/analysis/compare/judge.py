@@ -1,7 +1,7 @@
 """Judge changes from side A to side B by textbook statistics (docs/comparing.md).
 
 Arrays hold logarithms: a row per number to judge, a column per run in order of time, NaN where a run lacks
-it. `verdicts` makes tables of the results; `history` and `siblings` share levels, variances and q.
+it. `verdicts` makes tables of the results; `history` and `siblings` also use the levels, variances and q.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
 
 
 def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Estimate the standard deviation of a side's runs from the quarter nearest its median; 0 if equal."""
+    """Estimate the standard deviation of a side's runs by the quarter nearest its median; 0 if all equal."""
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
@@ -73,8 +73,8 @@ def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
 def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     """Number the level of each value within its row, from 0 for the lowest; -1 where the value is missing.
 
-    A gap of more than 8 %, or six times the usual scatter if that is more, begins another level. scatter: by
-    default that of these rows, as if all runs were of one side.
+    A gap of more than 8 %, or six times the usual scatter if that is more, begins another level. If
+    `scatter` is None, it is estimated from these rows as if all runs were of one side.
     """
     if scatter is None:
         scatter = estimate_scatter([(rows, np.zeros(rows.shape[1], dtype=bool))])
@@ -86,10 +86,10 @@ def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
 
 
 def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools, scatter: float) -> Floats:
-    """Estimate by how much all rows are off together in each run; all 0 if that is too little to subtract.
+    """Estimate the shift that all rows share in each run; 0 for all if shifts are too small to subtract.
 
-    A row is off from the mean of its level, of three runs or more; a run's shift is the median row's. Shifts
-    must vary by a tenth of a row's variance, and by twice what chance makes of a median of so many rows.
+    A row's shift is its distance from the mean of three or more runs at its level; a run's is their median.
+    The variance of shifts must reach a tenth of a row's and twice what chance gives a median of so many rows.
     """
     off = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=0)) + 1):
@@ -159,12 +159,12 @@ def estimate_detectable_change(error: Floats, freedom: Floats, alpha: float, mat
 def judge_rows(
     rows: Floats, labels: Ints, is_b: Bools, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> dict[str, Any]:
-    """Fit each row's change at levels that both sides have twice, else from most runs of A to most of B.
+    """Fit each row's change at levels where each side has two runs, else from A's main level to B's.
 
-    labels: from `label_levels`. blocks: the block of each run; None: its pass, if there are four or more, and
-    no fit for fewer than three runs a side. session: the shift of each run, to subtract. Return columns:
-    those of `LeastSquares`; `levels`, how many there are; `are_apart`, whether different levels were
-    compared; for a and for b, `a_runs` of `a_units` at the side's main level and `a_ns`, their mean.
+    labels: from `label_levels`. blocks: the block of each run; None: use passes if there are four or more,
+    and fit nothing below three runs a side. session: the shift of each run, to subtract. Return the columns
+    of `LeastSquares`; `levels`, how many there are; `are_apart`, whether different levels were compared; for
+    a and for b, `a_runs` of the `a_units` runs are at the side's main level, where their mean is `a_ns`.
     """
     are_asked = blocks is not None
     has_enough = are_asked or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
@@ -209,16 +209,16 @@ def _choose_blocks(
 
 
 def compute_level_probability(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
-    """Return how likely `runs` of `total` or more are at another level by chance, summed over the sides."""
+    """Return the probability that `runs` or more of `total` are at another level, summed over the sides."""
     tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
     return np.asarray(tails.sum(axis=-1).clip(max=1))
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
-    """Return how far each pair may change beside its relation by chance; 1 map in 20 has a pair beyond that.
+    """Return how far chance may move each pair from its relation; 1 map in 20 has a pair beyond that.
 
-    a, b: logarithms, a row per pair, a column per run. From three runs a side, limits come from the scatter
-    between runs, moderated over the relation; below, from that between its pairs, inf for fewer than eight.
+    a, b: logarithms, a row per pair, a column per run. With three runs a side, limits come from the scatter
+    of runs, moderated over the relation; with fewer, from the scatter of its pairs (inf below eight pairs).
     """
     names, largest = np.array(list(relations), dtype=object), np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # every pair is looked at

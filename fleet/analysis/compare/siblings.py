@@ -1,4 +1,4 @@
-"""Find the odd ones among machines with equal facts; each is compared with the others, by logarithms.
+"""Find the odd ones among machines with equal facts: compare each with the others, by logarithms.
 
 The arrays of `Distances` and below have a row per number (a relation, a CPU) and a column per machine.
 """
@@ -77,8 +77,8 @@ class Siblings:
 class Distances(NamedTuple):
     """The distance of each machine's number from the mean of the others; arrays of numbers x machines.
 
-    moved: the distance, a logarithm. mean: that of `others` machines. scatter: their standard deviation, with
-    `freedom` degrees of freedom. p: of such a distance by chance; q: p corrected. NaN below three others.
+    moved: the distance, a logarithm. mean, scatter: the mean and standard deviation of the `others` machines.
+    freedom: of `scatter`. p: of such a distance by chance; q: p corrected; all three NaN below three others.
     """
 
     moved: Floats
@@ -102,11 +102,11 @@ class Distances(NamedTuple):
 def compare_siblings(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> list[Siblings]:
-    """Compare machines with equal ones; return the groups, the largest first, single machines too.
+    """Compare machines with equal ones; return the groups, largest first, even those of a single machine.
 
-    Equal are CPU model, stepping, sockets, CPUs measured, SMT and target; an unknown CPU model equals no
-    other. A host's runs that differ in these from its last one are left out. threshold: see `compare`. Raises
-    UsageError if no run has numbers.
+    Machines are equal in CPU model, stepping, sockets, CPUs measured, SMT and target; one of an unknown CPU
+    model equals no other. Runs that differ in these from their host's last run are left out. threshold: see
+    `compare`. Raises UsageError if no run has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = join_equal_facts(runs, cpus)
@@ -119,7 +119,7 @@ def compare_siblings(
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Join the facts of each run that siblings share into a text; add its host if its CPU is unknown."""
+    """Return a text per run of the facts that siblings share; add the host if the CPU is unknown."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)  # memory too may be what is odd
     alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
@@ -171,7 +171,7 @@ def _compare_group(
 def _compare_all_cpus(
     tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
 ) -> tuple[list[Name], list[Floats]]:
-    """Return names of CPUs and nodes, and `compare_cpus` of these; empty if the machines' layouts differ."""
+    """Return names of CPUs and nodes, and the results of `compare_cpus`; nothing if layouts differ."""
     cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
     if len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()) > cpus["cpu"].nunique():
         return [], []
@@ -200,7 +200,7 @@ def _tabulate_numbers(
     threshold: float,
     ns: Floats | None = None,
 ) -> pd.DataFrame:
-    """Return a row per host and number that it has. ns: of the same rows; None if numbers are not in ns."""
+    """Return a row per host and number that the host has. ns: a row per name; None if not in ns."""
     own_ns = np.full(distances.moved.shape, np.nan) if ns is None else ns
     low, high = np.exp(judge.apply_student(distances.moved, distances.error, distances.freedom)[:2])
     columns = {
@@ -223,7 +223,7 @@ def _tabulate_numbers(
 
 
 def _list_caveats(hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]) -> Iterator[str]:
-    """Yield warnings on hosts without a verdict and runs left out. away: which hosts had any, by relation."""
+    """Warn of hosts without a verdict and of runs left out. away: by relation, which hosts had such runs."""
     none = [host for host, lacks, row in zip(hosts, few, p.T, strict=True) if lacks and np.isnan(row).all()]
     if 1 < len(hosts) < MIN_MACHINES:
         names = join_names(hosts)
@@ -256,11 +256,11 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 def reduce_machines(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
     """Return each machine's numbers, whether it has runs at other levels, and its noise.
 
-    runs: a row per number, a column per run, NaN if it lacks the number. machines: each run's, from 0. A
-    machine's number is the median of its runs at the usual level. If there are several rows, their means
-    follow as a last row. switches: whether machines may switch levels. If so, or if one does, a machine with
-    fewer than three runs gets NaN, since all may be at another level. noise: the variance that differences
-    between a machine's runs add to its numbers; NaN if it has one run of each.
+    runs: a row per number, a column per run, NaN where a run lacks it. machines: each run's machine, from 0.
+    A machine's number is the median of its runs at the usual level. If there are several rows, a last row has
+    their means. switches: whether machines may switch levels. If they may, or one does, a machine with fewer
+    than three runs gets NaN, since all of these may be at another level. noise: the variance that differences
+    between a machine's runs add to its numbers; NaN for a machine with one run of each.
     """
     is_usual = np.array([_are_at_usual_level(row, machines) for row in judge.label_levels(runs)])
     left_out = ~np.isnan(runs) & ~is_usual
@@ -295,7 +295,7 @@ def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
 
 
 def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
-    """Report which runs are at the commonest level, or at one that a machine is always at and no other is."""
+    """Report which runs are at the commonest level, or at one that a machine never leaves and others lack."""
     counts = np.bincount(labels + 1, minlength=2)[1:]  # the label of a run without the number is -1
     is_usual: Bools = labels == counts.argmax()
     for level in np.unique(labels[~is_usual & (labels >= 0)]):
@@ -312,8 +312,8 @@ def measure_distances(
 
     logs: NaN where a machine has no number. share: the part of the 5 % error rate to use. noise: from
     `reduce_machines`; a machine noisier than the mean gets a larger variance. Each distance is divided by the
-    standard deviation of the others, shrunk over rows. Numbers that may be odd, then those that are, are left
-    out of the others, and all are tested again. Heavy tails of the distances limit the degrees of freedom.
+    standard deviation of the others, shrunk over rows. All are tested again without numbers that may be odd,
+    then without those that are. Heavy tails of the distances limit the degrees of freedom.
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
@@ -369,11 +369,11 @@ def _estimate_freedom(sizes: Floats) -> float:
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
-    """Return how far each CPU and each node is from the other machines': a row each, a column per machine.
+    """Return how far each CPU and node is from those of other machines: a row each, a column per machine.
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes: each CPU's node, from
-    0. A pair is off by its number less the median of that pair over machines; a CPU by the median of its
-    pairs; a node by the mean of the middle half of its CPUs. CPUs are returned less their node.
+    0. A pair's distance is its number minus the median of that pair over machines; a CPU's, the median of its
+    pairs; a node's, the mean of the middle half of its CPUs. Return CPUs' distances minus their nodes'.
     """
     own = judge.compute_nanmedian(pairs - judge.compute_nanmedian(pairs, axis=0), axis=2).T
     of_nodes = []

@@ -41,7 +41,7 @@ class ComparisonSide:
         return self.name.removeprefix(f"{self.hosts[0]}@")
 
     def select_host(self, host_id: str) -> "ComparisonSide":
-        """Return the side of the runs on one host, named host@side."""
+        """Return a side of only the runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
@@ -88,7 +88,7 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 
 def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
-    """Make the sides that `match_sides` chose, from rows of `runs`; StoreError if a side has none of them."""
+    """Make the sides that `match_sides` chose from rows of `runs`. Raises StoreError if a side has no row."""
     sides = []
     for name, ids in chosen.items():
         sides.append(ComparisonSide(name, runs[runs["run_id"].isin(ids)].reset_index(drop=True)))
@@ -122,7 +122,7 @@ def reduce_to_relations(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Map run IDs to blocks with both sides: passes (by: "time") or values of a label. UsageError if none."""
+    """Map runs to blocks with both sides: passes if `by` is "time", else label values. UsageError if none."""
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     passes = assign_passes(runs["is_b"].to_numpy())

@@ -40,9 +40,9 @@ class SideRuns:
     """The numbers of one comparison, with the runs of both sides in order of time.
 
     rows: identifies each row of `logs`, by CLASS at least. logs: logarithms of ns, a row per number, a column
-    per run, NaN where a run lacks it. is_b: whether each run is of side B. turns: each run's; runs of several
-    hosts with equal turns were measured together. sides: comparisons with equal `sides` are judged as one
-    session; None: alone. blocks: each run's, to fit the change within blocks; None: not requested.
+    per run, NaN where a run lacks it. is_b: whether each run is of side B. turns: each run's turn; runs of
+    several hosts with equal turns were measured together. sides: comparisons with equal `sides` are judged as
+    one session; None: judged alone. blocks: each run's block to fit the change within; None: not requested.
     """
 
     rows: pd.DataFrame
@@ -54,12 +54,12 @@ class SideRuns:
 
     @property
     def keys(self) -> list[tuple[Any, bool]]:
-        """Return each run's turn and whether it is of B; hosts' runs with equal keys belong together."""
+        """Return each run's turn and whether it is of B; runs of hosts with equal keys belong together."""
         return list(zip(self.turns, self.is_b.tolist(), strict=True))
 
 
 class _Session(NamedTuple):
-    """The shifts of runs that all hosts share, by `SideRuns.keys`, and the change of these from A to B."""
+    """The shifts of runs that all hosts share, by `SideRuns.keys`, and how the shifts change from A to B."""
 
     off: Mapping[tuple[Any, bool], float]
     change: float
@@ -95,7 +95,7 @@ def lay_out_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -
 
 
 def _pivot_medians(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
-    """Return medians: a row per key that both sides have, a column per side and unit, NaN if it has none."""
+    """Return medians: a row per key that both sides have, a column per side and unit, NaN where missing."""
     tables = []
     for side in (a, b):
         medians = side.groupby([*keys, "unit"], sort=False, observed=True)[number].median()
@@ -110,7 +110,7 @@ def _order_runs(
     turns: Mapping[str, tuple[str, int]] | None = None,
     blocks: Mapping[str, object] | None = None,
 ) -> SideRuns:
-    """Make SideRuns, columns sorted by turn (session, place), else side and unit. turns, blocks: by unit."""
+    """Make SideRuns; sort columns by turn (session, place) or else side and unit. turns, blocks: by unit."""
     turn: dict[Any, Any] = {run: run if turns is None else turns[run[1]] for run in ns.columns}
     runs = sorted(turn, key=turn.__getitem__)
     is_b, logs = np.array([side == "b" for side, _ in runs], dtype=np.bool_), np.log(ns[runs].to_numpy())
@@ -121,18 +121,18 @@ def _order_runs(
 def judge_comparisons(
     comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1, are_pairs: bool = False
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
-    """Judge comparisons; return a table for each and, by `sides`, one of the changes over all hosts.
+    """Judge comparisons; return a table for each and, by `sides`, a table of the changes over all hosts.
 
-    questions: into how many parts the command splits the 5 %; there is one more if a shift that all hosts
-    share is subtracted. are_pairs: whether rows are pairs: those that cannot be tested are then left out, and
-    there are no tables over all hosts.
+    questions: the number of parts that the command splits the 5 % into; subtracting a shift that all hosts
+    share adds one. are_pairs: whether rows are pairs; if so, leave out those that cannot be tested, and
+    make no tables over all hosts.
 
-    Columns, beside those of the rows: `a_units`, `b_units`: how many runs of each side have it; `a_ns`,
-    `b_ns`: their mean at the main level; `levels`: how many there are; `shared`: the change of all hosts,
-    already subtracted, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`,
-    `p` of that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the probability
-    that the sides' levels differ by chance; `more`: how many runs a side would settle several levels; `q`;
-    `smallest`: the change that would be found; `verdict`, `why`.
+    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of each side have the row;
+    `a_ns`, `b_ns`: their mean at the main level; `levels`: the number of levels; `shared`: the change of all
+    hosts that was subtracted, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`,
+    `freedom`, `p` of that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
+    probability that the sides' levels differ by chance; `more`: how many runs a side would give a row at
+    several levels a verdict; `q`; `smallest`: the change that would be found; `verdict`, `why`.
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     labels = [judge.label_levels(comparison.logs, scatter) for comparison in comparisons]
@@ -173,7 +173,7 @@ def compare_pairs(
 def _estimate_shared_shifts(
     comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
 ) -> dict[Hashable, _Session]:
-    """Return, for `sides` that three or more comparisons share, the shift that all their rows share."""
+    """Return the shifts that all rows share, for each `sides` that three or more comparisons have."""
     sessions = {}
     for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
         hosts = [part for part in zip(comparisons, labels, strict=True) if part[0].sides == sides]
@@ -198,7 +198,7 @@ def _estimate_shared_shifts(
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test changes with variances moderated over all rows, levels by how often runs leave the main one."""
+    """Test changes by variances moderated over all rows, levels by how often runs leave the main level."""
     tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
     raw = rows.loc[tested, ["variance", "freedom"]].to_numpy()
@@ -214,7 +214,7 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the mean change of three or more hosts by relation; in a last row, what all rows share, if any."""
+    """Test the mean change of three or more hosts by relation; add a change that all rows share, if any."""
     changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
     shared = float(np.exp(session.change))
     numbers = [
@@ -229,7 +229,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add ratio, interval and p; where levels may differ by chance, extend the interval to no change."""
+    """Add ratio, interval and p; where levels may differ by chance, extend the interval to the ratio 1."""
     names = ["change", "error", "freedom", "chance"]
     change, error, freedom, chance = rows[names].to_numpy(dtype=float).T
     low, high, p = judge.apply_student(change, error, freedom)
@@ -239,7 +239,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q`, corrected over the rows of all tables; rows of what all hosts share are corrected apart."""
+    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL separately."""
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
     q = np.full(len(p), np.nan)
@@ -252,8 +252,8 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """Estimate how many runs a side each row at several levels needs for a verdict; NaN for more than 200.
 
-    If different levels were compared: enough that chance seldom makes them differ in any of `tests` rows.
-    Else: enough that in nine sessions of ten both sides have two runs at the commonest level.
+    If different levels were compared, chance must seldom make levels differ in any of `tests` rows.
+    Otherwise, both sides must have two runs at the commonest level in nine sessions of ten.
     """
     at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]

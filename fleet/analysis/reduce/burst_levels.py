@@ -1,7 +1,7 @@
 """Reduce the bursts of pairs: main level, interval, bursts at another level, drift and asymmetry.
 
-A burst is the unit of replication (docs/statistics.md). Arrays hold the bursts of one row after those of
-another, each in order of time; a row is a pair and benchmark. agent/base/level.c finds the same main level.
+A burst is the unit of replication (docs/statistics.md). Arrays hold the bursts of all rows end to end,
+each row in order of time; a row is a pair and benchmark. agent/base/level.c finds the same main level.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ _TINY_NS = 1e-6  # a coarse clock may give 0
 def find_half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
-    Again and again, keep the half of the values that lies closest together, until two are left (Robertson,
+    Repeatedly keep the half of the values that lies closest together, until two are left (Robertson,
     Cryer, J. Am. Stat. Assoc. 69, 1974). Return their mean, or the smaller one if they are at two levels.
     """
     rows = np.sort(logs, axis=1)
@@ -48,8 +48,8 @@ def find_main_bursts(medians: Floats, burst_counts: Ints, visits: Ints, visit_gr
     medians: of each burst, in ns. burst_counts: how many each row has. visits: each burst's visit number.
     visit_groups: each row's group; rows of one group are benchmarks measured together, visit by visit.
 
-    The value of a visit is the mean of its bursts, each divided by the median of its row. A row without a
-    visit at the main level is at the main level as a whole.
+    The value of a visit is the mean of its bursts, each divided by the median of its row. If a row has no
+    visit at the main level, all of its bursts count as at the main level.
     """
     row = np.repeat(np.arange(len(burst_counts)), burst_counts)
     medians = np.maximum(medians, _TINY_NS)
@@ -67,7 +67,7 @@ def find_main_bursts(medians: Floats, burst_counts: Ints, visits: Ints, visit_gr
 
 
 def summarize_bursts(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
-    """Compute the columns of `pairs` that come from burst medians, in their unit. times: of each burst.
+    """Compute the columns of `pairs` that come from burst medians, in the same unit. times: of each burst.
 
     The interval is around the mean of the main bursts, extended to their median; NaN for a single burst. If
     more than a tenth of the bursts are at another level, `drift` is NaN; otherwise `other_ns` is.

@@ -26,7 +26,7 @@ WORK_COLUMNS = ("least_share", "most_share", "other_rate")
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Bursts. about: a row each. counts: samples each. latencies: a sample's ns of a unit by all threads."""
+    """Bursts: a row of `about` and `counts` samples each. latencies: samples' ns a unit by all threads."""
 
     about: pd.DataFrame
     latencies: Floats
@@ -89,10 +89,10 @@ def _normalize_and_summarize_work(
 ) -> dict[str, Floats]:
     """Convert samples in place to the time of one unit by all threads, if all threads count the same unit.
 
-    units: those counted by the other threads; pairs count none. Returns WORK_COLUMNS for each burst, NaN
-    where nothing is counted: the least and the most that a thread did, as shares of the mean, or of ping's
-    count if the others count another unit; but if that is bytes, only their bytes per ns, in the sample of
-    the median latency.
+    units: the other threads' counts; pairs have none. Return WORK_COLUMNS of each burst, NaN where nothing is
+    counted. If the others count bytes, set only their bytes per ns, in the sample of the median latency.
+    Otherwise, set the least and the most that a thread did, as shares of the mean, or of ping's count if the
+    others count another unit.
     """
     columns = np.full((len(WORK_COLUMNS), len(samples)), np.nan)
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
@@ -118,7 +118,7 @@ def _normalize_and_summarize_work(
 
 
 def group_rows_by_length(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Yield, for each length of a row, the rows' indices and a matrix of them. values: rows end to end."""
+    """Yield the indices and a matrix of all rows of equal length, by length. values: rows end to end."""
     first = np.cumsum(counts) - counts
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)

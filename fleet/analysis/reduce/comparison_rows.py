@@ -1,7 +1,7 @@
 """Make the rows of comparisons, histories and overviews: one per run and cell, in the columns of `pairs`.
 
-Pairs of CPUs keep their `relation`. That of a plateau is level and setting: "L2 read", "mem copy x64". To
-that of other rows their point is appended: "package written.chase.128K", shortened for loads under load:
+Pairs of CPUs keep their `relation`. A plateau's relation is its level and setting: "L2 read", "mem copy x64".
+Other rows append their point to the relation: "package written.chase.128K"; loads under load shorten it:
 "package read full". The rate of the other CPUs at full load becomes a row of a benchmark `load`.
 """
 
@@ -48,7 +48,7 @@ _OF_PAIRS = (View.MATRIX, View.CPUS)
 def build_comparison_rows(
     pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Build the rows to compare: the pairs of pair benchmarks, the plateaus of ladders.
+    """Build the rows to compare, such as the pairs of pair benchmarks and the plateaus of ladders.
 
     pairs: from `as_float64`. cpus: of the same runs. point: take only its rows; UsageError if there are none.
     """
@@ -116,7 +116,7 @@ class Only(NamedTuple):
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
     def select(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-        """Select the rows of `pairs` that match. cpus: their runs' rows of `cpus`. UsageError if none do."""
+        """Select the rows of `pairs` that match. cpus: of the same runs. Raises UsageError if none match."""
         pairs = select_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _select_cpus(pairs, cpus, self.cpus)
 
@@ -148,7 +148,7 @@ def select_overview_rows(
 ) -> pd.DataFrame:
     """Select the cells that represent each benchmark in an overview; `relation` becomes the column's name.
 
-    The view of a benchmark decides. Pairs: each relation. Ladders: the levels of the first setting, on the
+    Select by the benchmark's view. Pairs: each relation. Ladders: the levels of the first setting, on the
     fewest CPUs of the fastest kind. Products: the peaks, a column per variant. Loads under load: the greatest
     load. Other points: the first table, a column per row, on the nearest CPUs.
 
@@ -204,7 +204,7 @@ def _select_overview_peaks(rows: pd.DataFrame, description: Benchmark) -> pd.Dat
 
 
 def split_parameters_by_axis(benchmark: Benchmark, rows: pd.DataFrame) -> list[list[Parameter]]:
-    """Return the parameters that make tables, rows and columns, without those that these rows do not have."""
+    """Return the parameters that make tables, rows and columns; leave out those that none of `rows` has."""
     names = {name for name, column in rows.items() if column.notna().any()}
     roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
     return [[parameter for parameter in parameters if parameter.name in names] for parameters in roles]
@@ -265,7 +265,7 @@ def load_overview_history(
 def load_pair_numbers(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
 ) -> pd.DataFrame:
-    """Load `pairs` as float64; if no benchmark has points, only the columns of a history and `numbers`."""
+    """Load `pairs` as float64; load only columns of a history and `numbers` if no benchmark has points."""
     columns = None if _have_any_points(runs, descriptions) else [*{*HISTORY_COLUMNS, *numbers}]
     pairs = load_pairs(root, run_id=[run.run_id for run in runs], columns=columns)
     return as_float64(drop_contradicting(pairs, runs, descriptions))
@@ -274,7 +274,7 @@ def load_pair_numbers(
 def _load_pairs_and_cpus(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Load the pairs, and the rows of `cpus`: none unless requested or needed for a benchmark with points."""
+    """Load the pairs and, if requested or needed for a benchmark with points, the rows of `cpus`."""
     ids = [run.run_id for run in runs] if cpus or _have_any_points(runs, descriptions) else []
     return load_pair_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
 

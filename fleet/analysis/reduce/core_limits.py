@@ -37,7 +37,7 @@ class Core(NamedTuple):
 
 
 def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
-    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, with AVX2 64 bytes at most."""
+    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, but at most 64 bytes with AVX2."""
     ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
     ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
     fp32 = fma_bytes // 4 * 2

@@ -52,7 +52,7 @@ class Numbers:
     nodes: pd.DataFrame
 
     def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
-        """Select a benchmark's rows with these parameters; without any, those that `drop_points` keeps."""
+        """Select a benchmark's rows with these parameters; without parameters, those `drop_points` keeps."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else drop_points(rows)
         for name, value in parameters.items():
@@ -80,7 +80,7 @@ def check_run(
 ) -> pd.DataFrame:
     """Make every comparison of one run: a row each with `check`, `value`, `says` (a text) and `breach`.
 
-    run, pairs, cpus: its rows of the tables, pairs from `as_float64`. value: a factor; the larger, the worse.
+    run, pairs, cpus: the run's rows of the tables, pairs from `as_float64`. value: a factor, larger if worse.
     """
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS

@@ -30,7 +30,7 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 
 
 def describe_facts_by_name(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Return a text per run by fact: ENVIRONMENT, `extra`, and others such as label.kernel or plan.rounds."""
+    """Map each fact to a text per run. Facts: ENVIRONMENT, `extra`, and others such as label.kernel."""
     described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
     for run in runs:
         rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
@@ -115,7 +115,7 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Group hosts by the values of their runs, the most frequent value first. hosts: each run's."""
+        """Group hosts by the values of their runs, the most frequent value first. hosts: one per run."""
         hosts_by_value: dict[str, list[str]] = {}
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value.setdefault(value, []).append(host)

@@ -81,7 +81,7 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
 
 
 def _has_doubtful_smt_relation(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
-    """Report siblings that are not clearly nearest to each other, pairs far nearer than their relation."""
+    """Report siblings not clearly nearest each other, and pairs far nearer than usual for their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]
@@ -95,8 +95,8 @@ def _has_doubtful_smt_relation(pairs: pd.DataFrame, descriptions: Descriptions) 
 def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
     """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
 
-    kind_numbers: of their run, benchmark and variant. NaN for pairs that are not siblings, and
-    for siblings without another partner.
+    kind_numbers: the number of each row's run, benchmark and variant. Return NaN for pairs that are not
+    siblings, and for siblings without another partner.
     """
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     ns = pairs["median_ns"].to_numpy(dtype=float)

@@ -102,7 +102,7 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
 
 
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> Heatmap:
-    """Map each two of at most `limit` groups of CPUs to a cell: the median of pairs between or within."""
+    """Merge CPUs into at most `limit` groups; map each two groups to a cell, the median of their pairs."""
     blocks, groups = choose_blocks(order, limit)
     parts = [slice(*ends) for ends in pairwise([0, *accumulate(map(len, blocks))])]
     cells = np.asarray(table, dtype=np.float64)
@@ -115,8 +115,8 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
 def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
     """Map each pair to a cell, in per cent, on a symmetric scale up to the 98th percentile, at least 1 %.
 
-    change: relative, 0.1 for 10 % slower. chance: for each cell, the largest change that is no evidence; such
-    cells get no colour.
+    change: relative, 0.1 for 10 % slower. chance: for each cell, the largest change that chance explains;
+    changes up to that get no colour.
     """
     changes = np.asarray(change, dtype=np.float64)
     finite = np.abs(changes[np.isfinite(changes)])
@@ -128,8 +128,8 @@ def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | No
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """Return the smallest value and the 98th percentile, so that one slow pair does not take all colours.
 
-    tables: from `matrix`. A scale is at least eight half intervals wide, and 8 % of its middle, so that
-    values that differ by noise alone have one hue. (0, 1) without values.
+    tables: from `matrix`. A scale spans at least eight half intervals and 8 % of its middle, so that
+    values that differ by noise alone have one hue. Return (0, 1) without values.
     """
     values = np.concatenate([np.empty(0), *(np.asarray(table, dtype=np.float64).ravel() for table in tables)])
     values = values[np.isfinite(values)]

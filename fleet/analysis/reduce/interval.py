@@ -19,7 +19,7 @@ MIN_RUNS = 3  # for an interval between runs, or a verdict
 def student_t(freedom: int) -> float:
     """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN without a degree of freedom.
 
-    Beyond the table, by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals.
+    Beyond the table, use the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals.
     """
     if freedom < 1:
         return float("nan")
@@ -36,8 +36,8 @@ def student_t(freedom: int) -> float:
 def estimate_autocorrelation(deviations: Floats) -> Floats:
     """Estimate the correlation of neighbours that would by itself explain all correlation in each row.
 
-    deviations: rows of distances from the mean, in order of time. Sums the correlations at all lags, up to
-    the first two with a sum not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)); -1 if all values are equal.
+    deviations: rows of distances from the mean, in order of time. Sum the correlations at all lags up to
+    the first two whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)); -1 if all values are equal.
     """
     count, squares = deviations.shape[1], (deviations**2).sum(axis=1)
     total, more = -squares, squares > 0
@@ -78,12 +78,12 @@ def compute_geometric_mean(values: Floats) -> float:
 
 
 def compute_mean_half_width(values: Floats) -> float:
-    """Compute half the 95 % interval of the runs' geometric mean, relative; NaN for fewer than MIN_RUNS."""
+    """Compute half the relative 95 % interval of the runs' geometric mean; NaN for fewer than MIN_RUNS."""
     return float(np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values))))
 
 
 def compute_prediction_half_width(values: Floats) -> float:
-    """Compute how far, relative, a single run may be from the level of runs like it; NaN below MIN_RUNS."""
+    """Compute how far a single run may be from the level of runs like it, as a share; NaN below MIN_RUNS."""
     if len(values) < MIN_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

@@ -95,7 +95,7 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """List a ladder's data caches, nearest first: name and bytes for each of the ladder's CPUs sharing it."""
+    """List a ladder's data caches, nearest first: name, and bytes for each CPU of the ladder sharing it."""
     first = group.iloc[0]
     rows = cpus[cpus["run_id"] == first["run_id"]]
     texts = rows.loc[rows["cpu"] == first["ping_cpu"], "caches_json"]
@@ -148,7 +148,7 @@ def _split_levels(
 
 
 def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
-    """Compute, by ascending size, the time as a multiple of the fastest size's: the median over settings."""
+    """Compute each size's time, by size, as a multiple of the fastest size's: the median over settings."""
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
     slower = (medians / medians.groupby(level="setting").transform("min")).groupby(level="bytes").median()
     return {int(str(size)): float(ratio) for size, ratio in slower.items()}
@@ -167,8 +167,8 @@ def select_node_cells(
 ) -> pd.DataFrame:
     """Select the rows with memory on a requested node; add the columns of NODE_CELL.
 
-    A cell is a node of CPUs, `cpu_node` (-1 if unknown), and one of memory, `memory_node`. `setting`: from
-    `name_setting`, with x1 for one CPU; of several CPUs the largest group is kept. cpus: of the same runs.
+    A cell is a node of CPUs, `cpu_node` (-1 if unknown), and a node of memory, `memory_node`. `setting`: from
+    `name_setting`, with x1 for one CPU; keep only the largest group of several CPUs. cpus: of the same runs.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:

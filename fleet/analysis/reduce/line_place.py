@@ -50,7 +50,7 @@ def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descrip
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield each kind of place that explains much, the share of variance, and how many places there are."""
+    """Yield each kind of place that explains much variance, the share explained, and the number of places."""
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
     pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())
     residuals = logs - pairs.transform("median").to_numpy()

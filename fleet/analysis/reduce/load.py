@@ -75,7 +75,7 @@ RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
 def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Insert RUN_COLUMNS of each row's run before its own; labels as key=value. runs: from `load_runs`."""
+    """Insert RUN_COLUMNS before each row's own columns, labels as key=value. runs: from `load_runs`."""
     labels = [" ".join(map("=".join, json.loads(text).items())) for text in runs["labels_json"]]
     described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
     described["run_id"] = described["run_id"].astype(object)
@@ -84,12 +84,12 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
-    """Load a run's row of `runs`, JSON columns decoded under short names. StoreError for no such run."""
+    """Load a run's row of `runs` with JSON columns decoded, under short names. StoreError for no such run."""
     return read_runs(root, [run_id])[0][0]
 
 
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
-    """Return runs as `load_run` does, in this order, and their rows of `runs` and `cpus`, oldest first."""
+    """Return runs as `load_run` does, in `run_ids` order, and rows of `runs` and `cpus`, oldest first."""
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
     decoded = {row["run_id"]: row for row in decode_run_rows(_make_runs_rows(records))}
@@ -127,7 +127,7 @@ def _make_cpus(records: _Records) -> pd.DataFrame:
 
 
 def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decode the JSON columns of rows of `runs`, equal texts once, and drop `_json` from their names."""
+    """Decode the JSON columns of rows of `runs`, equal texts only once; drop `_json` from column names."""
     decode = cache(json.loads)
     return [
         {
@@ -144,7 +144,7 @@ def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
 
 
 def load_runs_and_cpus(root: Root, **which: Unpack[Runs]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read the tables `runs` and `cpus` as `load_runs` and `load_cpus` do, the records only once."""
+    """Read the tables `runs` and `cpus` as `load_runs` and `load_cpus` do, but read the records only once."""
     records = _read_records(root, **which)
     return _make_runs(records), _make_cpus(records)
 
@@ -287,7 +287,7 @@ def get_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED
 
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Keep one number of each CPU or pair: those of views MATRIX and CPUS, without or at the usual point."""
+    """Keep one number of each CPU or pair: rows of views MATRIX and CPUS with the usual point or none."""
     return rows[is_at_usual_point(rows, descriptions)]
 
 
@@ -302,7 +302,7 @@ def is_at_usual_point(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) 
 
 
 def compute_latency_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
-    """Compute for each burst the factor from ticks to ns of a unit, or of one way of a round trip."""
+    """Compute each burst's factor from ticks to ns for a unit, or for one way of a round trip."""
     codes, names = pd.factorize(samples["benchmark"])
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways

@@ -35,7 +35,7 @@ def pair_medians(
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
     The columns are those of `pairs` in docs/tables.md. samples: from `load_samples`; bursts of nothing but
-    warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU as ping.
+    warm-ups are left out. Unless `ordered`, a pair's two directions make one row with the lower CPU as ping.
     `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
     shape = arrow_schema("samples", SAMPLE_COLUMNS)
@@ -196,7 +196,7 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
 
 
 def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
-    """Reduce pairs as `summarize_relations` does, to a row per combination of `keys`, in their order."""
+    """Reduce pairs like `summarize_relations`, to a row per combination of `keys`, in order of occurrence."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
     groups = numbers.groupby([*keys], sort=False, observed=True, dropna=False)

@@ -154,7 +154,7 @@ def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0)
     """Yield batches of runs with their pairs in one table; warn of damaged runs and leave them out.
 
     A batch is of one agent build and set of benchmarks, and holds a slice of samples or one larger run.
-    selected: how many runs were chosen; raises DamagedFileError if as many are damaged.
+    selected: how many runs were chosen. Raises DamagedFileError if all of these are damaged.
     """
     damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
@@ -178,7 +178,7 @@ def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
 
 
 def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]) -> _PairBatches:
-    """Yield the runs with their pairs, one by one if any is damaged; add the errors of those to `damaged`."""
+    """Yield the runs with their pairs, one by one if a run is damaged; append its error to `damaged`."""
     try:
         pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
@@ -280,7 +280,7 @@ def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, o
 
 
 def add_kinds_to_relations(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
-    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID, the kind by CPU."""
+    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID and CPU."""
     if not any(kinds.values()):
         return rows
     ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
@@ -310,7 +310,7 @@ def _reduce_slice(tables: Iterator[Any], descriptions: Descriptions, *, ordered:
 
 
 def _iter_slices(file: TableFile, where: Where, descriptions: Descriptions) -> Iterator[Iterator[Any]]:
-    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; a pair is in one slice."""
+    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; never divide a pair."""
     if (samples := file.count_samples()) <= SLICE_SAMPLES:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
@@ -321,7 +321,7 @@ def _iter_slices(file: TableFile, where: Where, descriptions: Descriptions) -> I
 
 
 def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
-    """Plan slices of at most `limit` bursts, or of one CPU; only the small columns are read."""
+    """Plan slices of at most `limit` bursts, or of one CPU with more; read only the small columns."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)

@@ -75,7 +75,7 @@ class Layout:
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
-    """Order `measured` CPUs by GROUPS, then number. cpus: one run's rows; CPUs that these lack come last."""
+    """Order `measured` CPUs by GROUPS, then by number. cpus: one run's rows; CPUs without a row come last."""
     return make_layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
@@ -102,7 +102,7 @@ def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
 
 
 def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
-    """Order CPUs by their groups. rows: by CPU, its _COLUMNS; None or NaN for a group that it is not in."""
+    """Order CPUs by their groups. rows: each CPU's _COLUMNS; None or NaN where the CPU has no group."""
     numbers = list[dict[Any, int]]()
     for column, level in enumerate(GROUPS, 2):
         groups = sorted({row[column] for row in rows.values() if not is_none(row[column])})
