@@ -155,7 +155,7 @@ def test_containers_by_their_names(listed) -> None:
     ("kind", "program", "printed", "code", "problem"),
     [
         ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why. Try `kubectl get pods -o json`."),
-        ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: it has no list"),
+        ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: its JSON has no list"),
         ("kubectl", "kubectl", json.dumps({"items": [pod("a", 7)]}), 0, "a: its entry has no nodeName."),
         ("kubectl", "kubectl", "[" * 9999, 0, "printed what is not its list: maximum recursion"),
         ("kubectl", "kubectl", "9" * 9999, 0, "printed what is not its list: Integer value out of range"),

@@ -40,7 +40,7 @@ def test_the_parser_reads_what_pyarrow_reads(tmp_path: Path) -> None:
         (b"\x29\x1c" + NAME + b"\x16\x02\x06\x06\x02\x00", "out of order"),
         (b"\x29\x1c" + NAME + b"\x16\x02\x00", "do not have its rows"),
         (b"\x29\x1c\x48\x01x\x15\xfe\xff\x7f\x00\x16\x00\x00", "no name"),
-        (b"\x29\x1c" + NAME + b"\x16\x02\x19\x1c\x19\x1c\x00\x26\x02\x00\x00", "not have its columns"),
+        (b"\x29\x1c" + NAME + b"\x16\x02\x19\x1c\x19\x1c\x00\x26\x02\x00\x00", "lacks columns"),
         (b"\x2b", "no type"),
     ],
 )
