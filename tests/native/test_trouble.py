@@ -137,8 +137,8 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(halt, 
         assert reason == "no progress for 0.3 s"
         while partner in threads(process.pid):  # until the thread given up is released
             time.sleep(0.02)
-        outcomes = ("burst", "failed") if " --op " in benchmark else ("burst",)  # which other work may fail
-        assert next_record(process, *outcomes)  # and the run goes on
+        outcomes = ("burst",) if samples == 1 and " --op " not in benchmark else ("burst", "failed")
+        assert next_record(process, *outcomes)  # the run goes on; other work may fail each longer burst
         assert len(threads(process.pid)) <= 3
 
 
