@@ -101,7 +101,7 @@ def test_a_file_is_trusted_no_more_than_a_host(
 def test_files_without_a_name_of_their_own_are_refused(folder: Path) -> None:
     with Fleet(folder) as fleet:
         (folder / "out/n1.txt").touch()
-        assert "of the host n1, too" in fleet("import", "--agent", "out").stderr
+        assert "also belongs to host n1" in fleet("import", "--agent", "out").stderr
         (folder / "out/-x").touch()
         assert "no host may be called" in fleet("import", "--agent", "out").stderr
         (folder / "none").mkdir()
