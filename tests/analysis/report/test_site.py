@@ -139,7 +139,7 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
     assert (tmp_path / "precious").exists()
     for damaged in ("[]", "{", '{"files": 1, "keys": 2}'):
         (other / STATE).write_text(damaged)
-        with pytest.raises(UsageError, match="cannot be read"):
+        with pytest.raises(UsageError, match="is not what fleet wrote"):
             write(root, other)
 
 
