@@ -39,7 +39,7 @@ def clean_hosts(
         host = progress.host
         for session_id, (process, intent) in store.running_sessions().items():
             if host.name in intent.hosts:
-                raise _in_use_error(host, f"session {session_id}, process {process} here, measures it")
+                raise _make_in_use_error(host, f"session {session_id}, process {process} here, measures it")
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("clean")
@@ -48,7 +48,7 @@ def clean_hosts(
         lines = list(_extract_report_lines(host, done.stdout))
         if running := _collect_values("running", lines):
             pid, _, path = running[0].partition(" ")
-            raise _in_use_error(host, f"process {pid} uses {path}")
+            raise _make_in_use_error(host, f"process {pid} uses {path}")
         removed = _collect_values("removed", lines) or _collect_values("found", lines)
         paths[host.name] = removed, _collect_values("left", lines)
         return progress.completed_outcome()
@@ -57,7 +57,7 @@ def clean_hosts(
     return [CleanedHost(outcome, *paths.get(outcome.host.name, ())) for outcome in outcomes]
 
 
-def _in_use_error(host: Host, why: str) -> LockedError:
+def _make_in_use_error(host: Host, why: str) -> LockedError:
     advice = "Wait for that session or stop it, then clean again."
     return LockedError(f"{host.name}: nothing was removed, since {why}. {advice}")
 

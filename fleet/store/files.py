@@ -172,14 +172,14 @@ def discard(path: Path) -> None:
 
 
 def _advise(err: OSError, place: object) -> str:
-    there, elsewhere = "there", "or choose another results root with --results."
+    where, elsewhere = "there", "or choose another results root with --results."
     is_local = err.filename or err.errno not in (None, errno.ENOENT)  # what an object store says is neither
     if is_local and str(place).startswith(("s3://", str(state := user_state_dir()))):
-        there, elsewhere = f"in {state}", "or set XDG_STATE_HOME to another folder."
+        where, elsewhere = f"in {state}", "or set XDG_STATE_HOME to another folder."
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"Free some space {there}, {elsewhere}"
+        return f"Free some space {where}, {elsewhere}"
     if err.errno in (errno.EACCES, errno.EPERM):
-        return f"Give this user permission {there}, {elsewhere}"
+        return f"Give this user permission {where}, {elsewhere}"
     if err.errno in (errno.EEXIST, errno.ENOTDIR) and (blocking := _find_blocking_file(err.filename)):
         return f"{blocking} is not a folder: move it away, {elsewhere}"
     if any(word in str(err) for word in _REFUSALS):

@@ -280,8 +280,8 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         kinds.append(rows[-1]["benchmark"])
     stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
     cpus, cells = len(grid.cpus), len(grid.cells)
-    whole = cpus * (cpus - 1)
-    part = {whole: "", whole // 2: " (half a matrix)"}.get(cells, f" of {whole:,}")
+    full_count = cpus * (cpus - 1)
+    part = {full_count: "", full_count // 2: " (half a matrix)"}.get(cells, f" of {full_count:,}")
     size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{part}"
     guess = "" if RELATIONS not in labels else " Relations are guessed from its levels."
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
