@@ -1,7 +1,7 @@
 """Builds the agents that a wheel carries: `python build_agents.py FOLDER [TARGET...]`.
 
-With zig only, which brings its C library, so that the bytes depend on its release and not on this machine's
-compilers and libraries.
+With zig only, which brings its C library, so that the bytes depend on its release and
+not on this machine's compilers and libraries.
 """
 
 import hashlib
@@ -22,17 +22,24 @@ from fleet.errors import BuildError
 from fleet.model import Target
 
 TARGETS = {
-    str(target): target for os in SYSTEMS for arch in SYSTEMS[os].cross if (target := Target(os, arch))
+    str(target): target
+    for os in SYSTEMS
+    for arch in SYSTEMS[os].cross
+    if (target := Target(os, arch))
 }
 
 
 def build(folder: Path, names: Sequence[str]) -> None:
-    """Replace the agents in `folder` by those for the targets named; print each one's SHA-256 and target.
+    """Replace the agents in `folder` by those for the targets named; print each one's
+    SHA-256 and target.
 
-    Raises BuildError where zig is missing or fails, or its program could not run there or lacks its build id.
+    Raises BuildError where zig is missing or fails, or its program could not run there
+    or lacks its build id.
     """
     if unknown := [name for name in names if name not in TARGETS]:
-        raise BuildError(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}.")
+        raise BuildError(
+            f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob(f"{tc.FILE_PREFIX}*"):
         stale.unlink()
@@ -46,12 +53,18 @@ def build(folder: Path, names: Sequence[str]) -> None:
 
 def _build(target: Target) -> tuple[str, bytes]:
     files = tc.select_sources(target, read_sources()) or {}
-    toolchain = next(t for t in tc.controller_toolchains(target, target, None) if t.command[:3] == ZIG)
+    toolchain = next(
+        t
+        for t in tc.controller_toolchains(target, target, None)
+        if t.command[:3] == ZIG
+    )
     command = resolve_command(toolchain.command)
     if command is None:
         raise BuildError("zig is missing: pip install -r constraints-slow.txt")
     build_id = tc.build_id(files, toolchain)
-    binary = compile_here(replace(toolchain, command=command), files, build_id, nullcontext)
+    binary = compile_here(
+        replace(toolchain, command=command), files, build_id, nullcontext
+    )
     why = explain_mismatch(read_elf(binary), target, None)
     if why is None and build_id.encode() not in binary:
         why = f"it lacks its build id {build_id}"

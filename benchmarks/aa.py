@@ -1,14 +1,16 @@
-"""Simulate runs in which nothing changed, and count how often a comparison says that something did.
+"""Simulate runs in which nothing changed, and count how often a comparison says that
+something did.
 
 Usage: python benchmarks/aa.py [--simulations 400] [--seed 1]
 
-Three machines, as noisy from run to run as measured ones: what moves a whole relation in a run, and what
-moves a pair alone, each a share. On top every pair has bursts of samples that resemble the one before.
-Each simulation compares two sides of R runs as `fleet compare` does. `class`: share of simulations in which
-the relation's interval excludes no change (promised: 5 %). `verdict`: in which the verdict is `changed`.
-`pair`: share of pairs with p < 0.05. `any pair`: simulations that name any pair at all as changed.
-`samples`: for comparison, share of pairs that Mann-Whitney's test on the samples of one run against another
-calls different, p < 0.05, as is usual.
+Three machines, as noisy from run to run as measured ones: what moves a whole relation
+in a run, and what moves a pair alone, each a share. On top every pair has bursts of
+samples that resemble the one before. Each simulation compares two sides of R runs as
+`fleet compare` does. `class`: share of simulations in which the relation's interval
+excludes no change (promised: 5 %). `verdict`: in which the verdict is `changed`.
+`pair`: share of pairs with p < 0.05. `any pair`: simulations that name any pair at all
+as changed. `samples`: for comparison, share of pairs that Mann-Whitney's test on the
+samples of one run against another calls different, p < 0.05, as is usual.
 """
 
 import argparse
@@ -32,7 +34,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """How a machine wanders from run to run: all pairs of a relation together, and each alone; shares."""
+    """How a machine wanders from run to run: all pairs of a relation together, and each
+    alone; shares.
+    """
 
     name: str
     together: float
@@ -45,7 +49,9 @@ LAPTOP = Machine("laptop", 0.05, 0.08)
 MACHINES = (SERVER, DESKTOP, LAPTOP)
 
 
-def samples(machine: Machine, runs: int, chance: np.random.Generator, pairs: int = PAIRS) -> Floats:
+def samples(
+    machine: Machine, runs: int, chance: np.random.Generator, pairs: int = PAIRS
+) -> Floats:
     """Latencies of `runs` runs: runs x pairs x samples."""
     shape = (runs, pairs, BURSTS * SAMPLES)
     steps = chance.normal(0, SCATTER * (1 - AUTOCORRELATION**2) ** 0.5, shape)
@@ -108,7 +114,13 @@ class Tally:
 
 
 def nothing_changed(
-    machine: Machine, runs: int, simulations: int, seed: int, *, pairs: int = PAIRS, naive: bool = True
+    machine: Machine,
+    runs: int,
+    simulations: int,
+    seed: int,
+    *,
+    pairs: int = PAIRS,
+    naive: bool = True,
 ) -> Tally:
     """Compare sides of `runs` runs of one unchanged machine, `simulations` times."""
     chance, tally = np.random.default_rng(seed), Tally()
@@ -120,15 +132,22 @@ def nothing_changed(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per machine and number of runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     print(f"{'machine':<8} runs  class  verdict   pair  any pair  samples")
     for machine in MACHINES:
         for runs in (3, 5, 10):
-            rates = nothing_changed(machine, runs, options.simulations, options.seed).rates()
-            print(f"{machine.name:<8} {runs:>4} " + "".join(f"{rate:>8.1%}" for rate in rates))
+            rates = nothing_changed(
+                machine, runs, options.simulations, options.seed
+            ).rates()
+            print(
+                f"{machine.name:<8} {runs:>4} "
+                + "".join(f"{rate:>8.1%}" for rate in rates)
+            )
 
 
 if __name__ == "__main__":

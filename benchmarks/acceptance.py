@@ -1,11 +1,13 @@
-"""Simulate machines of one model, and count how often `fleet accept` is wrong about one more.
+"""Simulate machines of one model, and count how often `fleet accept` is wrong about one
+more.
 
 Usage: python -m benchmarks.acceptance [--sessions 400] [--seed 1]
 
-Machines differ by `between` in each of eight relations, runs of a machine by `within`. The machine judged has
-`runs` runs, the last of which counts; of the others the last run counts. `false`: sessions that call a good
-machine below. `10 %`: sessions that find one that is 10 % slower in one relation. `inside`: numbers of good
-machines inside the range expected of equal machines, of one machine of its earlier runs (95 % promised).
+Machines differ by `between` in each of eight relations, runs of a machine by `within`.
+The machine judged has `runs` runs, the last of which counts; of the others the last run
+counts. `false`: sessions that call a good machine below. `10 %`: sessions that find one
+that is 10 % slower in one relation. `inside`: numbers of good machines inside the range
+expected of equal machines, of one machine of its earlier runs (95 % promised).
 """
 
 import argparse
@@ -29,18 +31,35 @@ SLOWER = np.log(1.1)
 
 
 def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
-    """Judge one machine as `accept` does; others, earlier: relations x machines, or x runs."""
+    """Judge one machine as `accept` does; others, earlier: relations x machines, or x
+    runs.
+    """
     relations = [f"r{number}" for number in range(RELATIONS)]
     parts = []
     for source, values in (("others", others), ("earlier", earlier)):
         if values.shape[1] >= MIN_VALUES:
             if source == "others":
-                values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)  # noqa: PLW2901
-            predicted = dict(zip(("mean", "error", "freedom"), predict_next(values), strict=True))
-            parts.append(
-                pd.DataFrame({"relation": relations, "ns": np.exp(logs), "source": source, **predicted})
+                values = np.where(  # noqa: PLW2901
+                    measure_distances(values, THRESHOLD).are_odd(THRESHOLD),
+                    np.nan,
+                    values,
+                )
+            predicted = dict(
+                zip(("mean", "error", "freedom"), predict_next(values), strict=True)
             )
-    return judge_numbers(pd.concat(parts, ignore_index=True).assign(low=np.nan, high=np.nan), THRESHOLD)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "relation": relations,
+                        "ns": np.exp(logs),
+                        "source": source,
+                        **predicted,
+                    }
+                )
+            )
+    return judge_numbers(
+        pd.concat(parts, ignore_index=True).assign(low=np.nan, high=np.nan), THRESHOLD
+    )
 
 
 def simulate(
@@ -51,7 +70,9 @@ def simulate(
     false, detected, inside = 0, 0, list[float]()
     for _ in range(sessions):
         levels = between * chance.standard_normal((RELATIONS, machines))
-        others = levels[:, 1:] + within * chance.standard_normal((RELATIONS, machines - 1))
+        others = levels[:, 1:] + within * chance.standard_normal(
+            (RELATIONS, machines - 1)
+        )
         own = levels[:, :1] + within * chance.standard_normal((RELATIONS, runs))
         good = judge_machine(own[:, -1], others, own[:, :-1])
         false += bool((good["outcome"] == Outcome.BELOW).any())
@@ -59,20 +80,29 @@ def simulate(
         inside.append(float(first["ns"].between(first["low"], first["high"]).mean()))
         own[0] += SLOWER
         slow = judge_machine(own[:, -1], others, own[:, :-1])
-        detected += bool((slow[slow["relation"] == "r0"]["outcome"] == Outcome.BELOW).any())
+        detected += bool(
+            (slow[slow["relation"] == "r0"]["outcome"] == Outcome.BELOW).any()
+        )
     return false / sessions, detected / sessions, float(np.nanmean(inside))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per number of machines, runs and scatter."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     print("machines  runs  between  within  false   10 %  inside")
     for machines in (1, 4, 8, 30, 200):
         for runs in (1, 3, 5) if machines > 1 else (4, 5):
-            for between, within in ((0.005, 0.003), (0.01, 0.01), (0.02, 0.01), (0.05, 0.03)):
+            for between, within in (
+                (0.005, 0.003),
+                (0.01, 0.01),
+                (0.02, 0.01),
+                (0.05, 0.03),
+            ):
                 size = (machines, runs, between, within, options.sessions, options.seed)
                 false, detected, inside = simulate(*size)
                 print(

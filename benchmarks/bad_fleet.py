@@ -1,9 +1,11 @@
-"""How a session of many hosts ends of which a quarter cannot be measured, and how long it takes.
+"""How a session of many hosts ends of which a quarter cannot be measured, and how long
+it takes.
 
     .venv/bin/python benchmarks/bad_fleet.py [--hosts 200] [--parallel 32]
 
-Of the hosts, sshds on loopback, a tenth refuses the connection; a twentieth each never answers a SYN, hangs
-once we are in, is cut after 3,000 bytes (tests/session/test_bad_fleet.py). Prints what fleet says in the end.
+Of the hosts, sshds on loopback, a tenth refuses the connection; a twentieth each never
+answers a SYN, hangs once we are in, is cut after 3,000 bytes
+(tests/session/test_bad_fleet.py). Prints what fleet says in the end.
 """
 
 import argparse
@@ -35,7 +37,10 @@ def main() -> None:
     key = keygen(folder / "key")
     config = write_config(folder / "ssh_config", key, folder / "known_hosts")
     try:
-        with host_maker(folder, key) as make, bad_fleet(options.hosts, make, folder / "known_hosts") as hosts:
+        with (
+            host_maker(folder, key) as make,
+            bad_fleet(options.hosts, make, folder / "known_hosts") as hosts,
+        ):
             inventory = folder / "inventory.yaml"
             inventory.write_text("hosts:\n" + "".join(map(entry, hosts)))
             words = [
@@ -57,7 +62,11 @@ def main() -> None:
             done = subprocess.run(
                 words,
                 cwd=ROOT,
-                env={**os.environ, "FLEET_SSH_CONFIG": str(config), "HOME": str(folder)},
+                env={
+                    **os.environ,
+                    "FLEET_SSH_CONFIG": str(config),
+                    "HOME": str(folder),
+                },
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -66,8 +75,8 @@ def main() -> None:
             took_s = time.perf_counter() - began
         print(done.stdout)
         print(
-            f"exit code {done.returncode}; {took_s:.1f} s. A host that refuses costs nothing, a silent one "
-            f"{LIMITS[1]} s."
+            f"exit code {done.returncode}; {took_s:.1f} s. A host that refuses costs"
+            f" nothing, a silent one {LIMITS[1]} s."
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

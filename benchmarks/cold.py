@@ -1,11 +1,13 @@
-"""What hosts cost that have no agent yet, beside the same hosts with one; as ratios, since machines differ.
+"""What hosts cost that have no agent yet, beside the same hosts with one; as ratios,
+since machines differ.
 
     .venv/bin/python benchmarks/cold.py [--hosts 50] [--rounds 3] [--percent 10,4,2,1]
 
-Many: sessions of so many hosts, sshds on loopback, first with empty directories and an empty cache, then
-again. Slow: one host whose commands get so many percent of a CPU (a control group of version 1; root): how
-long until the first burst is in the journal if it builds its own agent (`build: host`), gets a finished one
-from the controller, or that of a host like it; beside the same host with its agent there.
+Many: sessions of so many hosts, sshds on loopback, first with empty directories and an
+empty cache, then again. Slow: one host whose commands get so many percent of a CPU (a
+control group of version 1; root): how long until the first burst is in the journal if
+it builds its own agent (`build: host`), gets a finished one from the controller, or
+that of a host like it; beside the same host with its agent there.
 """
 
 import argparse
@@ -30,13 +32,28 @@ from tests.command import entry  # noqa: E402
 from tests.hosts import odd  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
-JOB = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "3", "--iterations", "100", "--lock", "off"]
+JOB = [
+    "-b",
+    "clock",
+    "-c",
+    "0",
+    "--rounds",
+    "1",
+    "-s",
+    "3",
+    "--iterations",
+    "100",
+    "--lock",
+    "off",
+]
 GROUPS = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 100_000
 
 
 class Sessions:
-    """Sessions of one controller. compiled: a line for each time that a host's compiler built something."""
+    """Sessions of one controller. compiled: a line for each time that a host's compiler
+    built something.
+    """
 
     def __init__(self, folder: Path, known_hosts: Path, config: Path) -> None:
         self.folder, self.known, self.config = folder, known_hosts, config
@@ -44,7 +61,9 @@ class Sessions:
         self._count = 0
         cc = folder / "bin/cc"
         cc.parent.mkdir()
-        log = f"case $PWD in */0) echo compiled >>{self.compiled} ;; esac"  # the first half of each build
+        log = (  # the first half of each build
+            f"case $PWD in */0) echo compiled >>{self.compiled} ;; esac"
+        )
         cc.write_text(f'#!/bin/sh\n{log}\nexec {shutil.which("cc")} "$@"\n')
         cc.chmod(0o755)
         self._path = f"{cc.parent}:{os.environ['PATH']}"
@@ -54,9 +73,25 @@ class Sessions:
         self._count += 1
         results = self.folder / f"results-{self._count}"
         inventory = self.folder / "inventory.yaml"
-        named = [replace(host, name=f"h{i:03}-{self._count}") for i, host in enumerate(hosts)]
-        inventory.write_text("hosts:\n" + "".join(entry(replace(h, env={"PATH": self._path})) for h in named))
-        words = [sys.executable, "-m", "fleet", "run", "-i", str(inventory), "-r", str(results), "-q", *JOB]
+        named = [
+            replace(host, name=f"h{i:03}-{self._count}") for i, host in enumerate(hosts)
+        ]
+        inventory.write_text(
+            "hosts:\n"
+            + "".join(entry(replace(h, env={"PATH": self._path})) for h in named)
+        )
+        words = [
+            sys.executable,
+            "-m",
+            "fleet",
+            "run",
+            "-i",
+            str(inventory),
+            "-r",
+            str(results),
+            "-q",
+            *JOB,
+        ]
         variables = {
             "HOME": str(self.folder),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
@@ -80,19 +115,33 @@ class Sessions:
         process, results = self.start(hosts)
         process.communicate()
         took_s = time.perf_counter() - began
-        return took_s, len(list(results.glob("samples/host_id=*/**/*.parquet"))), self._times() - before
+        return (
+            took_s,
+            len(list(results.glob("samples/host_id=*/**/*.parquet"))),
+            self._times() - before,
+        )
 
     def first_burst(self, host: Host, limit_s: float) -> tuple[float | None, str]:
-        """Seconds until a burst is in the journal, None if none came; and what fleet said."""
+        """Seconds until a burst is in the journal, None if none came; and what fleet
+        said.
+        """
         began = time.perf_counter()
         process, results = self.start([host])
         took_s = None
-        while process.poll() is None and took_s is None and time.perf_counter() - began < limit_s:
+        while (
+            process.poll() is None
+            and took_s is None
+            and time.perf_counter() - began < limit_s
+        ):
             journals = results.glob(".fleet/journal/*/stream.jsonl")
             if any(b'"record":"burst"' in journal.read_bytes() for journal in journals):
                 took_s = time.perf_counter() - began
             time.sleep(0.02)
-        if took_s is None and results.exists() and list(results.glob("samples/host_id=*/**/*.parquet")):
+        if (
+            took_s is None
+            and results.exists()
+            and list(results.glob("samples/host_id=*/**/*.parquet"))
+        ):
             took_s = time.perf_counter() - began
         if process.poll() is None and took_s is None:
             process.terminate()
@@ -111,7 +160,9 @@ class Sessions:
 
 @contextmanager
 def quota(name: str) -> Iterator[Path]:
-    """A control group whose members share a part of a CPU; `cpu.cfs_quota_us` says which."""
+    """A control group whose members share a part of a CPU; `cpu.cfs_quota_us` says
+    which.
+    """
     group = GROUPS / name
     group.mkdir()
     (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
@@ -134,15 +185,23 @@ def many(sessions: Sessions, servers: Sequence[SshHost], rounds: int) -> None:
         warm_s, warm, _ = sessions.whole(hosts)
         ratios.append(cold_s / warm_s)
         print(
-            f"{len(hosts)} hosts: cold {cold_s:.1f} s ({cold} stored, {compiled} compiled), "
-            f"warm {warm_s:.1f} s ({warm} stored): {ratios[-1]:.2f} x",
+            f"{len(hosts)} hosts: cold {cold_s:.1f} s ({cold} stored, {compiled}"
+            f" compiled), warm {warm_s:.1f} s ({warm} stored): {ratios[-1]:.2f} x",
             flush=True,
         )
-    print(f"cold / warm: {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+    print(
+        f"cold / warm: {statistics.median(ratios):.2f}"
+        f" ({min(ratios):.2f}-{max(ratios):.2f})"
+    )
 
 
 def slow(
-    sessions: Sessions, server: SshHost, like: SshHost, group: Path, percent: float, limit_s: float
+    sessions: Sessions,
+    server: SshHost,
+    like: SshHost,
+    group: Path,
+    percent: float,
+    limit_s: float,
 ) -> None:
     """Print a line for each way of the agent to a host that has so little of a CPU."""
     (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * percent / 100)))
@@ -157,11 +216,16 @@ def slow(
         place = BuildPlace.HOST if way == "own" else BuildPlace.AUTO
         seconds[way], output = sessions.first_burst(replace(host, build=place), limit_s)
         if seconds[way] is None:
-            print(f"{percent:g} %, {way}: no burst; fleet said: {output.strip()[-600:]}", flush=True)
+            print(
+                f"{percent:g} %, {way}: no burst; fleet said: {output.strip()[-600:]}",
+                flush=True,
+            )
     words = [f"{way} {took:.1f} s" for way, took in seconds.items() if took is not None]
     if warm := seconds["warm"]:
         words += [
-            f"{way}/warm {took / warm:.1f} x" for way, took in seconds.items() if took and way != "warm"
+            f"{way}/warm {took / warm:.1f} x"
+            for way, took in seconds.items()
+            if took and way != "warm"
         ]
     print(f"{percent:g} % of a CPU, to the first burst: {', '.join(words)}", flush=True)
 
@@ -184,7 +248,9 @@ def main() -> None:
         with host_maker(folder, key) as make, quota(folder.name) as group:
             servers = make(max(options.hosts, 1), options=["MaxStartups 300:30:400"])
             (throttled,) = make(1, options=odd.join_group(group))
-            sessions.known.write_text("".join(s.known_hosts_line for s in [*servers, throttled]))
+            sessions.known.write_text(
+                "".join(s.known_hosts_line for s in [*servers, throttled])
+            )
             if options.rounds:
                 many(sessions, servers, options.rounds)
             for percent in percents:

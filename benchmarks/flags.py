@@ -1,16 +1,20 @@
-"""Disturb runs of one pair and count how many of the bursts and runs that were disturbed have a flag.
+"""Disturb runs of one pair and count how many of the bursts and runs that were
+disturbed have a flag.
 
-Usage: python -m benchmarks.flags [--runs 32] [--rounds 40] [--cpus 0,1] [--only quiet,loop] [--agent PATH]
+Usage: python -m benchmarks.flags [--runs 32] [--rounds 40] [--cpus 0,1] [--only
+quiet,loop] [--agent PATH]
 
-The default benchmarks on two CPUs, rounds back to back, conditions in shuffled order: quiet; loop: beside a
-busy loop on one of the CPUs; stops: the agent is stopped for 2 to 10 ms at random moments; duty: for 5 of
-every 10 ms, as cpulimit does; cpulimit: by the real one, where it is installed; fifo: beside a SCHED_FIFO
-thread of priority 50 on one of the CPUs, 18 of every 20 ms, where that is permitted.
+The default benchmarks on two CPUs, rounds back to back, conditions in shuffled order:
+quiet; loop: beside a busy loop on one of the CPUs; stops: the agent is stopped for 2 to
+10 ms at random moments; duty: for 5 of every 10 ms, as cpulimit does; cpulimit: by the
+real one, where it is installed; fifo: beside a SCHED_FIFO thread of priority 50 on one
+of the CPUs, 18 of every 20 ms, where that is permitted.
 
-disturbed: share of the bursts that were, known independently of flags. That of a stop is a voluntary
-switch during the samples, since threads of bursts never sleep; of fifo an involuntary one; a loop disturbs
-all; failed ones count too. flagged: of those disturbed, have `preempted` or `busy_cpu`, or failed. runs: of
-those with a burst disturbed (quiet: of all), have such a flag. It stops and kills only what it started.
+disturbed: share of the bursts that were, known independently of flags. That of a stop
+is a voluntary switch during the samples, since threads of bursts never sleep; of fifo
+an involuntary one; a loop disturbs all; failed ones count too. flagged: of those
+disturbed, have `preempted` or `busy_cpu`, or failed. runs: of those with a burst
+disturbed (quiet: of all), have such a flag. It stops and kills only what it started.
 """
 
 import argparse
@@ -34,7 +38,10 @@ from fleet.model import Burst, Failed, Hello
 from tests.processes import until_we_end
 
 LONGEST_S = 20  # of an agent and of a hog, in case nobody ends them
-HOG = "import os, resource, signal, time\nsignal.alarm({limit}); os.sched_setaffinity(0, [{cpu}])\n"
+HOG = (
+    "import os, resource, signal, time\nsignal.alarm({limit}); os.sched_setaffinity(0,"
+    " [{cpu}])\n"
+)
 LOOP = HOG + "while True: pass"
 FIFO = f"""{HOG}
 resource.setrlimit(resource.RLIMIT_RTTIME, (100_000, 200_000))  # microseconds without a pause, then the end
@@ -52,8 +59,15 @@ COLUMNS = ("preempted", "busy_cpu", "failed")
 
 @contextmanager
 def hog(code: str, cpu: str) -> Iterator[None]:
-    """A process of its own that takes a CPU meanwhile. Raises PermissionError if it may not."""
-    command = [*until_we_end(), sys.executable, "-c", code.format(cpu=cpu, limit=LONGEST_S)]
+    """A process of its own that takes a CPU meanwhile. Raises PermissionError if it may
+    not.
+    """
+    command = [
+        *until_we_end(),
+        sys.executable,
+        "-c",
+        code.format(cpu=cpu, limit=LONGEST_S),
+    ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         time.sleep(0.1)  # until it is at work
         try:
@@ -67,11 +81,14 @@ def hog(code: str, cpu: str) -> Iterator[None]:
 def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) -> None:
     """Stop an agent again and again until it ends.
 
-    At a realtime priority above its own: on two CPUs nothing else runs while it takes samples.
+    At a realtime priority above its own: on two CPUs nothing else runs while it takes
+    samples.
     """
     if condition == "cpulimit":
         command = ["cpulimit", "-l", "50", "-p", str(agent.pid)]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as limiter:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as limiter:
             agent.wait()
             limiter.terminate()
         return
@@ -85,10 +102,26 @@ def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) 
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def run_agent(agent: Path, options: argparse.Namespace, condition: str, chance: random.Random) -> list[str]:
+def run_agent(
+    agent: Path, options: argparse.Namespace, condition: str, chance: random.Random
+) -> list[str]:
     """Run the agent under a condition and return what it printed."""
-    command = [*until_we_end(), str(agent), "--benchmark", "cas,readwrite", "--cpus", options.cpus]
-    command += ["--rounds", str(options.rounds), "--deadline", str(LONGEST_S), "--format", "jsonl"]
+    command = [
+        *until_we_end(),
+        str(agent),
+        "--benchmark",
+        "cas,readwrite",
+        "--cpus",
+        options.cpus,
+    ]
+    command += [
+        "--rounds",
+        str(options.rounds),
+        "--deadline",
+        str(LONGEST_S),
+        "--format",
+        "jsonl",
+    ]
     command += ["--priority", options.priority] if options.priority else []
     time.sleep(0.1)  # until what ends the run before is done
     cpu = chance.choice(options.cpus.split(","))
@@ -107,13 +140,23 @@ def run_agent(agent: Path, options: argparse.Namespace, condition: str, chance: 
 def count_words(record: object, hello: Hello, condition: str) -> list[str]:
     """Name what is counted of a record."""
     if isinstance(record, Failed):
-        return ["bursts", "failed", "flagged"] + ["disturbed", "both"] * (condition != "quiet")
+        return ["bursts", "failed", "flagged"] + ["disturbed", "both"] * (
+            condition != "quiet"
+        )
     if not isinstance(record, Burst):
         return []
-    voluntary, involuntary = (sum((record.switches or (0,) * 4)[place::2]) for place in (0, 1))
-    disturbed = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
+    voluntary, involuntary = (
+        sum((record.switches or (0,) * 4)[place::2]) for place in (0, 1)
+    )
+    disturbed = bool(
+        {"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary)
+    )
     flags = {"preempted", "busy_cpu"} & set(derive_burst_flags(record, hello))
-    both = ["disturbed"] * disturbed + ["flagged"] * bool(flags) + ["both"] * (disturbed and bool(flags))
+    both = (
+        ["disturbed"] * disturbed
+        + ["flagged"] * bool(flags)
+        + ["both"] * (disturbed and bool(flags))
+    )
     return ["bursts", *flags, *both]
 
 
@@ -121,7 +164,9 @@ def tally(lines: list[str], condition: str) -> Counter[str]:
     """Count the bursts of a run, as the columns of the table need them."""
     decoded = [records.decode_record(line.encode()) for line in lines]
     hello = next(record for record in decoded if isinstance(record, Hello))
-    return Counter(word for record in decoded for word in count_words(record, hello, condition))
+    return Counter(
+        word for record in decoded for word in count_words(record, hello, condition)
+    )
 
 
 def main() -> None:
@@ -131,22 +176,41 @@ def main() -> None:
     parser.add_argument("--priority", help="of the agent; default: what it takes")
     parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
     options = parser.parse_args()
-    conditions = [name for name in options.only.split(",") if name != "cpulimit" or shutil.which(name)]
+    conditions = [
+        name
+        for name in options.only.split(",")
+        if name != "cpulimit" or shutil.which(name)
+    ]
     tallies = defaultdict[str, list[Counter[str]]](list)
     chance = random.Random(1)
     with build_or_take_agent(options) as agent:
-        for condition in chance.sample(conditions * options.runs, len(conditions) * options.runs):
+        for condition in chance.sample(
+            conditions * options.runs, len(conditions) * options.runs
+        ):
             with suppress(PermissionError):
                 lines = run_agent(agent, options, condition, chance)
                 tallies[condition].append(tally(lines, condition))
-    print("".join(f"{title:>10}" for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")))
-    for condition, runs in sorted(tallies.items(), key=lambda item: CONDITIONS.index(item[0])):
+    print(
+        "".join(
+            f"{title:>10}"
+            for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")
+        )
+    )
+    for condition, runs in sorted(
+        tallies.items(), key=lambda item: CONDITIONS.index(item[0])
+    ):
         total = sum(runs, Counter[str]())
         affected = [run for run in runs if run["disturbed"] or condition == "quiet"]
         row = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
         row.append(total["both"] / max(total["disturbed"], 1))
-        row.append(sum(bool(run["flagged"]) for run in affected) / max(len(affected), 1))
-        print(f"{condition:>10}{total['bursts']:>10}", "".join(f"{share:>10.1%}" for share in row), sep="")
+        row.append(
+            sum(bool(run["flagged"]) for run in affected) / max(len(affected), 1)
+        )
+        print(
+            f"{condition:>10}{total['bursts']:>10}",
+            "".join(f"{share:>10.1%}" for share in row),
+            sep="",
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How the agent's forecast compares with the run it is of: bytes that are mapped, and seconds.
+"""How the agent's forecast compares with the run it is of: bytes that are mapped, and
+seconds.
 
 .venv/bin/python -m benchmarks.forecast [--priority N] [--only NAME]
 
-Simulated machines have many CPUs on the two of this one (tests/native/trouble/many.c), so of them only pairs
-and single threads take the time that they would take on a machine of that size.
+Simulated machines have many CPUs on the two of this one (tests/native/trouble/many.c),
+so of them only pairs and single threads take the time that they would take on a machine
+of that size.
 """
 
 import argparse
@@ -41,14 +43,21 @@ def cases() -> dict[str, tuple[int, list[str]]]:
         pairs = ["-p", some(cpus), "--threads", "1"]
         names = "cas,readwrite,clock,chase,bandwidth"
         by_name[f"{cpus} CPUs, 2 rounds"] = (cpus, ["-b", names, "-r", "2", *pairs])
-        by_name[f"{cpus} CPUs, 30 s"] = (cpus, ["-b", "cas,readwrite", "--time-budget", "30", *pairs])
+        by_name[f"{cpus} CPUs, 30 s"] = (
+            cpus,
+            ["-b", "cas,readwrite", "--time-budget", "30", *pairs],
+        )
     by_name["256 CPUs, all pairs once"] = (256, ["-b", "cas,readwrite", "-r", "1"])
     return by_name
 
 
 def simulate_machine(cpus: int) -> dict[str, str]:
     """Return the environment that shows the agent so many CPUs."""
-    return (preload("many.c") | {"MANY_CPUS": ",".join(map(str, range(cpus)))}) if cpus else {}
+    return (
+        (preload("many.c") | {"MANY_CPUS": ",".join(map(str, range(cpus)))})
+        if cpus
+        else {}
+    )
 
 
 def run(options: Sequence[str], environment: dict[str, str]) -> str:
@@ -78,8 +87,12 @@ def measure_mapped_bytes(options: Sequence[str]) -> int:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--priority", default="0", help="realtime priority of the threads")
-    arguments.add_argument("--only", default="", help="the cases with this in their names")
+    arguments.add_argument(
+        "--priority", default="0", help="realtime priority of the threads"
+    )
+    arguments.add_argument(
+        "--only", default="", help="the cases with this in their names"
+    )
     limits = arguments.parse_args()
     for name, (cpus, options) in cases().items():
         if limits.only not in name:
@@ -87,15 +100,23 @@ def main() -> None:
         environment = simulate_machine(cpus)
         forecast = json.loads(run(["--forecast", *options], environment))
         began = time.perf_counter()
-        records = run([*options, "--priority", limits.priority, "-f", "jsonl"], environment).splitlines()
+        records = run(
+            [*options, "--priority", limits.priority, "-f", "jsonl"], environment
+        ).splitlines()
         took = time.perf_counter() - began
         end = json.loads(records[-1])
         lowest_s, highest_s = forecast["ms"] / 1000, forecast["ms_max"] / 1000
-        ratio = lowest_s / took if took < lowest_s else highest_s / took if took > highest_s else 1.0
+        ratio = (
+            lowest_s / took
+            if took < lowest_s
+            else highest_s / took
+            if took > highest_s
+            else 1.0
+        )
         print(
-            f"{name:26} {end['bursts']:6} bursts {took:7.1f} s, forecast {lowest_s:6.1f} to "
-            f"{highest_s:6.1f} s, "
-            f"ratio {ratio:.2f} ({end['reason']})",
+            f"{name:26} {end['bursts']:6} bursts {took:7.1f} s, forecast"
+            f" {lowest_s:6.1f} to {highest_s:6.1f} s, ratio {ratio:.2f}"
+            f" ({end['reason']})",
             flush=True,
         )
     if limits.only:

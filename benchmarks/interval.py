@@ -1,19 +1,23 @@
-"""Simulate pairs whose true latency is known, and count how often the 95 % interval covers it.
+"""Simulate pairs whose true latency is known, and count how often the 95 % interval
+covers it.
 
 Usage: python -m benchmarks.interval [--runs 2000] [--seed 1] [--states]
 
---states: a pair on a machine that changes its state instead, as a virtual one does, measured by two
-benchmarks at once: how often their numbers are of one state, within 3 % of it, and inside its interval, by
-the level of both together and, for comparison, of each alone.
+--states: a pair on a machine that changes its state instead, as a virtual one does,
+measured by two benchmarks at once: how often their numbers are of one state, within 3 %
+of it, and inside its interval, by the level of both together and, for comparison, of
+each alone.
 
-Each simulated run follows the agent: a burst of 5 samples every ninth of a second, until after 10, 20, 40 or
-80 bursts the interval is within 1 %, or the 10 s are over. Number and interval are those of `fleet show`. For
+Each simulated run follows the agent: a burst of 5 samples every ninth of a second,
+until after 10, 20, 40 or 80 bursts the interval is within 1 %, or the 10 s are over.
+Number and interval are those of `fleet show`. For
 comparison: the interval from the samples of one burst of 300, taken as independent.
 
-Noise, after measurements on a virtual machine: a slow wander (2.5 %, forgotten in 0.1 s), the line's own
-luck (2 % per burst), samples that resemble the one before (autoregressive, 0.5; 3 %), and 0.4 % of samples
-2 to 20 times too long. Where bursts keep a part of the deviation of the one before, the wander is that
-alone. The truth is the level that is nearest to the number, of a drift its mean.
+Noise, after measurements on a virtual machine: a slow wander (2.5 %, forgotten in 0.1
+s), the line's own luck (2 % per burst), samples that resemble the one before
+(autoregressive, 0.5; 3 %), and 0.4 % of samples 2 to 20 times too long. Where bursts
+keep a part of the deviation of the one before, the wander is that alone. The truth is
+the level that is nearest to the number, of a drift its mean.
 """
 
 import argparse
@@ -36,11 +40,15 @@ Level = Callable[[Floats, np.random.Generator], Floats]
 
 
 def describe_runs(medians: Floats) -> dict[str, Floats]:
-    """Compute columns of `pairs`, a row per run and benchmark. medians: runs x benchmarks x bursts, in ns."""
+    """Compute columns of `pairs`, a row per run and benchmark. medians: runs x
+    benchmarks x bursts, in ns.
+    """
     runs, benchmarks, count = medians.shape
     visits = np.tile(np.arange(count), runs * benchmarks)
     flat, counts = medians.ravel(), np.full(runs * benchmarks, count)
-    is_main = find_main_bursts(flat, counts, visits, np.repeat(np.arange(runs), benchmarks))
+    is_main = find_main_bursts(
+        flat, counts, visits, np.repeat(np.arange(runs), benchmarks)
+    )
     return summarize_bursts(flat, counts, visits.astype(np.float64), is_main)
 
 
@@ -48,8 +56,9 @@ def describe_runs(medians: Floats) -> dict[str, Floats]:
 class Case:
     """What is simulated.
 
-    level: of bursts at these times, runs x bursts. truths: of runs that ended at the times given, a column
-    for each level. carry_over: share of a burst's deviation kept by the next; None: as measured.
+    level: of bursts at these times, runs x bursts. truths: of runs that ended at the
+    times given, a column for each level. carry_over: share of a burst's deviation kept
+    by the next; None: as measured.
     """
 
     name: str
@@ -65,7 +74,9 @@ def steady(times: Floats, _chance: np.random.Generator) -> Floats:
 def two_levels(share: float, other_ns: float) -> Case:
     return Case(
         f"two levels, {share:.0%} at {other_ns:g} ns",
-        lambda times, chance: np.where(chance.random(times.shape) < share, other_ns, LEVEL_NS),
+        lambda times, chance: np.where(
+            chance.random(times.shape) < share, other_ns, LEVEL_NS
+        ),
         lambda ends: np.tile([LEVEL_NS, other_ns], (len(ends), 1)),
     )
 
@@ -98,13 +109,19 @@ def bursts(level: Floats, count: int, chance: np.random.Generator) -> Floats:
     noise[..., 1:] *= (1 - 0.5**2) ** 0.5
     for place in range(1, count):
         noise[..., place] += 0.5 * noise[..., place - 1]
-    far = np.where(chance.random(noise.shape) < 0.004, chance.uniform(2, 20, noise.shape), 1.0)
+    far = np.where(
+        chance.random(noise.shape) < 0.004, chance.uniform(2, 20, noise.shape), 1.0
+    )
     samples: Floats = level[..., None] * (1 + noise) * far
     return samples
 
 
-def wander(times: Floats, carry_over: float | None, chance: np.random.Generator) -> Floats:
-    """The factor by which the machine and the line shift each burst; times: runs x bursts."""
+def wander(
+    times: Floats, carry_over: float | None, chance: np.random.Generator
+) -> Floats:
+    """The factor by which the machine and the line shift each burst; times: runs x
+    bursts.
+    """
     gaps = np.diff(times[0])
     keep = np.exp(-gaps / 0.1) if carry_over is None else np.full(len(gaps), carry_over)
     slow = chance.normal(0, 0.025, times.shape)
@@ -114,8 +131,12 @@ def wander(times: Floats, carry_over: float | None, chance: np.random.Generator)
     return 1 + slow + (chance.normal(0, 0.02, times.shape) if carry_over is None else 0)
 
 
-def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[Bools, Floats, Floats]:
-    """Simulate runs: whether the interval covers the truth, how many bursts each took, half its width."""
+def simulate_runs(
+    case: Case, runs: int, chance: np.random.Generator
+) -> tuple[Bools, Floats, Floats]:
+    """Simulate runs: whether the interval covers the truth, how many bursts each took,
+    half its width.
+    """
     times = np.tile(AT_S, (runs, 1))
     level = case.level(times, chance) * wander(times, case.carry_over, chance)
     medians = np.median(bursts(level, SAMPLES, chance), axis=2)
@@ -124,7 +145,12 @@ def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[B
     for count in LOOKS:
         columns = describe_runs(medians[going, None, :count])
         ended = (columns["spread"] <= PRECISION) | (count == LOOKS[-1])
-        for values, name in ((number, "median_ns"), (low, "low_ns"), (high, "high_ns"), (half, "spread")):
+        for values, name in (
+            (number, "median_ns"),
+            (low, "low_ns"),
+            (high, "high_ns"),
+            (half, "spread"),
+        ):
             values[going[ended]] = columns[name][ended]
         counts[going[ended]] = count
         going = going[~ended]
@@ -134,7 +160,9 @@ def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[B
 
 
 def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
-    """Share of single bursts of 300 samples of which mean +- 1.96 standard errors covers the truth."""
+    """Share of single bursts of 300 samples of which mean +- 1.96 standard errors
+    covers the truth.
+    """
     start = np.zeros((runs, 1))
     level = case.level(start, chance) * wander(start, case.carry_over, chance)
     samples = bursts(level, 300, chance)[:, 0, :]
@@ -143,17 +171,22 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
 
 
 def coverage(case: Case, runs: int, seed: int) -> tuple[float, float, float]:
-    """Share of runs whose interval covers the truth; the median count of bursts; the median half width."""
+    """Share of runs whose interval covers the truth; the median count of bursts; the
+    median half width.
+    """
     covered, counts, halves = simulate_runs(case, runs, np.random.default_rng(seed))
     return float(np.mean(covered)), float(np.median(counts)), float(np.median(halves))
 
 
-# ---- states of a machine, seen by two benchmarks -----------------------------------------------------------
+# ---- states of a machine, seen by two benchmarks
+# -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """ns of both benchmarks in each state; visits it stays, on average; scatter of bursts."""
+    """ns of both benchmarks in each state; visits it stays, on average; scatter of
+    bursts.
+    """
 
     name: str
     ns: tuple[tuple[float, float], ...]
@@ -170,9 +203,16 @@ MACHINES = (
     Machine("three states", ((10.4, 23.9), (27.0, 52.0), (107.0, 250.0))),
     Machine("8 % apart", ((26.0, 51.0), (28.1, 55.1)), scatter=0.008),
     Machine("8 % apart, 1.5 % of scatter", ((26.0, 51.0), (28.1, 55.1))),
-    Machine("8 % apart, and a third", ((26.0, 51.0), (28.1, 55.1), (107.0, 250.0)), scatter=0.008),
+    Machine(
+        "8 % apart, and a third",
+        ((26.0, 51.0), (28.1, 55.1), (107.0, 250.0)),
+        scatter=0.008,
+    ),
 )
-STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  another level"
+STATES_TITLE = (
+    "machine                          same state  within 3 %  covered  bursts  another"
+    " level"
+)
 
 
 def simulate_visits(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
@@ -187,7 +227,9 @@ def simulate_visits(machine: Machine, runs: int, chance: np.random.Generator) ->
 
 
 def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
-    """Describe runs that end once both benchmarks are precise; not `together`: each by its own level."""
+    """Describe runs that end once both benchmarks are precise; not `together`: each by
+    its own level.
+    """
     runs = len(medians)
     number, low, high, share = np.empty((4, runs, 2))
     counts, going = np.empty(runs), np.arange(runs)
@@ -224,15 +266,23 @@ def main() -> None:
     if arguments.states:
         print(STATES_TITLE)
         for machine in MACHINES:
-            medians = simulate_visits(machine, arguments.runs, np.random.default_rng(arguments.seed))
+            medians = simulate_visits(
+                machine, arguments.runs, np.random.default_rng(arguments.seed)
+            )
             for together in (True, False):
                 print(state_line(machine, medians, together=together), flush=True)
         return
-    print(f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7} {'one burst of 300':>17}")
+    print(
+        f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7}"
+        f" {'one burst of 300':>17}"
+    )
     for case in CASES:
         share, count, half = coverage(case, arguments.runs, arguments.seed)
         alone = naive(case, arguments.runs, np.random.default_rng(arguments.seed))
-        print(f"{case.name:28} {share:8.1%} {count:7.0f} {'±' + format(half, '.1%'):>7} {alone:17.0%}")
+        print(
+            f"{case.name:28} {share:8.1%} {count:7.0f} {'±' + format(half, '.1%'):>7}"
+            f" {alone:17.0%}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Hold the agent's loops against plain reference loops, interleaved in one go on the same two CPUs.
+"""Hold the agent's loops against plain reference loops, interleaved in one go on the
+same two CPUs.
 
 Usage: python benchmarks/loops.py [--rounds 40] [--cpus 0,1]
 
-Each round runs, in shuffled order, the agent and the reference for `cas` and for `readwrite`: one process
-each, the same number of samples and round trips, warm-ups dropped, sides alternating. A process's number
-is the median of its samples; printed are the medians over all rounds, their spread, and the ratio
-agent / reference of medians and, since noise comes in spells, of each round's neighbours.
+Each round runs, in shuffled order, the agent and the reference for `cas` and for
+`readwrite`: one process each, the same number of samples and round trips, warm-ups
+dropped, sides alternating. A process's number is the median of its samples; printed are
+the medians over all rounds, their spread, and the ratio agent / reference of medians
+and, since noise comes in spells, of each round's neighbours.
 """
 
 import argparse
@@ -29,17 +31,35 @@ def build(folder: Path) -> tuple[Path, Path]:
     agent, reference = folder / "fleet-agent", folder / "reference"
     subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
     source = ROOT / "benchmarks" / "reference" / "reference.c"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-pthread", "-o", reference, source], check=True)
+    subprocess.run(
+        ["cc", "-std=gnu11", "-O2", "-pthread", "-o", reference, source], check=True
+    )
     return agent, reference
 
 
 def agent_ns(agent: Path, benchmark: str, ping: int, pong: int) -> float:
-    """Take one burst; the agent's first round always has the lower CPU as ping, so ask for both ways."""
+    """Take one burst; the agent's first round always has the lower CPU as ping, so ask
+    for both ways.
+    """
     command = [
-        agent, "--benchmark", benchmark, "--cpus", f"{ping},{pong}", "--rounds", "1", "--pairs", "ordered",
-        "--samples", str(SAMPLES), "--warmup", str(WARMUP), "--iterations", str(ITERATIONS),
-        "--format", "jsonl",
-    ]  # fmt: skip
+        agent,
+        "--benchmark",
+        benchmark,
+        "--cpus",
+        f"{ping},{pong}",
+        "--rounds",
+        "1",
+        "--pairs",
+        "ordered",
+        "--samples",
+        str(SAMPLES),
+        "--warmup",
+        str(WARMUP),
+        "--iterations",
+        str(ITERATIONS),
+        "--format",
+        "jsonl",
+    ]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     records = [json.loads(line) for line in out.splitlines()]
     rate = records[0]["ticks_per_second"]
@@ -48,7 +68,14 @@ def agent_ns(agent: Path, benchmark: str, ping: int, pong: int) -> float:
 
 
 def reference_ns(reference: Path, benchmark: str, ping: int, pong: int) -> float:
-    command = [reference, benchmark, str(ping), str(pong), str(SAMPLES + WARMUP), str(ITERATIONS)]
+    command = [
+        reference,
+        benchmark,
+        str(ping),
+        str(pong),
+        str(SAMPLES + WARMUP),
+        str(ITERATIONS),
+    ]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return statistics.median(float(line) for line in out.split()[WARMUP:])
 
@@ -70,18 +97,31 @@ def measure(rounds: int, cpus: tuple[int, int]) -> dict[tuple[str, str], list[fl
 
 def show(medians: dict[tuple[str, str], list[float]]) -> None:
     print(
-        f"{'benchmark':10} {'tool':10} {'min':>7} {'p10':>7} {'median':>7} {'p90':>7} {'max':>7}  ns one way"
+        f"{'benchmark':10} {'tool':10} {'min':>7} {'p10':>7} {'median':>7} {'p90':>7}"
+        f" {'max':>7}  ns one way"
     )
     for benchmark in BENCHMARKS:
         for tool in ("agent", "reference"):
             values = medians[benchmark, tool]
             deciles = statistics.quantiles(values, n=10)
-            row = (min(values), deciles[0], statistics.median(values), deciles[-1], max(values))
-            print(f"{benchmark:10} {tool:10} " + " ".join(f"{value:7.1f}" for value in row))
+            row = (
+                min(values),
+                deciles[0],
+                statistics.median(values),
+                deciles[-1],
+                max(values),
+            )
+            print(
+                f"{benchmark:10} {tool:10} "
+                + " ".join(f"{value:7.1f}" for value in row)
+            )
         ours, theirs = medians[benchmark, "agent"], medians[benchmark, "reference"]
         paired = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
         of_medians = statistics.median(ours) / statistics.median(theirs)
-        print(f"{benchmark:10} agent / reference: {of_medians:.3f} of medians, {paired:.3f} within rounds")
+        print(
+            f"{benchmark:10} agent / reference: {of_medians:.3f} of medians,"
+            f" {paired:.3f} within rounds"
+        )
 
 
 def main() -> None:
@@ -89,7 +129,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--cpus", default=",".join(map(str, sorted(os.sched_getaffinity(0))[:2])))
+    parser.add_argument(
+        "--cpus", default=",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    )
     arguments = parser.parse_args()
     first, second = (int(cpu) for cpu in arguments.cpus.split(","))
     show(measure(arguments.rounds, (first, second)))

@@ -1,9 +1,11 @@
-"""How much memory a session takes on the controller, by hosts and samples: the peak of its resident set.
+"""How much memory a session takes on the controller, by hosts and samples: the peak of
+its resident set.
 
     .venv/bin/python benchmarks/memory.py [--sessions 1x10,200x10,200x50000,5x2000000]
 
-Each session is HOSTSxSAMPLES: so many sshds on loopback, each with the agent there already, which sends so
-many samples of the `clock` benchmark in bursts of up to 10,000. The samples are counted afterwards.
+Each session is HOSTSxSAMPLES: so many sshds on loopback, each with the agent there
+already, which sends so many samples of the `clock` benchmark in bursts of up to 10,000.
+The samples are counted afterwards.
 """
 
 import argparse
@@ -37,12 +39,23 @@ def command(field: Field, samples: int) -> list[str]:
 
 
 def peak_mb(words: list[str], field: Field) -> tuple[float, float]:
-    """Run a session; return the peak of its own resident set in megabytes and its wall seconds."""
-    environment = {**os.environ, "FLEET_SSH_CONFIG": str(field.config), "HOME": str(field.folder)}
+    """Run a session; return the peak of its own resident set in megabytes and its wall
+    seconds.
+    """
+    environment = {
+        **os.environ,
+        "FLEET_SSH_CONFIG": str(field.config),
+        "HOME": str(field.folder),
+    }
     began = time.perf_counter()
     with (field.folder / "said").open("wb") as output:
         session = subprocess.Popen(
-            words, cwd=field.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            words,
+            cwd=field.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
         )
         _, status, used = os.wait4(session.pid, 0)
     if status != 0:
@@ -57,27 +70,35 @@ def main() -> None:
     parser.add_argument("--sessions", default="1x10,200x10,200x50000,5x2000000")
     parser.add_argument("--parallel", type=int, default=32)
     options = parser.parse_args()
-    sessions = [tuple(map(int, word.split("x"))) for word in options.sessions.split(",")]
+    sessions = [
+        tuple(map(int, word.split("x"))) for word in options.sessions.split(",")
+    ]
     folder = Path(tempfile.mkdtemp(prefix="fleet-memory-"))
     key = keygen(folder / "key")
     try:
         with host_maker(folder, key) as make:
-            hosts = make(max(count for count, _ in sessions), options=["MaxStartups 300:30:400"])
+            hosts = make(
+                max(count for count, _ in sessions), options=["MaxStartups 300:30:400"]
+            )
             home = folder / "home"
             home.mkdir()
             known_hosts = home / "known_hosts"
             known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
             config = write_config(home / "ssh_config", key, known_hosts)
-            field = Field(hosts, key, known_hosts, config, "", home, options.parallel, None)
+            field = Field(
+                hosts, key, known_hosts, config, "", home, options.parallel, None
+            )
             put_agents(field)
             for count, samples in sessions:
                 shutil.rmtree(home / "results")
                 some = replace(field, hosts=hosts[:count])
                 peak, wall_s = peak_mb(command(some, samples), some)
-                stored = sum(run.samples or 0 for run in Store(home / "results").list_runs())
+                stored = sum(
+                    run.samples or 0 for run in Store(home / "results").list_runs()
+                )
                 print(
-                    f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored   peak {peak:6.0f} MB   "
-                    f"{wall_s:6.1f} s",
+                    f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored  "
+                    f" peak {peak:6.0f} MB   {wall_s:6.1f} s",
                     flush=True,
                 )
     finally:

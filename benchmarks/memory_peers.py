@@ -1,16 +1,19 @@
-"""Hold `bandwidth` against programs that measure the same, on one CPU; latency_peers.py does so for `chase`.
+"""Hold `bandwidth` against programs that measure the same, on one CPU; latency_peers.py
+does so for `chase`.
 
-Usage: python benchmarks/memory_peers.py [--rounds 10] [--peers DIR] [--realtime] [--only WORD]
+Usage: python benchmarks/memory_peers.py [--rounds 10] [--peers DIR] [--realtime]
+[--only WORD]
 
-Peers are looked for in DIR, then on the PATH, and left out where they are not: likwid-bench,
-MemoryBandwidth_amd64 (clamchowder's), stream_c.exe (STREAM, one thread, copying from memory to memory).
-A contest is one level and operation. In each round all contests, and in each contest all loops, run in
-shuffled order, a process each, on the first CPU. A process's number is the median of the agent's samples, or
-what the peer prints. Printed are median and deciles of each loop over the rounds, and the median of the
-rounds' ratios of our best loop to the best peer, best by median, with its 95 % interval (bootstrap over
-rounds). Pages are base pages, as the peers have.
---realtime runs each process with SCHED_FIFO, for a machine that is not idle: samples of a second suffer more
-from other processes than short ones.
+Peers are looked for in DIR, then on the PATH, and left out where they are not:
+likwid-bench, MemoryBandwidth_amd64 (clamchowder's), stream_c.exe (STREAM, one thread,
+copying from memory to memory). A contest is one level and operation. In each round all
+contests, and in each contest all loops, run in shuffled order, a process each, on the
+first CPU. A process's number is the median of the agent's samples, or what the peer
+prints. Printed are median and deciles of each loop over the rounds, and the median of
+the rounds' ratios of our best loop to the best peer, best by median, with its 95 %
+interval (bootstrap over rounds). Pages are base pages, as the peers have. --realtime
+runs each process with SCHED_FIFO, for a machine that is not idle: samples of a second
+suffer more from other processes than short ones.
 """
 
 import argparse
@@ -35,10 +38,18 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.latency_peers import interval  # noqa: E402
 
 SIZES = {"L1": 24 << 10, "L2": 512 << 10, "L3": 8 << 20, "memory": 1 << 30}
-PEER_BYTES = {"L1": 20 << 30, "L2": 10 << 30, "L3": 3 << 30, "memory": 3 << 30}  # that one process moves
+# that one process moves
+PEER_BYTES = {
+    "L1": 20 << 30,
+    "L2": 10 << 30,
+    "L3": 3 << 30,
+    "memory": 3 << 30,
+}
 LIKWID = {"read": "load", "write": "store", "copy": "copy", "nt": "store_mem"}
 CLAM = {"read": "avx512", "write": "write", "nt": "sse_ntwrite"}
-"""Not its copy: a turn moves 512 bytes and steps on by 256, so it stays in half of the memory it counts."""
+"""Not its copy: a turn moves 512 bytes and steps on by 256, so it stays in half of the
+memory it counts.
+"""
 Loop = Callable[[], dict[str, float]]
 
 
@@ -67,14 +78,20 @@ class Tools:
 
 def agent_ns(tools: Tools, *plan: str) -> dict[str, float]:
     """Median of a unit in ns, by "variant point"."""
-    text = tools.output(tools.agent, *plan, "--rounds", "1", "--threads", "1", "--format", "jsonl")
+    text = tools.output(
+        tools.agent, *plan, "--rounds", "1", "--threads", "1", "--format", "jsonl"
+    )
     hello, *records = [json.loads(line) for line in text.splitlines()]
     return {
-        f"{burst['variant']} {burst['point']}": statistics.median(burst["ticks"][burst["warmup"] :])
-        / burst["iterations"] * 1e9 / hello["ticks_per_second"]
+        f"{burst['variant']} {burst['point']}": statistics.median(
+            burst["ticks"][burst["warmup"] :]
+        )
+        / burst["iterations"]
+        * 1e9
+        / hello["ticks_per_second"]
         for burst in records
         if burst["record"] == "burst"
-    }  # fmt: skip
+    }
 
 
 def our_rates(tools: Tools, operation: str, size: int) -> dict[str, float]:
@@ -144,7 +161,9 @@ def contests(tools: Tools) -> Iterator[tuple[str, list[Loop]]]:
                 loops.append(partial(likwid, tools, path, vector(test), level))
             if operation in CLAM and (path := tools.path("MemoryBandwidth_amd64")):
                 loops.append(partial(clamchowder, tools, path, CLAM[operation], level))
-            if (level, operation) == ("memory", "copy") and (path := tools.path("stream_c.exe")):
+            if (level, operation) == ("memory", "copy") and (
+                path := tools.path("stream_c.exe")
+            ):
                 loops.append(partial(stream, tools, path))
             yield f"{operation} {level}, GB/s", loops
 
@@ -152,7 +171,9 @@ def contests(tools: Tools) -> Iterator[tuple[str, list[Loop]]]:
 def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
     """Map contest and loop to one number per round."""
     chosen = [(name, loops) for name, loops in contests(tools) if only in name]
-    numbers: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name, _ in chosen}
+    numbers: dict[str, dict[str, list[float]]] = {
+        name: defaultdict(list) for name, _ in chosen
+    }
     for _ in range(rounds):
         for name, loops in random.sample(chosen, len(chosen)):
             for loop in random.sample(loops, len(loops)):
@@ -166,14 +187,22 @@ def show(name: str, loops: dict[str, list[float]]) -> None:
     medians = {label: statistics.median(values) for label, values in loops.items()}
     for label in sorted(medians, key=lambda label: medians[label], reverse=True):
         deciles = statistics.quantiles(loops[label], n=10, method="inclusive")
-        print(f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}")
-    ours = max((label for label in loops if label.startswith("fleet")), key=lambda label: medians[label])
+        print(
+            f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}"
+        )
+    ours = max(
+        (label for label in loops if label.startswith("fleet")),
+        key=lambda label: medians[label],
+    )
     if theirs := [label for label in loops if not label.startswith("fleet")]:
         best = max(theirs, key=lambda label: medians[label])
-        ratios = [own / other for own, other in zip(loops[ours], loops[best], strict=True)]
+        ratios = [
+            own / other for own, other in zip(loops[ours], loops[best], strict=True)
+        ]
         low, high = interval(ratios)
         print(
-            f"  fleet / best peer: {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], n {len(ratios)}"
+            f"  fleet / best peer: {statistics.median(ratios):.3f} [{low:.3f},"
+            f" {high:.3f}], n {len(ratios)}"
         )
 
 

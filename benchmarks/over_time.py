@@ -1,14 +1,18 @@
-"""Simulate fleets over many nights, and count what `fleet compare SELECTION` finds that is there, or is not.
+"""Simulate fleets over many nights, and count what `fleet compare SELECTION` finds that
+is there, or is not.
 
 Usage: python -m benchmarks.over_time [--sessions 100] [--seed 1] [--table]
 
-A session: 20 hosts with 8 relations, which vary from run to run by 0.7 to 1.4 %, half of the variance common
-to a host's night. heavy: t(3). AR: correlation 0.5 from night to night. levels: 24, 54 or 128 ns by chance.
-sticky: 24 or 50 ns, drawn again with chance 0.1 a night. drift: 5 % steadily. season: a sine of 1.5 %.
-spikes: 5 % of the hosts' nights +20 %. `any`: sessions with any finding; `dated`: with any date.
-Then one series in eight changed at its own date (15 to 85 %): how many are found within 3 nights or a
-twentieth, with a date, within a night; how often the interval of the change holds it; false dates a session;
-and how often 2 % on all hosts is found and dated. --table: make the constants.
+A session: 20 hosts with 8 relations, which vary from run to run by 0.7 to 1.4 %, half
+of the variance common to a host's night. heavy: t(3). AR: correlation 0.5 from night to
+night. levels: 24, 54 or 128 ns by chance.
+sticky: 24 or 50 ns, drawn again with chance 0.1 a night. drift: 5 % steadily. season: a
+sine of 1.5 %.
+spikes: 5 % of the hosts' nights +20 %. `any`: sessions with any finding; `dated`: with
+any date. Then one series in eight changed at its own date (15 to 85 %): how many are
+found within 3 nights or a twentieth, with a date, within a night; how often the
+interval of the change holds it; false dates a session; and how often 2 % on all hosts
+is found and dated. --table: make the constants.
 """
 
 import argparse
@@ -45,26 +49,37 @@ def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
         values = chance.standard_normal(size)
         if noise == "AR":
             for night in range(1, nights):
-                values[..., night] = 0.5 * values[..., night - 1] + 0.75**0.5 * values[..., night]
+                values[..., night] = (
+                    0.5 * values[..., night - 1] + 0.75**0.5 * values[..., night]
+                )
         return values
 
     both = 0.5**0.5 * (draw((HOSTS, 1, nights)) + draw(shape))
-    logs = (np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))[..., None] * both).reshape(
-        -1, nights
-    )
+    logs = (
+        np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))[..., None]
+        * both
+    ).reshape(-1, nights)
     time_of = np.arange(nights)
     if noise == "levels":
-        logs += np.log(chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1]))
+        logs += np.log(
+            chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1])
+        )
     if noise == "sticky":
         drawn_again = chance.random(logs.shape) < 0.1
         last = np.maximum.accumulate(np.where(drawn_again, time_of, 0), axis=1)
-        logs += np.take_along_axis(np.log(chance.choice([24.0, 50.0], logs.shape)), last, axis=1)
+        logs += np.take_along_axis(
+            np.log(chance.choice([24.0, 50.0], logs.shape)), last, axis=1
+        )
     if noise == "drift":
         logs += 0.05 * time_of / nights
     if noise == "season":
-        logs += 0.015 * np.sin(2 * np.pi * (time_of / max(nights, 60) + chance.random()))
+        logs += 0.015 * np.sin(
+            2 * np.pi * (time_of / max(nights, 60) + chance.random())
+        )
     if noise == "spikes":
-        logs += np.repeat(np.log(1.2) * (chance.random((HOSTS, nights)) < 0.05), RELATIONS, axis=0)
+        logs += np.repeat(
+            np.log(1.2) * (chance.random((HOSTS, nights)) < 0.05), RELATIONS, axis=0
+        )
     return logs
 
 
@@ -80,7 +95,9 @@ def measure_power(chance: np.random.Generator, nights: int, change: float) -> Fl
     """Return one session's columns of the second table."""
     logs = make_series(chance, nights, "normal")
     rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
-    dates = chance.integers(round(0.15 * nights), round(0.85 * nights) + 1, len(rows)).clip(3, nights - 3)
+    dates = chance.integers(
+        round(0.15 * nights), round(0.85 * nights) + 1, len(rows)
+    ).clip(3, nights - 3)
     for row, date in zip(rows, dates, strict=True):
         logs[row, date:] += np.log1p(change)
     all_found = find_session_changes(logs, "normal")
@@ -102,10 +119,18 @@ def measure_power(chance: np.random.Generator, nights: int, change: float) -> Fl
     of_all = [
         step
         for step in find_session_changes(fleet_logs, "normal")
-        if step.row >= len(fleet_logs) and abs(step.night - nights // 2) <= 1 and step.dated
+        if step.row >= len(fleet_logs)
+        and abs(step.night - nights // 2) <= 1
+        and step.dated
     ]
     return np.array(
-        [len(hits) / len(rows), len(hits) / len(rows) * shares[0], *shares[1:], false, bool(of_all)]
+        [
+            len(hits) / len(rows),
+            len(hits) / len(rows) * shares[0],
+            *shares[1:],
+            false,
+            bool(of_all),
+        ]
     )
 
 
@@ -115,10 +140,21 @@ def print_calibration(chance: np.random.Generator, sessions: int) -> None:
     for nights in lengths:
         walks = chance.standard_normal((2, 4000, nights)) * 0.01
         for night in range(1, nights):
-            walks[1, :, night] = 0.5 * walks[1, :, night - 1] + 0.75**0.5 * walks[1, :, night]
+            walks[1, :, night] = (
+                0.5 * walks[1, :, night - 1] + 0.75**0.5 * walks[1, :, night]
+            )
         clean = (clean_series(logs, np.zeros(4000, dtype=bool)).logs for logs in walks)
-        left, correlated = np.array([find_best_splits(logs)[2:] for logs in clean]).mean(axis=2).T
-        rows.append((left[0] / 1e-4, correlated[0], (correlated[1] - correlated[0]) / 0.5, left[1] / left[0]))
+        left, correlated = (
+            np.array([find_best_splits(logs)[2:] for logs in clean]).mean(axis=2).T
+        )
+        rows.append(
+            (
+                left[0] / 1e-4,
+                correlated[0],
+                (correlated[1] - correlated[0]) / 0.5,
+                left[1] / left[0],
+            )
+        )
     shares = np.array(rows).T
     calibration = Calibration(CALIBRATION.nights, np.ones(len(lengths)), *shares)
     splits = []
@@ -127,7 +163,9 @@ def print_calibration(chance: np.random.Generator, sessions: int) -> None:
         for noise in ("normal", "heavy"):
             p = []
             for _ in range(sessions):
-                logs = clean_series(make_series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
+                logs = clean_series(
+                    make_series(chance, nights, noise), np.zeros(160, dtype=bool)
+                ).logs
                 parts = [(row, np.arange(nights)) for row in range(160)]
                 p.append(measure_parts(logs, parts, calibration)[0])
             by_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
@@ -139,7 +177,9 @@ def print_calibration(chance: np.random.Generator, sessions: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, nargs="*", default=[8, 30, 90])
@@ -170,8 +210,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("nights  change  sessions  found  dated  night  holds  false  all 2%")
     for nights in options.nights:
         for change in (0.05, 0.03, 0.02):
-            chance, times = np.random.default_rng(options.seed), max(options.sessions // 4, 3)
-            rows = np.array([measure_power(chance, nights, change) for _ in range(times)])
+            chance, times = (
+                np.random.default_rng(options.seed),
+                max(options.sessions // 4, 3),
+            )
+            rows = np.array(
+                [measure_power(chance, nights, change) for _ in range(times)]
+            )
             *shares, false, fleet_share = np.nanmean(rows, axis=0)
             print(
                 f"{nights:>6}{change:>8.0%}{times:>10}"

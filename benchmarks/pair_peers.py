@@ -1,15 +1,18 @@
-"""Hold `cas` and `readwrite` against the programs that measure the same, each with its own scheme, in turn.
+"""Hold `cas` and `readwrite` against the programs that measure the same, each with its
+own scheme, in turn.
 
 Usage: python -m benchmarks.pair_peers --peers DIR [--rounds 20]
 
-Peers are looked for in DIR, then on the PATH: c2clat, core_latency, core-to-core-latency; one that is missing
-is left out. In each round every peer and the agent with the peer's preset run once in shuffled order, a
-process each, and give the number of the first two CPUs with the peer's estimator (whole nanoseconds but for
+Peers are looked for in DIR, then on the PATH: c2clat, core_latency,
+core-to-core-latency; one that is missing is left out. In each round every peer and the
+agent with the peer's preset run once in shuffled order, a process each, and give the
+number of the first two CPUs with the peer's estimator (whole nanoseconds but for
 core-to-core-latency; peers measure all CPUs, so this is for small machines).
 
-Printed are the median over the rounds with its deciles, the levels of the rounds' numbers with their shares
-(a virtual machine has modes, and one short run sees one of them), and the median of the rounds' ratios, ours
-to the peer's, with its 95 % interval (bootstrap over rounds).
+Printed are the median over the rounds with its deciles, the levels of the rounds'
+numbers with their shares (a virtual machine has modes, and one short run sees one of
+them), and the median of the rounds' ratios, ours to the peer's, with its 95 % interval
+(bootstrap over rounds).
 """
 
 import argparse
@@ -60,17 +63,31 @@ def contests(agent: Path, folder: Path) -> dict[tuple[str, str], tuple[Side, Sid
     sides = {}
     for peer, benchmark, options in PEERS:
         if program := shutil.which(peer, path=f"{folder}:{os.environ['PATH']}"):
-            ours = (str(agent), "-b", benchmark, "-c", cpus, "--preset", peer, "--format", peer)
+            ours = (
+                str(agent),
+                "-b",
+                benchmark,
+                "-c",
+                cpus,
+                "--preset",
+                peer,
+                "--format",
+                peer,
+            )
             sides[benchmark, peer] = Side(ours, peer), Side((program, *options), peer)
     return sides
 
 
 def levels_text(numbers: Sequence[float]) -> str:
-    """Describe the rounds' numbers at the main level and at another, each by median and share."""
+    """Describe the rounds' numbers at the main level and at another, each by median and
+    share.
+    """
     values = np.array(numbers)
     is_main = are_at_main_level(values)
     parts = (part for part in (values[is_main], values[~is_main]) if len(part))
-    return ", ".join(f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts)
+    return ", ".join(
+        f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts
+    )
 
 
 def side_text(numbers: Sequence[float]) -> str:
@@ -96,7 +113,9 @@ def main() -> None:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
         against = contests(agent, options.peers.resolve())
-        numbers: dict[Side, list[float]] = {side: [] for both in against.values() for side in both}
+        numbers: dict[Side, list[float]] = {
+            side: [] for both in against.values() for side in both
+        }
         for _ in range(options.rounds):
             for side in random.sample(list(numbers), len(numbers)):
                 numbers[side].append(side.number())

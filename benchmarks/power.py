@@ -2,9 +2,9 @@
 
 Usage: python benchmarks/power.py [--simulations 200] [--seed 1]
 
-The machines are those of benchmarks/aa.py. `class`: all pairs became slower by the change;
-share of simulations whose verdict is `changed`. `pairs`: one pair in ten did; share of these that are
-named. `false`: of the pairs named, those that did not change.
+The machines are those of benchmarks/aa.py. `class`: all pairs became slower by the
+change; share of simulations whose verdict is `changed`. `pairs`: one pair in ten did;
+share of these that are named. `false`: of the pairs named, those that did not change.
 """
 
 import argparse
@@ -18,20 +18,31 @@ from fleet.analysis.compare import compare_pairs, compare_relations
 ONE_IN = 10
 
 
-def class_power(machine: aa.Machine, runs: int, change: float, simulations: int, seed: int) -> float:
-    """Share of simulations in which a change of the whole relation gets the verdict `changed`."""
+def class_power(
+    machine: aa.Machine, runs: int, change: float, simulations: int, seed: int
+) -> float:
+    """Share of simulations in which a change of the whole relation gets the verdict
+    `changed`.
+    """
     chance, count = np.random.default_rng(seed), 0
     for _ in range(simulations):
         both = aa.samples(machine, 2 * runs, chance)
-        rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:] * (1 + change), "b")]
-        count += compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
+        rows = [
+            aa.pair_rows(both[:runs], "a"),
+            aa.pair_rows(both[runs:] * (1 + change), "b"),
+        ]
+        count += (
+            compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
+        )
     return count / simulations
 
 
 def pair_power(
     machine: aa.Machine, runs: int, change: float, simulations: int, seed: int
 ) -> tuple[float, float]:
-    """Share of changed pairs that are named, and the share of those named that did not change."""
+    """Share of changed pairs that are named, and the share of those named that did not
+    change.
+    """
     chance, named, wrong = np.random.default_rng(seed), 0, 0
     moved = np.arange(aa.PAIRS) % ONE_IN == 0
     for _ in range(simulations):
@@ -47,7 +58,9 @@ def pair_power(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per machine, change and number of runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
@@ -55,8 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for machine in aa.MACHINES:
         for change in (0.05, 0.10):
             for runs in (3, 5, 10):
-                by_class = class_power(machine, runs, change, options.simulations, options.seed)
-                by_pair, false = pair_power(machine, runs, change, options.simulations, options.seed)
+                by_class = class_power(
+                    machine, runs, change, options.simulations, options.seed
+                )
+                by_pair, false = pair_power(
+                    machine, runs, change, options.simulations, options.seed
+                )
                 rates = f"{by_class:>6.0%} {by_pair:>6.0%} {false:>6.1%}"
                 print(f"{machine.name:<8} {change:>6.0%} {runs:>5} {rates}")
 

@@ -1,12 +1,16 @@
-"""What it costs to store and to read one big run, and a thousand small ones, on this machine.
+"""What it costs to store and to read one big run, and a thousand small ones, on this
+machine.
 
-.venv/bin/python benchmarks/reading.py [--samples 100] [--rounds 10] [--runs 1000] [--hosts 10]
+.venv/bin/python benchmarks/reading.py [--samples 100] [--rounds 10] [--runs 1000]
+[--hosts 10]
     [--keep FOLDER]
 
-The big run is simulated: two packages of 32 cores of two siblings, `cas` and `readwrite`, every unordered
-pair, 2.5 GHz ticks with scatter of bursts, neighbouring samples that resemble each other, outliers and a
-warm-up. It is written through the store as a measured one is. Each step runs in a process of its own; printed
-are its seconds, those of CPU (which other work on the machine does not lengthen much) and its peak memory.
+The big run is simulated: two packages of 32 cores of two siblings, `cas` and
+`readwrite`, every unordered pair, 2.5 GHz ticks with scatter of bursts, neighbouring
+samples that resemble each other, outliers and a warm-up. It is written through the
+store as a measured one is. Each step runs in a process of its own; printed are its
+seconds, those of CPU (which other work on the machine does not lengthen much) and its
+peak memory.
 """
 
 import argparse
@@ -30,7 +34,10 @@ from fleet.store import Listing, Store, new_run_id  # noqa: E402
 from tests import builders  # noqa: E402
 
 BIG = "r20260601T000000Z-000000b1"
-FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main; main()"
+FLEET = (
+    "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main;"
+    " main()"
+)
 SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, REPORT_OF_TWO = (
     FLEET.replace("{arguments}", text)
     for text in (
@@ -42,7 +49,10 @@ SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, REPORT_OF_TWO = (
         "'report', 'host0', 'host1', '-r', '{many}', '-o', '{many}/_report.html'",
     )
 )
-FORGET = "from fleet.store import Listing; Listing('{root}').index.path.unlink(missing_ok=True); "
+FORGET = (
+    "from fleet.store import Listing;"
+    " Listing('{root}').index.path.unlink(missing_ok=True); "
+)
 MATRIX = (
     "from fleet.analysis import load_pairs; from fleet.analysis import matrix; "
     "matrix(load_pairs('{root}', run_id='{big}', benchmark='cas'), range(128))"
@@ -50,7 +60,9 @@ MATRIX = (
 HISTORY = "from fleet.analysis import history; history('{many}', relation='smt')"
 OF_BIG = {
     "import pandas, pyarrow": "import pandas, pyarrow.parquet",
-    "plain pandas, every sample": "import pandas; pandas.read_parquet('{root}/samples')",
+    "plain pandas, every sample": (
+        "import pandas; pandas.read_parquet('{root}/samples')"
+    ),
     "matrix of medians, first time": MATRIX,
     "matrix of medians, after": MATRIX,
     "fleet show": SHOW,
@@ -71,7 +83,12 @@ OF_MANY = {
 
 
 def big_run(samples: int, rounds: int) -> tuple[Run, Iterator[Burst]]:
-    run = builders.a_run(builders.two_sockets(), run_id=BIG, benchmarks=("cas", "readwrite"), rounds=rounds)
+    run = builders.a_run(
+        builders.two_sockets(),
+        run_id=BIG,
+        benchmarks=("cas", "readwrite"),
+        rounds=rounds,
+    )
     return run, simulate_bursts(run, samples)
 
 
@@ -122,12 +139,16 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
 
 
 def many_runs(root: Path, count: int, hosts: int) -> None:
-    """Runs of eight CPUs, each an hour after the one before, on one host after the other."""
+    """Runs of eight CPUs, each an hour after the one before, on one host after the
+    other.
+    """
     start, store = datetime(2026, 1, 1, tzinfo=UTC), Store(root)
     for number in range(count):
         moment = start + timedelta(hours=number)
         host = Host(f"host{number % hosts}", "192.0.2.7", labels={"rack": "b2"})
-        run = builders.a_run(builders.small_desktop(), run_id=new_run_id(moment), host=host)
+        run = builders.a_run(
+            builders.small_desktop(), run_id=new_run_id(moment), host=host
+        )
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
         store.publish(run, builders.make_bursts(run, seed=number), batch=True)
     store.flush()
@@ -137,7 +158,10 @@ def step(name: str, code: str) -> None:
     """Run `code` in a process of its own and print seconds and peak memory."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    measured = f"import sys\ntry: {code}\nfinally: print(open('/proc/self/status').read(), file=sys.stderr)"
+    measured = (
+        f"import sys\ntry: {code}\nfinally: print(open('/proc/self/status').read(),"
+        " file=sys.stderr)"
+    )
     command = [sys.executable, "-c", measured]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     took = time.perf_counter() - began
@@ -153,7 +177,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--hosts", type=int, default=10, help="that they are of")
-    parser.add_argument("--keep", type=Path, help="make the data here, and use it if it is there")
+    parser.add_argument(
+        "--keep", type=Path, help="make the data here, and use it if it is there"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
@@ -173,14 +199,19 @@ def main() -> None:
         print(f"{options.runs:,} runs")
         for name, code in OF_MANY.items():
             step(name, code.format(many=many))
-        samples = sum(path.stat().st_size for path in many.glob("samples/*/*/*.parquet"))
+        samples = sum(
+            path.stat().st_size for path in many.glob("samples/*/*/*.parquet")
+        )
         index = Listing(many).index.path.stat().st_size
-        print(f"samples: {samples / options.runs:.0f} bytes a run; index: {index / options.runs:.0f}")
+        print(
+            f"samples: {samples / options.runs:.0f} bytes a run; index:"
+            f" {index / options.runs:.0f}"
+        )
         for table in ("runs", "cpus"):
             size = sum(path.stat().st_size for path in (many / table).iterdir())
             print(
-                f"{table}: {size / options.runs:.0f} bytes a run in {len(list((many / table).iterdir()))} "
-                "files"
+                f"{table}: {size / options.runs:.0f} bytes a run in"
+                f" {len(list((many / table).iterdir()))} files"
             )
 
 

@@ -1,11 +1,14 @@
-"""How well do few bursts know the level of their own moment? Cuts schemes out of one long record of a pair.
+"""How well do few bursts know the level of their own moment? Cuts schemes out of one
+long record of a pair.
 
-Usage: python -m benchmarks.record [--minutes 2] [--window 8] [--cpus 0,1] [--agent PATH]
+Usage: python -m benchmarks.record [--minutes 2] [--window 8] [--cpus 0,1] [--agent
+PATH]
 
-One process measures a pair's bursts without a pause. In every window of some seconds the median of all its
-burst medians (of the larger mode) is the truth; each scheme takes some of the window's bursts: evenly spread
-ones, as the default does, or neighbours, as one long burst would. Printed are the shares of windows and
-starts whose median is within 1 % and 2 % of the truth, and the half width that holds 95 % of them.
+One process measures a pair's bursts without a pause. In every window of some seconds
+the median of all its burst medians (of the larger mode) is the truth; each scheme takes
+some of the window's bursts: evenly spread ones, as the default does, or neighbours, as
+one long burst would. Printed are the shares of windows and starts whose median is
+within 1 % and 2 % of the truth, and the half width that holds 95 % of them.
 """
 
 import numpy as np
@@ -28,9 +31,14 @@ Floats = npt.NDArray[np.float64]
 def windows(run_records: list[dict], benchmark: str, seconds: float) -> list[Floats]:
     """The burst medians, ns one way, in order of time, of each whole window."""
     ns_per_tick = 1e9 / run_records[0]["ticks_per_second"]
-    bursts = [r for r in run_records if r["record"] == "burst" and r["benchmark"] == benchmark]
+    bursts = [
+        r for r in run_records if r["record"] == "burst" and r["benchmark"] == benchmark
+    ]
     medians = np.array(
-        [np.median(b["ticks"][b["warmup"] :]) * ns_per_tick / b["iterations"] / 2 for b in bursts]
+        [
+            np.median(b["ticks"][b["warmup"] :]) * ns_per_tick / b["iterations"] / 2
+            for b in bursts
+        ]
     )
     number = np.array([b["start_ns"] for b in bursts]) // int(seconds * 1e9)
     return [medians[number == window] for window in range(int(number.max()))]
@@ -42,12 +50,19 @@ def level(medians: Floats) -> float:
 
 
 def errors(medians: list[Floats], count: int, *, spread: bool) -> Floats:
-    """Relative errors of a scheme against each window's own level, from several starts a window."""
+    """Relative errors of a scheme against each window's own level, from several starts
+    a window.
+    """
     off: list[float] = []
     for window in medians:
         truth, step = level(window), len(window) // count if spread else 1
-        starts = np.linspace(0, len(window) - step * (count - 1) - 1, STARTS).astype(int)
-        off += [level(window[start : start + step * count : step][:count]) / truth - 1 for start in starts]
+        starts = np.linspace(0, len(window) - step * (count - 1) - 1, STARTS).astype(
+            int
+        )
+        off += [
+            level(window[start : start + step * count : step][:count]) / truth - 1
+            for start in starts
+        ]
     return np.abs(np.array(off))
 
 
@@ -64,8 +79,9 @@ def main() -> None:
         for name, count, spread in SCHEMES:
             off = errors(medians, count, spread=spread)
             print(
-                f"{benchmark:10} {name:17} {len(medians):7} {np.mean(off <= 0.01):10.0%} "
-                f"{np.mean(off <= 0.02):10.0%} {np.quantile(off, 0.95):10.1%}"
+                f"{benchmark:10} {name:17} {len(medians):7}"
+                f" {np.mean(off <= 0.01):10.0%} {np.mean(off <= 0.02):10.0%}"
+                f" {np.quantile(off, 0.95):10.1%}"
             )
 
 

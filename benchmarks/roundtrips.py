@@ -1,14 +1,17 @@
-"""How many round trips a host costs: the slope of a session's time over the delay of the line to the host.
+"""How many round trips a host costs: the slope of a session's time over the delay of
+the line to the host.
 
     .venv/bin/python benchmarks/roundtrips.py [--delays 50,200,800] [--rounds 3]
 
-The line is a proxy in front of an sshd on loopback. It hands on each piece a fixed time after it came, so
-that pieces sent one behind the other stay so, as on a long line; it neither loses nor narrows anything, and
-TCP's slow start is not in it: answers of more than some 14 KB cost a real line more. The proxy accepts by
-itself, so the round trip of TCP's own handshake is added. The job is that of `benchmarks/scale.py`: cached,
-the agent is there already; cold, the controller has to send it; ssh, a bare `ssh host agent`. The three take
-turns within each round. A slope is of the shortest and the longest delay: on a busy machine choose them far
-apart, since what other work costs is in both.
+The line is a proxy in front of an sshd on loopback. It hands on each piece a fixed time
+after it came, so that pieces sent one behind the other stay so, as on a long line; it
+neither loses nor narrows anything, and TCP's slow start is not in it: answers of more
+than some 14 KB cost a real line more. The proxy accepts by itself, so the round trip of
+TCP's own handshake is added. The job is that of `benchmarks/scale.py`: cached, the
+agent is there already; cold, the controller has to send it; ssh, a bare `ssh host
+agent`. The three take turns within each round. A slope is of the shortest and the
+longest delay: on a busy machine choose them far apart, since what other work costs is
+in both.
 """
 
 import argparse
@@ -39,7 +42,9 @@ HANDSHAKE = 1.0  # round trips of TCP's own that the proxy hides
 
 
 class DelayLine:
-    """Listens on loopback and carries every connection to `target`, each direction `one_way_s` late."""
+    """Listens on loopback and carries every connection to `target`, each direction
+    `one_way_s` late.
+    """
 
     def __init__(self, target: tuple[str, int], one_way_s: float) -> None:
         self._target = target
@@ -89,11 +94,17 @@ class DelayLine:
 
 
 def seconds_of_a_host(field: Field, via: Via = Via.SSH) -> float:
-    """Run a session of one host and return how long the host took, by fleet's own account."""
+    """Run a session of one host and return how long the host took, by fleet's own
+    account.
+    """
     done = subprocess.run(
         [*fleet(field, via), "--json"],
         cwd=field.folder,
-        env={**os.environ, "FLEET_SSH_CONFIG": str(field.config), "HOME": str(field.folder)},
+        env={
+            **os.environ,
+            "FLEET_SSH_CONFIG": str(field.config),
+            "HOME": str(field.folder),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -112,9 +123,13 @@ def cold(field: Field, host: SshHost, via: Via = Via.SSH) -> float:
 def ssh(field: Field, host: SshHost) -> float:
     line = field.hosts[0]
     agent = next(host.home.rglob("fleet-agent-*"))
-    command = f"{agent} --benchmark=clock --cpus=0 --rounds=1 --samples=10 --iterations=1000 --format=jsonl"
+    command = (
+        f"{agent} --benchmark=clock --cpus=0 --rounds=1 --samples=10 --iterations=1000"
+        " --format=jsonl"
+    )
     return time_command(
-        ["ssh", "-F", str(field.config), "-p", str(line.port), line.address, command], field.folder
+        ["ssh", "-F", str(field.config), "-p", str(line.port), line.address, command],
+        field.folder,
     )[0]
 
 
@@ -134,7 +149,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--delays", default="50,200,800", help="milliseconds of a round trip, comma-separated"
+        "--delays",
+        default="50,200,800",
+        help="milliseconds of a round trip, comma-separated",
     )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -163,8 +180,13 @@ def main() -> None:
                 for name, way in ways.items():
                     taken[name].append([way(behind, host) for _, behind in lines])
             for name, rounds in taken.items():
-                slopes = [(times[-1] - times[0]) / (delays[-1] - delays[0]) + HANDSHAKE for times in rounds]
-                medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
+                slopes = [
+                    (times[-1] - times[0]) / (delays[-1] - delays[0]) + HANDSHAKE
+                    for times in rounds
+                ]
+                medians = [
+                    statistics.median(times) for times in zip(*rounds, strict=True)
+                ]
                 seconds = ", ".join(
                     f"{taken_s:.2f} s at {1000 * delay:.0f} ms"
                     for taken_s, delay in zip(medians, delays, strict=True)

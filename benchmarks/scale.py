@@ -1,19 +1,23 @@
-"""What a session costs the controller, beside OpenSSH and other tools at the same job, in one run.
+"""What a session costs the controller, beside OpenSSH and other tools at the same job,
+in one run.
 
-    .venv/bin/python benchmarks/scale.py [--hosts 1,10,50,200] [--rounds 3] [--parallel 32] [--peers VENV]
+    .venv/bin/python benchmarks/scale.py [--hosts 1,10,50,200] [--rounds 3] [--parallel
+    32] [--peers VENV]
 
-The hosts are sshds on loopback. The job: start the agent that is already there and bring back the
-`clock` benchmark of one CPU; fleet besides asks for facts, keeps a journal, publishes Parquet. `+ questions`
-is OpenSSH with fleet's questions before and after the agent, so with fleet's work for the host; `via openssh`
-is fleet with `via: openssh` in the inventory. Peers come
-from a virtual environment made for them: pip install ansible-core asyncssh parallel-ssh pyinfra.
-Controller CPU is that of the tool's processes (user and system, children and orphans such as Ansible's
-ControlPersist masters included), not of the sshds. The tools take turns within each round, and CPU stands
-next to wall, since other work on the machine slows all of them; look at medians and spread.
+The hosts are sshds on loopback. The job: start the agent that is already there and
+bring back the `clock` benchmark of one CPU; fleet besides asks for facts, keeps a
+journal, publishes Parquet. `+ questions` is OpenSSH with fleet's questions before and
+after the agent, so with fleet's work for the host; `via openssh` is fleet with `via:
+openssh` in the inventory. Peers come from a virtual environment made for them: pip
+install ansible-core asyncssh parallel-ssh pyinfra. Controller CPU is that of the tool's
+processes (user and system, children and orphans such as Ansible's ControlPersist
+masters included), not of the sshds. The tools take turns within each round, and CPU
+stands next to wall, since other work on the machine slows all of them; look at medians
+and spread.
 
-A session of at most 50 hosts also prints what was measured. So a session of one host does not show the
-start-up of a large one: what a host costs beyond start-up is taken between the smallest and the largest
-number of hosts above 50, such as `--hosts 60,200`.
+A session of at most 50 hosts also prints what was measured. So a session of one host
+does not show the start-up of a large one: what a host costs beyond start-up is taken
+between the smallest and the largest number of hosts above 50, such as `--hosts 60,200`.
 """
 
 import argparse
@@ -43,7 +47,13 @@ from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
 _PR_SET_CHILD_SUBREAPER = 36
 NUMBERS_AT_MOST = 50  # hosts whose numbers a session prints at its end
-JOB = ["--benchmark=clock", "--cpus=0", "--rounds=1", "--samples=10", "--iterations=1000"]
+JOB = [
+    "--benchmark=clock",
+    "--cpus=0",
+    "--rounds=1",
+    "--samples=10",
+    "--iterations=1000",
+]
 
 ASYNCSSH = """
 import asyncio, sys, pathlib, asyncssh
@@ -105,12 +115,35 @@ def fleet_by_openssh(field: Field) -> list[str]:
 def fleet(field: Field, via: Via = Via.SSH) -> list[str]:
     inventory = field.folder / "inventory.yaml"
     text = "defaults: {build: controller}\nhosts:\n" + "".join(
-        entry(host.entry(name=f"host-{number:03}", via=via)) for number, host in enumerate(field.hosts)
+        entry(host.entry(name=f"host-{number:03}", via=via))
+        for number, host in enumerate(field.hosts)
     )
     inventory.write_text(text)
-    job = ["--lock", "off", "-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "--iterations", "1000"]
+    job = [
+        "--lock",
+        "off",
+        "-b",
+        "clock",
+        "-c",
+        "0",
+        "--rounds",
+        "1",
+        "-s",
+        "10",
+        "--iterations",
+        "1000",
+    ]
     return [
-        *(sys.executable, "-m", "fleet", "run", "-i", str(inventory), "-r", str(field.folder / "results")),
+        *(
+            sys.executable,
+            "-m",
+            "fleet",
+            "run",
+            "-i",
+            str(inventory),
+            "-r",
+            str(field.folder / "results"),
+        ),
         *(*job, "--parallel", str(field.parallel), "--quiet"),
     ]
 
@@ -137,11 +170,23 @@ def xargs(field: Field, command: str, stdin: str) -> list[str]:
     out = field.folder / "openssh"
     out.mkdir(exist_ok=True)
     command_line = (
-        f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{command}" <{stdin} >{out}/"${{0%:*}}"'
+        f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{command}" <{stdin}'
+        f' >{out}/"${{0%:*}}"'
     )
     hosts = field.folder / "hosts"
     hosts.write_text("\n".join(field.names) + "\n")
-    return ["xargs", "-a", str(hosts), "-P", str(field.parallel), "-n", "1", "sh", "-c", command_line]
+    return [
+        "xargs",
+        "-a",
+        str(hosts),
+        "-P",
+        str(field.parallel),
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        command_line,
+    ]
 
 
 def run_by_script(text: str) -> Callable[[Field], list[str]]:
@@ -197,7 +242,8 @@ def ansible(field: Field) -> list[str]:
     assert field.peers
     inventory = field.folder / "ansible_hosts"
     lines = [
-        f"{host.address} ansible_port={host.port} ansible_ssh_private_key_file={field.key}"
+        f"{host.address} ansible_port={host.port}"
+        f" ansible_ssh_private_key_file={field.key}"
         for host in field.hosts
     ]
     lines += ["[all:vars]", f"ansible_ssh_common_args='-F {field.config}'"]
@@ -231,7 +277,9 @@ PEERS: dict[str, Callable[[Field], list[str]]] = {
 
 
 def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
-    """Write what both ssh and fleet read: the quickest key exchange and cipher, strict host keys."""
+    """Write what both ssh and fleet read: the quickest key exchange and cipher, strict
+    host keys.
+    """
     settings = {
         "BatchMode": "yes",
         "Ciphers": "aes128-gcm@openssh.com",
@@ -242,13 +290,21 @@ def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
         "UserKnownHostsFile": known_hosts,
         "GlobalKnownHostsFile": "none",
     }
-    path.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in settings.items()))
+    path.write_text(
+        "Host *\n" + "".join(f"  {name} {value}\n" for name, value in settings.items())
+    )
     return path
 
 
 def time_command(command: list[str], folder: Path) -> tuple[float, float, float]:
-    """Run a tool once; return wall seconds, CPU seconds of its processes, and its largest process in MB."""
-    environment = {**os.environ, "FLEET_SSH_CONFIG": str(folder / "ssh_config"), "PYTHONPATH": str(ROOT)}
+    """Run a tool once; return wall seconds, CPU seconds of its processes, and its
+    largest process in MB.
+    """
+    environment = {
+        **os.environ,
+        "FLEET_SSH_CONFIG": str(folder / "ssh_config"),
+        "PYTHONPATH": str(ROOT),
+    }
     environment |= {
         "HOME": str(folder),
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
@@ -260,7 +316,12 @@ def time_command(command: list[str], folder: Path) -> tuple[float, float, float]
     with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
         )
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - began
@@ -269,18 +330,27 @@ def time_command(command: list[str], folder: Path) -> tuple[float, float, float]
         if process.returncode != 0:
             output.seek(0)
             printed = output.read().decode("utf-8", "replace")
-            raise SystemExit(f"{command[:4]}…: exit code {process.returncode}\n{printed[-4000:]}")
+            raise SystemExit(
+                f"{command[:4]}…: exit code {process.returncode}\n{printed[-4000:]}"
+            )
     return wall, used.ru_utime + used.ru_stime + orphans, used.ru_maxrss / 1024
 
 
 def adopt_orphans() -> None:
-    """Make processes that a tool leaves behind ours, so that `end_orphans` can count them."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    """Make processes that a tool leaves behind ours, so that `end_orphans` can count
+    them.
+    """
+    if (
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        != 0
+    ):
         raise OSError(ctypes.get_errno(), "cannot adopt orphans")
 
 
 def end_orphans() -> float:
-    """End the ssh masters that a tool has left running; return the CPU seconds they and others took."""
+    """End the ssh masters that a tool has left running; return the CPU seconds they and
+    others took.
+    """
     seconds = 0.0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -288,7 +358,9 @@ def end_orphans() -> float:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(after_name[1]) == os.getpid() and command.startswith(b"ssh:"):  # "ssh: /path/of/socket [mux]"
+        if int(after_name[1]) == os.getpid() and command.startswith(
+            b"ssh:"
+        ):  # "ssh: /path/of/socket [mux]"
             pid = int(folder.name)
             os.kill(pid, signal.SIGTERM)
             _, _, used = os.wait4(pid, 0)
@@ -297,26 +369,39 @@ def end_orphans() -> float:
 
 
 def put_agents(field: Field) -> str:
-    """Bring the agent onto every host with fleet itself; return where it lies below every HOME."""
+    """Bring the agent onto every host with fleet itself; return where it lies below
+    every HOME.
+    """
     time_command(fleet(field), field.folder)
     (agent,) = field.hosts[0].home.rglob("fleet-agent-*")
     return f"~/{agent.relative_to(field.hosts[0].home)}"
 
 
-def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[str, Any]:
+def row(
+    count: int, tool: str, taken: list[tuple[float, float, float]]
+) -> dict[str, Any]:
     """Print one line of the table; return it with every figure."""
     walls, cpus, peaks = (sorted(column) for column in zip(*taken, strict=True))
     wall, cpu = statistics.median(walls), statistics.median(cpus)
     print(
-        f"{count:4} hosts  {tool:14} wall {wall:7.2f} s ({walls[0]:.2f}-{walls[-1]:.2f})   "
-        f"CPU {cpu:6.2f} s ({cpus[0]:.2f}-{cpus[-1]:.2f})   largest process {peaks[-1]:4.0f} MB",
+        f"{count:4} hosts  {tool:14} wall {wall:7.2f} s"
+        f" ({walls[0]:.2f}-{walls[-1]:.2f})   CPU {cpu:6.2f} s"
+        f" ({cpus[0]:.2f}-{cpus[-1]:.2f})   largest process {peaks[-1]:4.0f} MB",
         flush=True,
     )
-    return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus, "peaks_mb": peaks}
+    return {
+        "hosts": count,
+        "tool": tool,
+        "walls_s": walls,
+        "cpus_s": cpus,
+        "peaks_mb": peaks,
+    }
 
 
 def print_cost_of_a_host(measurements: list[dict[str, Any]]) -> None:
-    """Print the CPU of one more host, where two of the sessions were too large to print numbers."""
+    """Print the CPU of one more host, where two of the sessions were too large to print
+    numbers.
+    """
     for tool in dict.fromkeys(measurement["tool"] for measurement in measurements):
         large = [
             measurement
@@ -324,8 +409,12 @@ def print_cost_of_a_host(measurements: list[dict[str, Any]]) -> None:
             if measurement["tool"] == tool and measurement["hosts"] > NUMBERS_AT_MOST
         ]
         if len(large) > 1 and (hosts := large[-1]["hosts"] - large[0]["hosts"]):
-            cpu = statistics.median(large[-1]["cpus_s"]) - statistics.median(large[0]["cpus_s"])
-            print(f"{tool:14} {1000 * cpu / hosts:5.1f} ms of CPU a host beyond start-up")
+            cpu = statistics.median(large[-1]["cpus_s"]) - statistics.median(
+                large[0]["cpus_s"]
+            )
+            print(
+                f"{tool:14} {1000 * cpu / hosts:5.1f} ms of CPU a host beyond start-up"
+            )
 
 
 def main() -> None:
@@ -354,11 +443,22 @@ def main() -> None:
             known_hosts = home / "known_hosts"
             known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
             config = write_config(home / "ssh_config", key, known_hosts)
-            field = Field(hosts, key, known_hosts, config, "", home, options.parallel, options.peers)
+            field = Field(
+                hosts,
+                key,
+                known_hosts,
+                config,
+                "",
+                home,
+                options.parallel,
+                options.peers,
+            )
             field = replace(field, agent=put_agents(field))
             for count in counts:
                 some = replace(field, hosts=hosts[:count])
-                taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tools}
+                taken: dict[str, list[tuple[float, float, float]]] = {
+                    name: [] for name in tools
+                }
                 for _ in range(options.rounds):
                     for name, tool in tools.items():
                         taken[name].append(time_command(tool(some), home))

@@ -1,28 +1,34 @@
-"""Simulate sessions that compare many hosts at once, and count how many report a change.
+"""Simulate sessions that compare many hosts at once, and count how many report a
+change.
 
-Usage: python -m benchmarks.sessions [--sessions 200] [--seed 1] [--hosts 20] [--relations 8] [--runs 5]
+Usage: python -m benchmarks.sessions [--sessions 200] [--seed 1] [--hosts 20]
+[--relations 8] [--runs 5]
            [--null NAME] [--power-of 10]
 
-Every host has a number per run and relation, and runs of both sides in the order that `--alternate` draws
-(or A B B A: "in A B B A"). Null: how the numbers vary from run to run, by 1 % where nothing else is given:
+Every host has a number per run and relation, and runs of both sides in the order that
+`--alternate` draws (or A B B A: "in A B B A"). Null: how the numbers vary from run to
+run, by 1 % where nothing else is given:
 
-normal; 3 %; mixed (relations vary by 0.3 to 3 %); heavy tails (Student's t with 2 degrees of freedom);
-slow runs (one in ten is 20 to 100 % slower); hosts (1 % more, common to the relations of a host);
-shared (2 % more, common to all hosts of a session); steps (each host is 5 % slower from some run on);
-period 4 (all hosts alike 3 % up, up, down, down); drift (1 % a run); AR .9 (runs resemble the one before);
-unequal (B has two runs more); missing (one number in ten, and some hosts' runs);
-levels (one run in ten is 30 % faster); modes (24, 54 or 128 ns); states (two to six levels, each of them
-lasts 1 to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns).
+normal; 3 %; mixed (relations vary by 0.3 to 3 %); heavy tails (Student's t with 2
+degrees of freedom); slow runs (one in ten is 20 to 100 % slower); hosts (1 % more,
+common to the relations of a host); shared (2 % more, common to all hosts of a session);
+steps (each host is 5 % slower from some run on); period 4 (all hosts alike 3 % up, up,
+down, down); drift (1 % a run); AR .9 (runs resemble the one before); unequal (B has two
+runs more); missing (one number in ten, and some hosts' runs); levels (one run in ten is
+30 % faster); modes (24, 54 or 128 ns); states (two to six levels, each of them lasts 1
+to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns).
 
-`any finding`: sessions with any q < 0.05; `changed`: sessions with anything `changed`, on which
-`--fail-on-change` fails; `all hosts`: rows over all hosts whose interval excludes no change; `none`:
-relations without a verdict. Then, in one session of ten (--power-of), one relation in eight, or all of three
-hosts, became so much slower: the percentage `changed`, + that `at another level`.
+`any finding`: sessions with any q < 0.05; `changed`: sessions with anything `changed`,
+on which `--fail-on-change` fails; `all hosts`: rows over all hosts whose interval
+excludes no change; `none`: relations without a verdict. Then, in one session of ten
+(--power-of), one relation in eight, or all of three hosts, became so much slower: the
+percentage `changed`, + that `at another level`.
 
---two: two hosts became twice as slow instead: the share of sessions that name both, with either verdict; of
-their relations that are found; and of findings that are of another host.
---ideal: of `normal`, `3 %` and `mixed` instead: the share of +5 % (one relation in eight) that a test finds
-which knows the deviation of each relation's runs, under the same rate of errors and threshold.
+--two: two hosts became twice as slow instead: the share of sessions that name both,
+with either verdict; of their relations that are found; and of findings that are of
+another host. --ideal: of `normal`, `3 %` and `mixed` instead: the share of +5 % (one
+relation in eight) that a test finds which knows the deviation of each relation's runs,
+under the same rate of errors and threshold.
 """
 
 import argparse
@@ -35,7 +41,13 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks.interval import describe_runs
-from fleet.analysis.compare import ALPHA, THRESHOLD, SideRuns, Verdict, judge_comparisons
+from fleet.analysis.compare import (
+    ALPHA,
+    THRESHOLD,
+    SideRuns,
+    Verdict,
+    judge_comparisons,
+)
 from fleet.session.alternate import Alternation
 
 SCATTER = 0.01
@@ -44,8 +56,26 @@ TITLES = ("+5 %", "+15 %", "+100 %", "3 hosts +100 %")
 ABBA, IN_BLOCKS = ", A B B A", ", in blocks"
 SWITCHING = ("levels", "modes", "states", "flips")
 NULLS = (
-    *("normal", "3 %", "mixed", "heavy tails", "slow runs", "hosts", "shared", "period 4"),
-    *("period 4, A B B A", "steps", "drift", "AR .9", "unequal", "missing", "missing, shared", *SWITCHING),
+    *(
+        "normal",
+        "3 %",
+        "mixed",
+        "heavy tails",
+        "slow runs",
+        "hosts",
+        "shared",
+        "period 4",
+    ),
+    *(
+        "period 4, A B B A",
+        "steps",
+        "drift",
+        "AR .9",
+        "unequal",
+        "missing",
+        "missing, shared",
+        *SWITCHING,
+    ),
 )
 BURSTS, DWELL, POOL = 20, 8, 4000
 Floats = npt.NDArray[np.float64]
@@ -63,11 +93,15 @@ def numbers(  # noqa: C901, PLR0912  a case per null
             case "3 %":
                 logs *= 3
             case "mixed":
-                logs *= np.exp(chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1)))
+                logs *= np.exp(
+                    chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1))
+                )
             case "heavy tails":
                 logs = SCATTER * chance.standard_t(2, size)
             case "slow runs":
-                logs += np.where(chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0)
+                logs += np.where(
+                    chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0
+                )
             case "hosts":
                 logs += chance.normal(0, SCATTER, (hosts, 1, runs))
             case "shared":
@@ -80,14 +114,20 @@ def numbers(  # noqa: C901, PLR0912  a case per null
                 logs += 0.01 * turns
             case "AR .9":
                 for run in range(1, runs):
-                    logs[..., run] = 0.9 * logs[..., run - 1] + (1 - 0.81) ** 0.5 * logs[..., run]
+                    logs[..., run] = (
+                        0.9 * logs[..., run - 1] + (1 - 0.81) ** 0.5 * logs[..., run]
+                    )
             case "missing":
                 logs[chance.random(size) < 0.1] = np.nan
-                logs[(chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)] = np.nan
+                logs[
+                    (chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)
+                ] = np.nan
             case "levels":
                 logs += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
             case "modes":
-                logs += np.log(chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2]))
+                logs += np.log(
+                    chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2])
+                )
             case "states":
                 logs += states(size, chance)
             case "flips":
@@ -96,7 +136,9 @@ def numbers(  # noqa: C901, PLR0912  a case per null
 
 
 def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
-    """Levels of relations, of two to six each, 20 to 100 % apart, that last 1 to 5,000 bursts on average."""
+    """Levels of relations, of two to six each, 20 to 100 % apart, that last 1 to 5,000
+    bursts on average.
+    """
     logs = np.empty(size)
     for place in np.ndindex(size[:2]):
         levels = np.cumsum(np.log(chance.uniform(1.2, 2, chance.integers(2, 7))))
@@ -114,7 +156,9 @@ def flipping() -> Floats:
     chance = np.random.default_rng(POOL)
     flips = chance.random((POOL, BURSTS)) < 1 / DWELL
     flips[:, 0] = chance.random(POOL) < 0.5
-    bursts = np.where(flips.cumsum(axis=1) % 2, 24.0, 50.0) * np.exp(chance.normal(0, 0.015, flips.shape))
+    bursts = np.where(flips.cumsum(axis=1) % 2, 24.0, 50.0) * np.exp(
+        chance.normal(0, 0.015, flips.shape)
+    )
     return np.log(describe_runs(bursts[:, None, :])["median_ns"])
 
 
@@ -122,28 +166,50 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     """Whether each run, by time, is of side B."""
     if null.endswith(ABBA):
         return np.resize([False, True, True, False], 2 * runs) ^ False
-    drawn = Alternation("side", ("a", "b")).draw_order(runs, seed=int(chance.integers(1 << 30)))
+    drawn = Alternation("side", ("a", "b")).draw_order(
+        runs, seed=int(chance.integers(1 << 30))
+    )
     is_b = np.array([side == "b" for side in drawn])
     return np.append(is_b, [True, True]) if "unequal" in null else is_b
 
 
-def judge_logs(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The relations of all hosts, and of all hosts together, as one command judges them."""
+def judge_logs(
+    null: str, logs: Floats, of_b: Bools
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The relations of all hosts, and of all hosts together, as one command judges
+    them.
+    """
     _, relations, runs = logs.shape
-    rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": list(map(str, range(relations)))})
+    rows = pd.DataFrame(
+        {
+            "benchmark": "cas",
+            "variant": "",
+            "relation": list(map(str, range(relations))),
+        }
+    )
     blocks = np.arange(runs) // 2 if null.endswith(IN_BLOCKS) else None
     turns = tuple(range(runs))
     comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in logs]
     tables, fleets = judge_comparisons(comparisons, THRESHOLD)
-    return pd.concat(tables, ignore_index=True), next(iter(fleets.values()), tables[0][:0])
+    return pd.concat(tables, ignore_index=True), next(
+        iter(fleets.values()), tables[0][:0]
+    )
 
 
 def rates(
-    null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int, power_of: int = 10
+    null: str,
+    hosts: int,
+    relations: int,
+    runs: int,
+    sessions: int,
+    seed: int,
+    power_of: int = 10,
 ) -> tuple[Floats, Floats]:
-    """By session, the shares error, verdict, each, fleet, none; and by session with planted changes, power.
+    """By session, the shares error, verdict, each, fleet, none; and by session with
+    planted changes, power.
 
-    Power: `changed`, and `at another level`, for each of PLANTED and for three hosts +100 %.
+    Power: `changed`, and `at another level`, for each of PLANTED and for three hosts
+    +100 %.
     """
     chance = np.random.default_rng(seed)
     errors: list[list[float]] = []
@@ -156,40 +222,72 @@ def rates(
         table, fleet = judge_logs(null, logs, of_b)
         both = pd.concat([table, fleet])
         is_changed = both["verdict"] == Verdict.CHANGED
-        out = [float(((frame["low"] > 1) | (frame["high"] < 1)).mean()) for frame in (table, fleet)]
+        out = [
+            float(((frame["low"] > 1) | (frame["high"] < 1)).mean())
+            for frame in (table, fleet)
+        ]
         either = both["q"] < ALPHA
-        errors.append([float(either.any()), float(is_changed.any()), *out, float(table["p"].isna().mean())])
+        errors.append(
+            [
+                float(either.any()),
+                float(is_changed.any()),
+                *out,
+                float(table["p"].isna().mean()),
+            ]
+        )
         if session % power_of == 0:
             shares: list[float] = []
-            for moved, change in (*((spread, change) for change in PLANTED), (is_slow_host, 1.0)):
+            for moved, change in (
+                *((spread, change) for change in PLANTED),
+                (is_slow_host, 1.0),
+            ):
                 slower = logs + (moved[..., None] & of_b) * np.log1p(change)
-                verdicts = judge_logs(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
+                verdicts = judge_logs(null, slower, of_b)[0]["verdict"].to_numpy()[
+                    moved.ravel()
+                ]
                 shares += [
-                    float(np.mean(verdicts == kind)) for kind in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
+                    float(np.mean(verdicts == kind))
+                    for kind in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
                 ]
             power.append(shares)
     return np.array(errors), np.array(power)
 
 
-def two_hosts(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> Floats:
-    """Two hosts became twice as slow: sessions that name both, their relations found, wrong findings."""
+def two_hosts(
+    null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int
+) -> Floats:
+    """Two hosts became twice as slow: sessions that name both, their relations found,
+    wrong findings.
+    """
     chance = np.random.default_rng(seed)
     slow = np.arange(hosts) < 2
     shares = []
     for _ in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        table, _ = judge_logs(null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b)
+        table, _ = judge_logs(
+            null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b
+        )
         either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
         is_found = either.to_numpy(dtype=float).reshape(hosts, relations)
         wrong = is_found[~slow].sum() / max(is_found.sum(), 1)
-        shares.append((float(is_found[slow].any(axis=1).all()), float(is_found[slow].mean()), float(wrong)))
+        shares.append(
+            (
+                float(is_found[slow].any(axis=1).all()),
+                float(is_found[slow].mean()),
+                float(wrong),
+            )
+        )
     found_of: Floats = np.array(shares).mean(axis=0)
     return found_of
 
 
-def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> Floats:
-    """The share of changes of 5 % that a test finds which knows the deviation of each relation's runs."""
+def ideal(
+    null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int
+) -> Floats:
+    """The share of changes of 5 % that a test finds which knows the deviation of each
+    relation's runs.
+    """
     chance, shares, count = np.random.default_rng(seed), [], hosts * relations
     spread, change = np.arange(count) % 8 == 0, np.log1p(PLANTED[0])
     for _ in range(sessions):
@@ -199,12 +297,16 @@ def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
         error = deviation * (2 / runs) ** 0.5
         moved = chance.normal(0, error) + change * spread
         q = stats.false_discovery_control(2 * stats.norm.sf(np.abs(moved) / error))
-        shares.append(np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
+        shares.append(
+            np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread])
+        )
     return np.array([np.mean(shares)])
 
 
 def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
-    """Format the rates as a row of a table; of the power: changed + at another level."""
+    """Format the rates as a row of a table; of the power: changed + at another
+    level.
+    """
     error, verdict, _, fleet, none = (f"{share:.1%}" for share in errors.mean(axis=0))
     percents = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
     cells = [
@@ -216,25 +318,52 @@ def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per null and number of runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     defaults = {"sessions": 200, "seed": 1, "hosts": 20, "relations": 8, "power-of": 10}
     for name, usual in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
-    parser.add_argument("--runs", type=int, action="append", help="a side; default: 3, 5 and 10")
-    parser.add_argument("--null", choices=NULLS, action="append", help="only these; default: all")
+    parser.add_argument(
+        "--runs", type=int, action="append", help="a side; default: 3, 5 and 10"
+    )
+    parser.add_argument(
+        "--null", choices=NULLS, action="append", help="only these; default: all"
+    )
     parser.add_argument("--two", action="store_true", help="two slow hosts")
-    parser.add_argument("--ideal", action="store_true", help="what a test that knows the noise finds")
+    parser.add_argument(
+        "--ideal", action="store_true", help="what a test that knows the noise finds"
+    )
     options = parser.parse_args(arguments)
     if options.two or options.ideal:
-        for null in options.null or (SWITCHING if options.two else ("normal", "3 %", "mixed")):
+        for null in options.null or (
+            SWITCHING if options.two else ("normal", "3 %", "mixed")
+        ):
             for runs in options.runs or (3, 5, 10):
                 question = two_hosts if options.two else ideal
                 shares = question(
-                    null, options.hosts, options.relations, runs, options.sessions, options.seed
+                    null,
+                    options.hosts,
+                    options.relations,
+                    runs,
+                    options.sessions,
+                    options.seed,
                 )
-                print(f"{null:<18} {runs:>4} " + " ".join(f"{share:>6.1%}" for share in shares), flush=True)
+                print(
+                    f"{null:<18} {runs:>4} "
+                    + " ".join(f"{share:>6.1%}" for share in shares),
+                    flush=True,
+                )
         return
-    titles = ("runs vary by", "runs", "any finding", "changed", "all hosts", "none", *TITLES)
+    titles = (
+        "runs vary by",
+        "runs",
+        "any finding",
+        "changed",
+        "all hosts",
+        "none",
+        *TITLES,
+    )
     print(f"| {' | '.join(titles)} |\n|{' - |' * len(titles)}")
     for null in options.null or NULLS:
         for runs in options.runs or (3, 5, 10):

@@ -1,11 +1,13 @@
-"""User CPU time of commands that should answer at once, as a ratio to importing typer, in one run.
+"""User CPU time of commands that should answer at once, as a ratio to importing typer,
+in one run.
 
-.venv/bin/python -m benchmarks.startup [ROUNDS] [--settings]. `unmeasured` is a folder with an inventory
-alone, `lab` that of `fleet demo`. Runs alternate, so that other load on the machine affects all alike.
+.venv/bin/python -m benchmarks.startup [ROUNDS] [--settings]. `unmeasured` is a folder
+with an inventory alone, `lab` that of `fleet demo`. Runs alternate, so that other load
+on the machine affects all alike.
 
---settings: what settings of the collector and of malloc would save of a command instead, in CPU time and
-memory by those of the command without them. A session is of twelve hosts that are all this machine; the
-time of its agents is not counted.
+--settings: what settings of the collector and of malloc would save of a command
+instead, in CPU time and memory by those of the command without them. A session is of
+twelve hosts that are all this machine; the time of its agents is not counted.
 """
 
 import os
@@ -16,7 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT = {
+    key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+}
 FLEET = [sys.executable, "-m", "fleet"]
 COMMANDS = {
     "import typer": ("lab", [sys.executable, "-c", "import typer"]),
@@ -37,10 +41,16 @@ CALLS = {
 SETTINGS = {
     "none": "",
     "gc.freeze at the end": "import atexit, gc; atexit.register(gc.freeze)",
-    "and gc.set_threshold": "import atexit, gc; atexit.register(gc.freeze); gc.set_threshold(100_000)",
+    "and gc.set_threshold": (
+        "import atexit, gc; atexit.register(gc.freeze); gc.set_threshold(100_000)"
+    ),
     "gc.set_threshold alone": "import gc; gc.set_threshold(100_000)",
-    "gc.freeze once loaded": "import gc, fleet.session.runner, fleet.remote.connect; gc.freeze()",
-    "mallopt(M_MMAP_THRESHOLD)": "import ctypes; ctypes.CDLL(None).mallopt(-3, 128 << 10)",
+    "gc.freeze once loaded": (
+        "import gc, fleet.session.runner, fleet.remote.connect; gc.freeze()"
+    ),
+    "mallopt(M_MMAP_THRESHOLD)": (
+        "import ctypes; ctypes.CDLL(None).mallopt(-3, 128 << 10)"
+    ),
 }
 PROGRAM = """
 import atexit, os, sys
@@ -65,12 +75,16 @@ def seconds(folder: Path, command: list[str]) -> float:
 
 
 def cost(folder: Path, setting: str, words: list[str]) -> tuple[float, int]:
-    """CPU seconds (user and system) and peak memory (KiB) of a command, without what it starts."""
+    """CPU seconds (user and system) and peak memory (KiB) of a command, without what it
+    starts.
+    """
     note = folder / "children"
     begin = f"import sys; sys.argv = {[str(note), *words]}\n{setting}\n"
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = {**ENVIRONMENT, "FLEET_AGENT_LOCK": str(folder / "lock")}
-    child = subprocess.Popen([sys.executable, "-c", begin + PROGRAM], cwd=folder, env=environment, **silent)
+    child = subprocess.Popen(
+        [sys.executable, "-c", begin + PROGRAM], cwd=folder, env=environment, **silent
+    )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
@@ -91,11 +105,13 @@ def compare_settings(root: Path, rounds: int) -> None:
                 costs[name].append(cost(root / folder, setting, words))
         for name, values in costs.items():
             pairs = list(zip(values, costs["none"], strict=True))
-            time, memory = (sorted(value[i] / none[i] for value, none in pairs) for i in (0, 1))
+            time, memory = (
+                sorted(value[i] / none[i] for value, none in pairs) for i in (0, 1)
+            )
             low, high = time[rounds // 4], time[-1 - rounds // 4]
             print(
-                f"{call:8} {name:26} CPU {statistics.median(time):5.3f} (quartiles {low:.3f} to {high:.3f})"
-                f"   memory {statistics.median(memory):5.3f}",
+                f"{call:8} {name:26} CPU {statistics.median(time):5.3f} (quartiles"
+                f" {low:.3f} to {high:.3f})   memory {statistics.median(memory):5.3f}",
                 flush=True,
             )
 
@@ -104,7 +120,9 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if word != "--settings"]
     rounds = int(words[0]) if words else 15
     with tempfile.TemporaryDirectory() as root:
-        subprocess.run([*FLEET, "demo", "lab"], cwd=root, capture_output=True, check=True)
+        subprocess.run(
+            [*FLEET, "demo", "lab"], cwd=root, capture_output=True, check=True
+        )
         if "--settings" in sys.argv:
             compare_settings(Path(root), rounds)
             return
@@ -117,11 +135,13 @@ def main() -> None:
             for name, (folder, command) in COMMANDS.items():
                 taken[name].append(seconds(Path(root) / folder, command))
     for name, times in taken.items():
-        ratios = sorted(a / b for a, b in zip(times, taken["import typer"], strict=True))
+        ratios = sorted(
+            a / b for a, b in zip(times, taken["import typer"], strict=True)
+        )
         low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
         print(
-            f"{name:32} median {statistics.median(times) * 1000:5.0f} ms   "
-            f"ratio median {statistics.median(ratios):5.2f} (quartiles {low:.2f} to {high:.2f})"
+            f"{name:32} median {statistics.median(times) * 1000:5.0f} ms   ratio median"
+            f" {statistics.median(ratios):5.2f} (quartiles {low:.2f} to {high:.2f})"
         )
 
 

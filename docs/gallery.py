@@ -1,6 +1,8 @@
-"""Draws the pictures of gallery.md from `fleet demo`: .venv/bin/python docs/gallery.py (needs Chromium).
+"""Draws the pictures of gallery.md from `fleet demo`: .venv/bin/python docs/gallery.py
+(needs Chromium).
 
-Terminals are 100 columns wide; `SHOTS` lists what is typed, `PAGES` which part of which page is taken.
+Terminals are 100 columns wide; `SHOTS` lists what is typed, `PAGES` which part of which
+page is taken.
 """
 
 import fcntl
@@ -44,12 +46,18 @@ SHOTS = {
     "export": "fleet export siena -b cas --format c2clat",
 }
 MAX_LINES = 56
-# By picture: the arguments of the command, the window, what is scrolled to, and whether it is dark.
+# By picture: the arguments of the command, the window, what is scrolled to, and whether
+# it is dark.
 PAGES: dict[str, tuple[str, tuple[int, int], str, bool]] = {
     "report": ("report rome milan pisa siena", (1280, 860), "", False),
     "report-dark": ("report rome milan pisa siena", (1280, 700), "runs", True),
     "report-map": ("report rome", (1280, 1240), "run-8", False),
-    "report-forest": ("report --compare kernel=old kernel=new", (1280, 620), "differences", False),
+    "report-forest": (
+        "report --compare kernel=old kernel=new",
+        (1280, 620),
+        "differences",
+        False,
+    ),
     "report-machine": ("report pisa", (1280, 900), "", False),
     "report-ladders": ("report pisa", (1280, 760), "ladders", False),
 }
@@ -71,9 +79,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         lab = Path(scratch) / "lab"
         subprocess.run([_fleet(), "demo", lab], check=True)
+        # reduces the samples, which is reported once
         subprocess.run(
-            [_fleet(), "runs", "--relation", "smt"], cwd=lab, check=True, capture_output=True
-        )  # reduces the samples, which is reported once
+            [_fleet(), "runs", "--relation", "smt"],
+            cwd=lab,
+            check=True,
+            capture_output=True,
+        )
         for name in names:
             picture = FOLDER / f"{name}.png"
             if name in SHOTS:
@@ -91,16 +103,27 @@ def _shoot_terminal(command: str, lab: Path, picture: Path) -> None:
     text = Text.from_ansi(_run_in_terminal(command, lab))
     lines = text.split("\n")[:MAX_LINES]
     console = Console(
-        record=True, file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor"
+        record=True,
+        file=StringIO(),
+        width=COLUMNS,
+        force_terminal=True,
+        color_system="truecolor",
     )
     console.print(Text(f"$ {command}", style="bold"))
     for line in lines:
         console.print(line, soft_wrap=True)
-    shape = f"<!DOCTYPE html><meta charset=utf-8><style>{{stylesheet}}</style><body style='margin: 10px; \
-background: {{background}}; color: {{foreground}}'><pre style=\"margin: 0; {_FONT}\">{{code}}</pre>"
+    shape = (
+        "<!DOCTYPE html><meta charset=utf-8><style>{stylesheet}</style><body"
+        " style='margin: 10px; background: {background}; color: {foreground}'><pre"
+        f' style="margin: 0; {_FONT}">{{code}}</pre>'
+    )
     page = lab / "terminal.html"
     page.write_text(console.export_html(theme=MONOKAI, code_format=shape))
-    _shoot(page, picture, (round(COLUMNS * CHARACTER_PX) + 30, LINE_PX * (len(lines) + 1) + 24))
+    _shoot(
+        page,
+        picture,
+        (round(COLUMNS * CHARACTER_PX) + 30, LINE_PX * (len(lines) + 1) + 24),
+    )
 
 
 def _run_in_terminal(command: str, lab: Path) -> str:
@@ -108,8 +131,15 @@ def _run_in_terminal(command: str, lab: Path) -> str:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 500, COLUMNS, 0, 0))
     words = [_fleet(), *command.split()[1:]]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "PAGER": "cat"}
-    with subprocess.Popen(words, cwd=lab, stdin=slave, stdout=slave, stderr=slave, env=environment):
+    environment = {
+        **os.environ,
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "PAGER": "cat",
+    }
+    with subprocess.Popen(
+        words, cwd=lab, stdin=slave, stdout=slave, stderr=slave, env=environment
+    ):
         os.close(slave)
         output = b""
         while True:
@@ -127,23 +157,38 @@ def _run_in_terminal(command: str, lab: Path) -> str:
 def _shoot_page(name: str, lab: Path, picture: Path) -> None:
     command, size, place, dark = PAGES[name]
     page = lab / f"{name}.html"
-    subprocess.run([_fleet(), *command.split(), "-o", page], cwd=lab, check=True, stdout=subprocess.DEVNULL)
-    if place:  # what comes before it is not drawn, since a picture is of the top of a page
-        keep = f"<style>main > :not(#{place}):not(.sections), header {{ display: none }}</style></head>"
+    subprocess.run(
+        [_fleet(), *command.split(), "-o", page],
+        cwd=lab,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    if (
+        place
+    ):  # what comes before it is not drawn, since a picture is of the top of a page
+        keep = (
+            f"<style>main > :not(#{place}):not(.sections), header {{ display: none"
+            " }</style></head>"
+        )
         if place == "ladders":
             keep = (
-                "<style>header, main > :not(.sections), section > :not(.ladder), section > .ladder "
-                "~ h3:not(:has(+ .ladder)) { display: none }</style></head>"
+                "<style>header, main > :not(.sections), section > :not(.ladder),"
+                " section > .ladder ~ h3:not(:has(+ .ladder)) { display: none"
+                " }</style></head>"
             )
         page.write_text(page.read_text().replace("</head>", keep))
     _shoot(page, picture, size, dark=dark)
 
 
-def _shoot(page: Path, picture: Path, size: tuple[int, int], *, dark: bool = False) -> None:
+def _shoot(
+    page: Path, picture: Path, size: tuple[int, int], *, dark: bool = False
+) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("docs/gallery.py needs Chromium: apt-get install chromium")
-    theme = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0") if dark else ()
+    theme = (
+        ("--force-dark-mode", "--blink-settings=preferredColorScheme=0") if dark else ()
+    )
     window = f"--window-size={size[0]},{size[1] + _HIDDEN_PX}"
     subprocess.run(
         [
@@ -159,7 +204,11 @@ def _shoot(page: Path, picture: Path, size: tuple[int, int], *, dark: bool = Fal
         capture_output=True,
     )
     with Image.open(picture) as drawn:
-        small = drawn.convert("RGB").crop((0, 0, *size)).quantize(COLOURS, dither=Image.Dither.NONE)
+        small = (
+            drawn.convert("RGB")
+            .crop((0, 0, *size))
+            .quantize(COLOURS, dither=Image.Dither.NONE)
+        )
     small.save(picture, optimize=True)
 
 

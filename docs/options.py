@@ -1,4 +1,6 @@
-"""Writes options.md from the table of plan options: .venv/bin/python docs/options.py."""
+"""Writes options.md from the table of plan options: .venv/bin/python
+docs/options.py.
+"""
 
 from pathlib import Path
 
@@ -41,7 +43,10 @@ overrides its value.
 def page() -> str:
     """The whole page."""
     options = "".join(f"{_row(option)}\n" for option in OPTIONS)
-    presets = "".join(f"| `{name}` | `{_format_as_flags(values)}` |\n" for name, values in PRESETS.items())
+    presets = "".join(
+        f"| `{name}` | `{_format_as_flags(values)}` |\n"
+        for name, values in PRESETS.items()
+    )
     return INTRODUCTION + options + ENVIRONMENT + PRESETS_HEAD + presets
 
 
@@ -55,7 +60,9 @@ def _row(option: Option) -> str:
 
 def _format_as_flags(values: RequestedOptions) -> str:
     pairs = ((option, getattr(values, option.name)) for option in OPTIONS)
-    return " ".join(option.as_flag(value) for option, value in pairs if value is not None)
+    return " ".join(
+        option.as_flag(value) for option, value in pairs if value is not None
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Writes the JSON Schemas of fleet/cli/schemas: .venv/bin/python docs/schemas.py.
 
-A type is written as in fleet/store/schema.json: `?` behind it allows null. A `map` has any keys.
+A type is written as in fleet/store/schema.json: `?` behind it allows null. A `map` has
+any keys.
 """
 
 import json
@@ -16,7 +17,8 @@ from fleet.model import BuildPlace, Host, HostKeyPolicy, Plan, Via
 from fleet.store.schema import TABLES
 
 FOLDER = Path(__file__).parent.parent / "fleet" / "cli" / "schemas"
-Row = Mapping[str, Any]  # of a type, a Row, a list of one Row, or a tuple of Rows, one of which it is, by key
+# of a type, a Row, a list of one Row, or a tuple of Rows, one of which it is, by key
+Row = Mapping[str, Any]
 
 
 def take_columns(table: str, *left_out: str) -> Row:
@@ -29,12 +31,14 @@ def take_columns(table: str, *left_out: str) -> Row:
 
 
 def decode_runs() -> Row:
-    """Return the columns of stored runs, those of JSON decoded under their short names."""
+    """Return the columns of stored runs, those of JSON decoded under their short
+    names.
+    """
     lists = {"failed": "list<any>", "nodes": "list<any>?"}
     return {
-        (short := name.removesuffix("_json")): type_
-        if short == name
-        else lists.get(short, type_.replace("string", "map"))
+        (short := name.removesuffix("_json")): (
+            type_ if short == name else lists.get(short, type_.replace("string", "map"))
+        )
         for name, type_ in take_columns("runs", "probe").items()
     }
 
@@ -43,7 +47,9 @@ def describe_fields(dataclass: Any, *left_out: str) -> Row:
     """Return the fields of a dataclass, each of the type of its annotation."""
     hints = get_type_hints(dataclass)
     return {
-        part.name: translate_hint(hints[part.name]) for part in fields(dataclass) if part.name not in left_out
+        part.name: translate_hint(hints[part.name])
+        for part in fields(dataclass)
+        if part.name not in left_out
     }
 
 
@@ -52,20 +58,29 @@ def translate_hint(hint: Any) -> Any:
     parts = [part for part in get_args(hint) if part is not NoneType]
     if NoneType in get_args(hint):
         types = tuple(translate_hint(part) for part in parts)
-        return f"{types[0]}?" if len(types) == 1 and isinstance(types[0], str) else {"?": types}
+        return (
+            f"{types[0]}?"
+            if len(types) == 1 and isinstance(types[0], str)
+            else {"?": types}
+        )
     if get_origin(hint) is tuple:
         return f"list<{translate_hint(parts[0])}>"
     if is_dataclass(hint):
         return describe_fields(hint)
     names = {str: "string", bool: "bool", int: "int64", float: "number", Mapping: "map"}
-    return next(name for kind, name in names.items() if issubclass(get_origin(hint) or hint, kind))
+    return next(
+        name
+        for kind, name in names.items()
+        if issubclass(get_origin(hint) or hint, kind)
+    )
 
 
+# not `off`, which some editors take for false
 WORDS = {
     "via": Via,
     "host_key": HostKeyPolicy,
     "build": BuildPlace,
-}  # not `off`, which some editors take for false
+}
 HOST: Row = describe_fields(Host, "build_host") | {
     "host_id": "string",
     "env": "list<string>",  # the names
@@ -87,7 +102,9 @@ INTERVAL: Row = {"median_ns": "number?", "low_ns": "number?", "high_ns": "number
 OF_RELATION: Row = {
     **KIND,
     "pairs": "int64",
-    **dict.fromkeys(("median_ns", "min_ns", "max_ns", "p99_ns", "spread", "widest"), "number?"),
+    **dict.fromkeys(
+        ("median_ns", "min_ns", "max_ns", "p99_ns", "spread", "widest"), "number?"
+    ),
     "bursts": "int64",
     "flagged_share": "number?",
 }
@@ -98,11 +115,22 @@ TESTED: Row = {
     "verdict": "string",
     "why": "string",
 }
-SIDES: Row = {"a_units": "int64", "b_units": "int64", "a_ns": "number?", "b_ns": "number?"}
+SIDES: Row = {
+    "a_units": "int64",
+    "b_units": "int64",
+    "a_ns": "number?",
+    "b_ns": "number?",
+}
 JUDGED: Row = SIDES | TESTED | {"borrowed": "number?"}
 SIDE: Row = {"name": "string", "hosts": "list<string>", "runs": "list<string>"}
 NIGHT: Row = {"host": "string", **KIND, "night": "date", "ratio": "number"}
-LADDER: Row = {"benchmark": "string", "variant": "string", "setting": "string", "threads": "number?", **CPUS}
+LADDER: Row = {
+    "benchmark": "string",
+    "variant": "string",
+    "setting": "string",
+    "threads": "number?",
+    **CPUS,
+}
 
 SHOWN: Row = {
     "run": decode_runs(),
@@ -117,7 +145,10 @@ SHOWN: Row = {
             "relation": "string",
             "unit": "string",
             **INTERVAL,
-            **dict.fromkeys(("spread", "mean_ns", "min_ns", "p99_ns", "core_ghz", "other_ns"), "number?"),
+            **dict.fromkeys(
+                ("spread", "mean_ns", "min_ns", "p99_ns", "core_ghz", "other_ns"),
+                "number?",
+            ),
             **dict.fromkeys(("rise", "least_bytes", "most_bytes"), "number?"),
             **dict.fromkeys(("sizes", "bursts", "flagged_bursts"), "int64"),
             "flags": "string",
@@ -156,43 +187,59 @@ MISSING: Row = {
 OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
     "hosts": HOST | {"measured_utc": "timestamp?", "smt": "string?"},
     "plan": {"host": HOST, "plan": PLAN, "seconds": {"?": SECONDS}},
-    "check": OUTCOME
-    | {
-        "notes": "list<string>",
-        "reported": "list<string>",
-        "check": {
-            "?": {
-                "target": "string",
-                "cpu_model": "string?",
-                "kernel": "string?",
-                "cpus": "int64",
-                "workdir": "string?",
-                "workdir_made": "bool",
-                "run": {
-                    "?": {
-                        "agent": "string?",
-                        "plan": describe_fields(Plan),
-                        **dict.fromkeys(("cpus", "pairs", "points", "bursts", "memory_bytes"), "int64?"),
-                        "seconds": {"?": SECONDS},
-                        "no_forecast": "string?",
-                    }
-                },
-                "findings": [
-                    {
-                        **dict.fromkeys(("kind", "severity", "found"), "string"),
-                        **dict.fromkeys(("remedy", "evidence", "condition"), "string?"),
-                    }
-                ],
-            }
-        },
-    },
-    "run": OUTCOME
-    | {"host_id": "string", "run_id": "string?", "bursts": "int64?", "seconds": "number"}
-    | {"notes": "list<string>"},
+    "check": (
+        OUTCOME
+        | {
+            "notes": "list<string>",
+            "reported": "list<string>",
+            "check": {
+                "?": {
+                    "target": "string",
+                    "cpu_model": "string?",
+                    "kernel": "string?",
+                    "cpus": "int64",
+                    "workdir": "string?",
+                    "workdir_made": "bool",
+                    "run": {
+                        "?": {
+                            "agent": "string?",
+                            "plan": describe_fields(Plan),
+                            **dict.fromkeys(
+                                ("cpus", "pairs", "points", "bursts", "memory_bytes"),
+                                "int64?",
+                            ),
+                            "seconds": {"?": SECONDS},
+                            "no_forecast": "string?",
+                        }
+                    },
+                    "findings": [
+                        {
+                            **dict.fromkeys(("kind", "severity", "found"), "string"),
+                            **dict.fromkeys(
+                                ("remedy", "evidence", "condition"), "string?"
+                            ),
+                        }
+                    ],
+                }
+            },
+        }
+    ),
+    "run": (
+        OUTCOME
+        | {
+            "host_id": "string",
+            "run_id": "string?",
+            "bursts": "int64?",
+            "seconds": "number",
+        }
+        | {"notes": "list<string>"}
+    ),
     "resume": {"host": "string", "run": "string?", "session": "string"},
     "clean": OUTCOME | {"removed": "list<string>", "left": "list<string>"},
     "runs": {
-        **dict.fromkeys(("run_id", "session_id", "host_id", "host_name", "state"), "string"),
+        **dict.fromkeys(
+            ("run_id", "session_id", "host_id", "host_name", "state"), "string"
+        ),
         "started_utc": "timestamp",
         "target": "string",
         "benchmarks": "list<string>",
@@ -200,7 +247,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "labels": "map",
         "cpu_model": "string?",
         "ended_utc": "timestamp?",
-        **dict.fromkeys(("cpus", "pairs", "bursts", "samples", "failed", "flagged"), "int64?"),
+        **dict.fromkeys(
+            ("cpus", "pairs", "bursts", "samples", "failed", "flagged"), "int64?"
+        ),
         "content_sha256": "string?",
     },
     "history": {
@@ -233,22 +282,32 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "b": SIDE,
         "unit": "string",
         "threshold": "number",
-        "relations": [KIND | {"pairs": "int64", "a_within": "number?", "b_within": "number?"} | JUDGED],
+        "relations": [
+            KIND
+            | {"pairs": "int64", "a_within": "number?", "b_within": "number?"}
+            | JUDGED
+        ],
         "pairs": [KIND | CPUS | JUDGED],
         "levels": [
             {
                 **KIND,
                 **CPUS,
                 **dict.fromkeys(
-                    ("a_ns", "b_ns", "a_other_ns", "b_other_ns", "a_share", "b_share"), "number?"
+                    ("a_ns", "b_ns", "a_other_ns", "b_other_ns", "a_share", "b_share"),
+                    "number?",
                 ),
                 **dict.fromkeys(("moved", "moved_low", "moved_high"), "number?"),
             }
         ],
         "unlike": [
-            {**dict.fromkeys(("benchmark", "relation", "side", "variant"), "string"), "ns": "number?"}
+            {
+                **dict.fromkeys(("benchmark", "relation", "side", "variant"), "string"),
+                "ns": "number?",
+            }
         ],
-        "environment": [{"what": "string", "a": "string", "b": "string", "between": "bool"}],
+        "environment": [
+            {"what": "string", "a": "string", "b": "string", "between": "bool"}
+        ],
         "caveats": "list<string>",
         "fleet": [KIND | {"hosts": "int64"} | TESTED],
     },
@@ -267,7 +326,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 "ns": "number?",
                 "others_ns": "number?",
                 "others": "int64",
-                **dict.fromkeys(("ratio", "low", "high", "scatter", "p", "q"), "number?"),
+                **dict.fromkeys(
+                    ("ratio", "low", "high", "scatter", "p", "q"), "number?"
+                ),
                 "odd": "bool",
             }
         ],
@@ -286,7 +347,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
             {
                 "hosts": "list<string>",
                 **KIND,
-                **dict.fromkeys(("before", "after", "first", "last", "begin", "end"), "date"),
+                **dict.fromkeys(
+                    ("before", "after", "first", "last", "begin", "end"), "date"
+                ),
                 **dict.fromkeys(("ratio", "low", "high", "q"), "number?"),
                 "dated": "bool",
                 "changed": "bool",
@@ -326,7 +389,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 **KIND,
                 "ns": "number?",
                 "source": "string",
-                **dict.fromkeys(("low", "high", "p", "q", "count", "beaten"), "number?"),
+                **dict.fromkeys(
+                    ("low", "high", "p", "q", "count", "beaten"), "number?"
+                ),
                 "outcome": "string",
             }
         ],
@@ -338,7 +403,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "problems": "list<string>",
     },
 }
-"""The rows of each output of --json; docs/reading.md says which command prints which."""
+"""The rows of each output of --json; docs/reading.md says which command prints
+which.
+"""
 
 _TYPES = {"string": "string", "bool": "boolean", "map": "object", "number": "number"}
 
@@ -366,11 +433,24 @@ def describe_type(type_: Any) -> dict[str, Any]:
     if name.startswith("list<"):
         described = {"type": "array", "items": describe_type(name[5:-1])}
     elif name.startswith(("timestamp", "date")):
-        described = {"type": "string", "format": "date-time" if name.startswith("time") else "date"}
+        described = {
+            "type": "string",
+            "format": "date-time" if name.startswith("time") else "date",
+        }
     else:
-        kind = "integer" if name.startswith("int") else "number" if name.startswith("float") else _TYPES[name]
+        kind = (
+            "integer"
+            if name.startswith("int")
+            else "number"
+            if name.startswith("float")
+            else _TYPES[name]
+        )
         described = {"type": kind}
-    return described | {"type": [described["type"], "null"]} if type_ != name else described
+    return (
+        described | {"type": [described["type"], "null"]}
+        if type_ != name
+        else described
+    )
 
 
 def describe_output(name: str, row: Row | tuple[Row, ...]) -> dict[str, Any]:
@@ -381,27 +461,43 @@ def describe_output(name: str, row: Row | tuple[Row, ...]) -> dict[str, Any]:
 
 
 def describe_record() -> dict[str, Any]:
-    """Return the JSON Schema of the record in a samples file; what is null may be left out of it."""
-    tables: dict[str, Row] = {"run": take_columns("runs"), "cpus": take_columns("cpus", "host_id", "run_id")}
+    """Return the JSON Schema of the record in a samples file; what is null may be left
+    out of it.
+    """
+    tables: dict[str, Row] = {
+        "run": take_columns("runs"),
+        "cpus": take_columns("cpus", "host_id", "run_id"),
+    }
     record = describe_type({"run": tables["run"], "cpus": [tables["cpus"]]})
     run, cpus = record["properties"]["run"], record["properties"]["cpus"]["items"]
     for schema, table in ((run, tables["run"]), (cpus, tables["cpus"])):
-        schema["required"] = [name for name, type_ in table.items() if not type_.endswith("?")]
+        schema["required"] = [
+            name for name, type_ in table.items() if not type_.endswith("?")
+        ]
     return record
 
 
 def describe_inventory() -> dict[str, Any]:
-    """Return the JSON Schema of the inventory for editors: its keys and words, few of its values."""
+    """Return the JSON Schema of the inventory for editors: its keys and words, few of
+    its values.
+    """
     value = {"type": ["string", "number", "boolean", "null", "array"]}
 
     def allow_keys(names: tuple[str, ...], **others: Any) -> dict[str, Any]:
         keys = dict.fromkeys(names, value) | others
-        return {"type": ["object", "null"], "properties": keys, "additionalProperties": False}
+        return {
+            "type": ["object", "null"],
+            "properties": keys,
+            "additionalProperties": False,
+        }
 
     mappings = {
         "toolchain": allow_keys(inventory.TOOLCHAIN),
         "plan": allow_keys(inventory.PLAN),
-        **{name: {"type": ["object", "null"], "additionalProperties": value} for name in ("env", "labels")},
+        **{
+            name: {"type": ["object", "null"], "additionalProperties": value}
+            for name in ("env", "labels")
+        },
         **{name: {"enum": [*words, None]} for name, words in WORDS.items()},
         "port": {
             "type": ["integer", "string", "null"],
@@ -426,7 +522,10 @@ def describe_inventory() -> dict[str, Any]:
 def describe_expected() -> dict[str, Any]:
     """Return the JSON Schema of expected.yaml."""
     number = r"\d+(\.\d+)?"
-    text = {"type": "string", "pattern": f"^({number} to {number}|at (least|most) {number})$"}
+    text = {
+        "type": "string",
+        "pattern": f"^({number} to {number}|at (least|most) {number})$",
+    }
     ranges = {"type": "object", "additionalProperties": text, "minProperties": 1}
     entry = {
         "type": "object",

@@ -1,6 +1,8 @@
-"""Measure core-to-core latency on a fleet of machines over SSH, and keep the raw samples.
+"""Measure core-to-core latency on a fleet of machines over SSH, and keep the raw
+samples.
 
-In a notebook: `import fleet`, then `fleet.open("results")` or `fleet.measure("rpi5")` (docs/reading.md).
+In a notebook: `import fleet`, then `fleet.open("results")` or `fleet.measure("rpi5")`
+(docs/reading.md).
 """
 
 import os
@@ -18,9 +20,11 @@ __version__ = VERSION
 
 
 def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
-    """Open a results root, a folder or s3://bucket/prefix. Methods of `Results` read its runs when called.
+    """Open a results root, a folder or s3://bucket/prefix. Methods of `Results` read
+    its runs when called.
 
-    root: by default, as in commands: $FLEET_RESULTS, `results` of the inventory's `fleet:`, or results/.
+    root: by default, as in commands: $FLEET_RESULTS, `results` of the inventory's
+    `fleet:`, or results/.
     """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
@@ -37,14 +41,17 @@ def measure(
     parallel: int | None = None,
     **options: object,
 ) -> "Results":
-    """Measure hosts as `fleet run` does, store their runs, and return the `Results` of only these runs.
+    """Measure hosts as `fleet run` does, store their runs, and return the `Results` of
+    only these runs.
 
-    hosts: names and patterns of the inventory; (): all. inventory: a path; None: $FLEET_INVENTORY, else
-    inventory.yaml, or this machine if there is no such file. Its table `fleet:` has the defaults of results
-    (unless $FLEET_RESULTS is set), labels and parallel. options: such as cpus="0-3" (docs/options.md).
+    hosts: names and patterns of the inventory; (): all. inventory: a path; None:
+    $FLEET_INVENTORY, else inventory.yaml, or this machine if there is no such file. Its
+    table `fleet:` has the defaults of results (unless $FLEET_RESULTS is set), labels
+    and parallel. options: such as cpus="0-3" (docs/options.md).
 
-    Each host that is not complete gives a StoreWarning; `failures` of the result maps its name to the
-    message. Raises FleetError if no host has a run, and UsageError for wrong arguments.
+    Each host that is not complete gives a StoreWarning; `failures` of the result maps
+    its name to the message. Raises FleetError if no host has a run, and UsageError for
+    wrong arguments.
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
@@ -60,7 +67,11 @@ def measure(
     requested = parse_keywords(benchmarks=benchmarks, **options)
     path = Path(inventory) if inventory else _choose_inventory_path()
     is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
-    loaded = load(path, trusted=is_named) if is_named or path.exists() else make_local_inventory(path)
+    loaded = (
+        load(path, trusted=is_named)
+        if is_named or path.exists()
+        else make_local_inventory(path)
+    )
     settings = _read_settings(path)
     root = results or settings["results"]
     chosen = loaded.select(
@@ -83,7 +94,11 @@ def measure(
     outcomes = run_session(chosen, context)
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         raise KeyboardInterrupt
-    failures = {end.host.name: end.message for end in outcomes if end.state is not State.COMPLETE}
+    failures = {
+        end.host.name: end.message
+        for end in outcomes
+        if end.state is not State.COMPLETE
+    }
     run_ids = {str(outcome.run_id) for outcome in outcomes if outcome.is_stored}
     if not run_ids:
         raise FleetError("\n".join(failures.values()))
@@ -97,7 +112,9 @@ def _choose_inventory_path() -> Path:
 
 
 def _read_settings(inventory: Path) -> dict[str, Any]:
-    """Return the inventory's default options by parameter; `results` is always set. Raises InventoryError."""
+    """Return the inventory's default options by parameter; `results` is always set.
+    Raises InventoryError.
+    """
     from fleet.inventory.select import read_settings  # noqa: PLC0415
 
     settings = read_settings(inventory) if inventory.exists() else {}

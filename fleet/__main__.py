@@ -1,20 +1,34 @@
-"""`python -m fleet` and the `fleet` command. Started processes import it and run nothing."""
+"""`python -m fleet` and the `fleet` command. Started processes import it and run
+nothing.
+"""
 
 import gc
 import os
 import sys
 
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, describe_bug, explain, print_traceback_if_debugging
+from fleet.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    describe_bug,
+    explain,
+    print_traceback_if_debugging,
+)
 
 
 def main() -> None:
-    """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
+    """Run the program. Ctrl-C while it is still being loaded ends it without a
+    traceback as well.
+    """
     if sys.platform == "win32":
-        sys.exit("fleet: the controller runs on Linux and macOS. On Windows run it in WSL.")
+        sys.exit(
+            "fleet: the controller runs on Linux and macOS. On Windows run it in WSL."
+        )
     if os.path.expanduser("~") == "~":  # noqa: PTH111  no home: a container's user without a passwd entry
         os.environ["HOME"] = "/"
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
+    # numpy would start threads that nothing here uses
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # others keep memory for each of our threads
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     gc.set_threshold(100_000)  # nearly all that is loaded stays: docs/decisions.md
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
@@ -29,7 +43,9 @@ def main() -> None:
         os.write(2, f"fleet: {ascii(str(cause or describe_bug(err)))[1:-1]}\n".encode())
         sys.exit(cause.exit_code if cause else EXIT_BUG)
     finally:
-        gc.freeze()  # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py --settings
+        # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py
+        # --settings
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Checks addresses, users and jump hosts: none passes as an option or as shell syntax. Pure."""
+"""Checks addresses, users and jump hosts: none passes as an option or as shell syntax.
+Pure.
+"""
 
 import ipaddress
 import re
@@ -7,7 +9,8 @@ from typing import NamedTuple
 
 from fleet.model import InputError
 
-_NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")  # wider than RFC 1123, for ssh_config and pods
+# wider than RFC 1123, for ssh_config and pods
+_NAME = re.compile(r"(?!.*\.\.)[\w.][\w./+-]{0,254}")
 _ZONE = re.compile(r"[\w.-]{,64}")  # fe80::1%eth0
 _USER = re.compile(r"[\w.][\w./+#@\\-]{0,254}(?<!\\)")
 _PORTS = range(1, 65_536)
@@ -22,7 +25,9 @@ class Hop(NamedTuple):
 
 
 def read_address(text: str) -> str:
-    """Return a name or an IP address, without brackets. Raises InputError if it is neither."""
+    """Return a name or an IP address, without brackets. Raises InputError if it is
+    neither.
+    """
     if _NAME.fullmatch(text):
         return text
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -41,14 +46,18 @@ def is_address(text: str) -> bool:
 
 
 def read_user(text: str) -> str:
-    """Return a user name. Raises InputError if it is not one, or means something to a shell."""
+    """Return a user name. Raises InputError if it is not one, or means something to a
+    shell.
+    """
     if not _USER.fullmatch(text):
         raise InputError(f"must be a user name, not {text[:100]!a}")
     return text
 
 
 def read_hop(text: str) -> Hop:
-    """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises InputError, also for a password."""
+    """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises InputError, also
+    for a password.
+    """
     user, separator, address_and_port = text.removeprefix("ssh://").rpartition("@")
     address, colon, port = address_and_port.rpartition(":")
     if not colon or (address_and_port.count(":") > 1 and not address.endswith("]")):
@@ -57,6 +66,12 @@ def read_hop(text: str) -> Hop:
         has_port = address != address_and_port
         if has_port and not (re.fullmatch("[0-9]{1,5}", port) and int(port) in _PORTS):
             raise InputError
-        return Hop(read_address(address), read_user(user) if separator else None, int(port) if port else None)
+        return Hop(
+            read_address(address),
+            read_user(user) if separator else None,
+            int(port) if port else None,
+        )
     except InputError:
-        raise InputError("a hop is [user@]host[:port], a name or an IP address, no password") from None
+        raise InputError(
+            "a hop is [user@]host[:port], a name or an IP address, no password"
+        ) from None

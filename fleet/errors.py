@@ -1,4 +1,6 @@
-"""One error class per stage, with its exit code. A message names the host, the attempt and the remedy."""
+"""One error class per stage, with its exit code. A message names the host, the attempt
+and the remedy.
+"""
 
 import os
 import sys
@@ -17,11 +19,18 @@ _EXTRAS = {  # of pyproject.toml, by the library that a command lacks without it
     **dict.fromkeys(("jinja2", "markupsafe", "matplotlib", "PIL"), "report"),
     "scipy": "compare",
 }
-_LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
+_LACK = (
+    "failed to map segment",
+    "cannot allocate memory",
+    "can't start new thread",
+    "launch worker thread",
+)
 
 
 class FleetError(Exception):
-    """An error that the user can act on. stage: the failed stage or the kind of error, as tables show it."""
+    """An error that the user can act on. stage: the failed stage or the kind of error,
+    as tables show it.
+    """
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
@@ -37,13 +46,19 @@ class UsageError(FleetError, stage="usage", exit_code=2):
 
 
 class InventoryError(UsageError, stage="inventory"):
-    """The inventory cannot be read or is wrong; the message begins `file:line: field:`."""
+    """The inventory cannot be read or is wrong; the message begins `file:line:
+    field:`.
+    """
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No connection could be opened. passing: a retry may help, as the host hung up before authentication."""
+    """No connection could be opened. passing: a retry may help, as the host hung up
+    before authentication.
+    """
 
-    def __init__(self, message: str, *, passing: bool = False, reason: str = "") -> None:
+    def __init__(
+        self, message: str, *, passing: bool = False, reason: str = ""
+    ) -> None:
         super().__init__(message)
         self.passing, self.reason = passing, reason
 
@@ -93,7 +108,9 @@ class LockedError(FleetError, stage="lock", exit_code=12):
 
 
 class StoreError(FleetError, stage="store", exit_code=11):
-    """The results root cannot be read or written. lost: what had arrived is not in the journal either."""
+    """The results root cannot be read or written. lost: what had arrived is not in the
+    journal either.
+    """
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
         super().__init__(message)
@@ -105,7 +122,9 @@ class DataError(ValueError):
 
 
 class DamagedFileError(StoreError):
-    """A file of the results was refused or cannot be read; readers leave its run out."""
+    """A file of the results was refused or cannot be read; readers leave its run
+    out.
+    """
 
     def __init__(self, message: str, *, run_id: str | None = None) -> None:
         super().__init__(message)
@@ -130,37 +149,52 @@ class PreparationError(FleetError, stage="before", exit_code=16):
 
 def is_lack_of_memory(err: BaseException) -> bool:
     """Report whether a library raised this because it got no memory or no thread."""
-    return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)
+    return isinstance(err, MemoryError) or any(
+        sign in str(err).lower() for sign in _LACK
+    )
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
-    """Return the error to show for a failed system or installation; None for a bug. where: message prefix."""
+    """Return the error to show for a failed system or installation; None for a bug.
+    where: message prefix.
+    """
     if is_lack_of_memory(err):
         reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
         return MemoryLimitError(
-            f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of "
-            "the container; free some memory, or measure fewer hosts at once (--parallel)."
+            f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit"
+            " -u` and the limits of the container; free some memory, or measure fewer"
+            " hosts at once (--parallel)."
         )
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
         library, marks = err.name or "a library", Path(sys.prefix)
         advice = "Install fleet again, with all it needs."
-        if (marks / "measures").exists() and not (marks / "complete").exists():  # by `make run`
+        if (marks / "measures").exists() and not (
+            marks / "complete"
+        ).exists():  # by `make run`
             advice = f"`make setup` in {marks.parent} installs it."
         elif extra := _EXTRAS.get(library.partition(".")[0]):
-            advice = f"Install what this command needs: pip install 'corefleet[{extra}]'."
+            advice = (
+                f"Install what this command needs: pip install 'corefleet[{extra}]'."
+            )
         return LibraryError(f"{where}{library} cannot be imported: {err}. {advice}")
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
         return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
-    if isinstance(err, OSError) and "writable" in str(err):  # of matplotlib, for its cache
+    if isinstance(err, OSError) and "writable" in str(
+        err
+    ):  # of matplotlib, for its cache
         return StoreError(f"{where}{err}")
     return None
 
 
 def describe_bug(err: BaseException) -> str:
-    """Return a line that names this exception a bug in fleet and says how to report it."""
+    """Return a line that names this exception a bug in fleet and says how to
+    report it.
+    """
     text = " ".join(f"{type(err).__name__}: {err}".split()).rstrip(".: ")
-    return f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
+    return (
+        f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
+    )
 
 
 def print_traceback_if_debugging(err: BaseException | None) -> None:
@@ -170,4 +204,6 @@ def print_traceback_if_debugging(err: BaseException | None) -> None:
 
 
 class StoreWarning(UserWarning):
-    """Something was left out, such as a damaged file of the results; the rest is shown."""
+    """Something was left out, such as a damaged file of the results; the rest is
+    shown.
+    """

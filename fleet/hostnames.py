@@ -1,4 +1,6 @@
-"""Folds and expands host names such as "web[01-17]", and groups hosts that have the same message. Pure."""
+"""Folds and expands host names such as "web[01-17]", and groups hosts that have the
+same message. Pure.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,15 +18,21 @@ _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
 def expand_range(name: str) -> list[str]:
-    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. Raises InputError if backward or too long."""
+    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. Raises InputError if
+    backward or too long.
+    """
     match = _RANGE.search(name)
     if not match:
         return [name]
     rest = expand_range(name[match.end() :])
-    numbers = [number for part in match[1].split(",") for number in _expand_numbers(part)]
+    numbers = [
+        number for part in match[1].split(",") for number in _expand_numbers(part)
+    ]
     if len(numbers) * len(rest) > HOST_LIMIT:
         raise InputError(f"{name} is more than {HOST_LIMIT} names")
-    return [f"{name[: match.start()]}{number}{tail}" for number in numbers for tail in rest]
+    return [
+        f"{name[: match.start()]}{number}{tail}" for number in numbers for tail in rest
+    ]
 
 
 def _expand_numbers(part: str) -> list[str]:
@@ -40,7 +48,9 @@ def _expand_numbers(part: str) -> list[str]:
 
 
 def fold_names(names: Iterable[str]) -> list[str]:
-    """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]", "db"]."""
+    """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]",
+    "db"].
+    """
     items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
     for position in range(max(map(len, items), default=0) - 2, 0, -2):
         groups: dict[tuple[str, ...], list[str]] = {}
@@ -49,14 +59,20 @@ def fold_names(names: Iterable[str]) -> list[str]:
             key = (*item[:position], "", *item[position + 1 :]) if numbered else item
             groups.setdefault(key, []).extend(item[position : position + 1])
         items = [
-            (*key[:position], _fold_numbers(numbers), *key[position + 1 :]) if numbers else key
+            (
+                (*key[:position], _fold_numbers(numbers), *key[position + 1 :])
+                if numbers
+                else key
+            )
             for key, numbers in groups.items()
         ]
     return ["".join(item) for item in items]
 
 
 def join_names(names: Iterable[str], limit: int = 1_000) -> str:
-    """Fold names into one text of about `limit` characters; "…" stands for the names left out."""
+    """Fold names into one text of about `limit` characters; "…" stands for the names
+    left out.
+    """
     text = ", ".join(fold_names(names))
     if len(text) <= limit:
         return text
@@ -68,9 +84,11 @@ def join_names(names: Iterable[str], limit: int = 1_000) -> str:
 def group_messages(
     messages: Iterable[tuple[Host, str]], *, numbers_alike: bool = False
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Group messages that differ only in the host's name, address and port; the most frequent first.
+    """Group messages that differ only in the host's name, address and port; the most
+    frequent first.
 
-    Return each group's first message and the names of its hosts. numbers_alike: numbers may differ, too.
+    Return each group's first message and the names of its hosts. numbers_alike: numbers
+    may differ, too.
     """
     hosts_by_message: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
@@ -81,7 +99,9 @@ def group_messages(
         if numbers_alike:
             key = _NUMBER.sub("…", key)
         hosts_by_message.setdefault(key, (text, []))[1].append(host.name)
-    groups = [(text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()]
+    groups = [
+        (text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()
+    ]
     return sorted(groups, key=lambda group: -len(group[1]))
 
 

@@ -1,4 +1,6 @@
-"""Work done only when it is needed, and once: slow imports, and a cache that threads wait for."""
+"""Work done only when it is needed, and once: slow imports, and a cache that threads
+wait for.
+"""
 
 import sys
 import threading
@@ -31,23 +33,31 @@ else:
             setattr(self, name, attribute)  # it is used some 300 times a run
             return attribute
 
-    msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
+    msgspec, np, random, tempfile = map(
+        _Late, ("msgspec", "numpy", "random", "tempfile")
+    )
     futures, special = _Late("concurrent.futures"), _Late("scipy.special")
-    pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
+    pa, fs, pc, pq = map(
+        _Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet")
+    )
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def import_on_access(package: str) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`, which imports a name listed under TYPE_CHECKING when first used."""
+    """Return a package's `__getattr__`, which imports a name listed under TYPE_CHECKING
+    when first used.
+    """
 
     def import_name(name: str) -> Any:
         import ast  # noqa: PLC0415  no command needs it
 
         page = Path(str(sys.modules[package].__file__))
         for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            if isinstance(node, ast.ImportFrom) and name in {
+                alias.name for alias in node.names
+            }:
                 return getattr(import_module(str(node.module)), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
@@ -55,7 +65,9 @@ def import_on_access(package: str) -> Callable[[str], Any]:
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """Cache up to 64 results. One thread computes, others wait; with functools.cache all would compute."""
+    """Cache up to 64 results. One thread computes, others wait; with functools.cache
+    all would compute.
+    """
     cached_function = lru_cache(maxsize=64)(function)
     guard = threading.RLock()  # a function may call itself
 

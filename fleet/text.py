@@ -28,12 +28,16 @@ def printable(text: str, kept: str = "\n") -> str:
 
 
 def one_line(text: str) -> str:
-    """Replace control characters, newlines too, by visible escapes: a host's text cannot fake our lines."""
+    """Replace control characters, newlines too, by visible escapes: a host's text
+    cannot fake our lines.
+    """
     return printable(text).replace("\n", "\\n")
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Replace each secret by "…". Secrets below SECRET_LENGTH characters stay: they occur in plain words."""
+    """Replace each secret by "…". Secrets below SECRET_LENGTH characters stay: they
+    occur in plain words.
+    """
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SECRET_LENGTH:
             text = text.replace(secret, "…")
@@ -41,37 +45,55 @@ def hide_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """Return indented JSON with unprintable characters escaped. default: as in `json.dumps`."""
+    """Return indented JSON with unprintable characters escaped. default: as in
+    `json.dumps`.
+    """
 
     def escape(match: re.Match[str]) -> str:
         sign = match[0]
-        return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
+        return (
+            sign
+            if sign.isprintable()
+            else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
+        )
 
-    return _MAYBE_UNPRINTABLE.sub(escape, json.dumps(value, indent=2, ensure_ascii=False, default=default))
+    return _MAYBE_UNPRINTABLE.sub(
+        escape, json.dumps(value, indent=2, ensure_ascii=False, default=default)
+    )
 
 
-def as_document(command: str, rows: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """Return what a command prints with --json: the name of its schema, and its rows."""
+def as_document(
+    command: str, rows: Any, default: Callable[[Any], Any] | None = None
+) -> str:
+    """Return what a command prints with --json: the name of its schema, and its
+    rows.
+    """
     return as_json({"schema": f"fleet.{command}/1", "rows": rows}, default)
 
 
 @cache
 def console_class() -> "type[Console]":
-    """Return a subclass of rich's Console that escapes all text but its own control codes. Imports rich."""
+    """Return a subclass of rich's Console that escapes all text but its own control
+    codes. Imports rich.
+    """
     from rich.console import Console  # noqa: PLC0415
     from rich.segment import Segment  # noqa: PLC0415
 
     class EscapingConsole(Console):
         def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
             for part in super().render(*arguments, **options):
-                yield part if part.control else Segment(printable(part.text), part.style)
+                yield (
+                    part if part.control else Segment(printable(part.text), part.style)
+                )
 
     return EscapingConsole
 
 
 def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
     """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0"."""
-    if err.__cause__ is not None and not isinstance(err.__cause__, InputError):  # a bug in a __post_init__
+    if err.__cause__ is not None and not isinstance(
+        err.__cause__, InputError
+    ):  # a bug in a __post_init__
         raise err.__cause__
     reason, _, path = str(err).replace("`", "").partition(" - at $")
     key = f"{key_prefix}{path}".lstrip(".")
@@ -81,11 +103,15 @@ def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
 
 def quote_short(text: str) -> str:
     """Quote a user's word, shortened to LONGEST_QUOTED characters."""
-    return repr(text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}...")
+    return repr(
+        text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}..."
+    )
 
 
 def last_lines(output: bytes) -> str:
-    """Return the end of a command's output, indented to follow the first line of a message."""
+    """Return the end of a command's output, indented to follow the first line of a
+    message.
+    """
     lines = output.decode("utf-8", "replace").strip().splitlines()[-LINES_QUOTED:]
     return "\n      ".join(line[:LINE_QUOTED] for line in lines) or "(no output)"
 
@@ -103,13 +129,18 @@ def table(
     width: int | None = None,
     drop: Sequence[str] = (),
 ) -> str:
-    """Lay out columns two spaces apart, cells escaped; `right` has the numbers of right-aligned columns.
+    """Lay out columns two spaces apart, cells escaped; `right` has the numbers of
+    right-aligned columns.
 
-    If the table exceeds `width`, names in a column `host` are cut to NAME_LENGTH; then columns in `drop`
-    are left out, in this order. A last column of text may wrap, so it counts as LAST_COLUMN at most.
+    If the table exceeds `width`, names in a column `host` are cut to NAME_LENGTH; then
+    columns in `drop` are left out, in this order. A last column of text may wrap, so it
+    counts as LAST_COLUMN at most.
     """
     lines = [titles, *(map(one_line, row) for row in rows)]
-    columns = [(place in right, list(cells)) for place, cells in enumerate(zip(*lines, strict=True))]
+    columns = [
+        (place in right, list(cells))
+        for place, cells in enumerate(zip(*lines, strict=True))
+    ]
     if width is not None and _measure_width(columns) > width:
         for _, cells in columns:
             if cells[0] == "host":
@@ -121,7 +152,9 @@ def table(
     adjusted = []
     for is_right, cells in columns:
         size = max(map(len, cells))
-        adjusted.append([cell.rjust(size) if is_right else cell.ljust(size) for cell in cells])
+        adjusted.append(
+            [cell.rjust(size) if is_right else cell.ljust(size) for cell in cells]
+        )
     return "\n".join("  ".join(line).rstrip() for line in zip(*adjusted, strict=True))
 
 
@@ -138,8 +171,14 @@ def _measure_width(columns: Sequence[tuple[bool, Sequence[str]]]) -> int:
 
 
 def suggest_similar(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence on an unknown word: "; did you mean 'port'?", or "." without a match."""
+    """Return the end of a sentence on an unknown word: "; did you mean 'port'?", or "."
+    without a match.
+    """
     import difflib  # noqa: PLC0415  only a mistake needs it
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(repr(str(name)) for name in close)}?" if close else "."
+    return (
+        f"; did you mean {' or '.join(repr(str(name)) for name in close)}?"
+        if close
+        else "."
+    )

@@ -1,4 +1,6 @@
-"""The tests. The processes of a run of them import the same, so they keep what they compile."""
+"""The tests. The processes of a run of them import the same, so they keep what they
+compile.
+"""
 
 import os
 import sys

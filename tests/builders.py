@@ -1,4 +1,6 @@
-"""Hand-made runs for tests: machines with a known topology and bursts with known ticks."""
+"""Hand-made runs for tests: machines with a known topology and bursts with known
+ticks.
+"""
 
 import random
 from collections.abc import Callable, Iterator
@@ -27,29 +29,60 @@ from fleet.store.checksums import seal_file
 
 TICKS_PER_SECOND = 2_500_000_000
 ITERATIONS = 1000
-CONTENTS = {"bursts": 7, "samples": 70, "flagged_bursts": 2, "content_sha256": "5ha"}  # of a run's row
+# of a run's row
+CONTENTS = {
+    "bursts": 7,
+    "samples": 70,
+    "flagged_bursts": 2,
+    "content_sha256": "5ha",
+}
 
 
 def small_desktop() -> tuple[Cpu, ...]:
     """4 cores of two SMT siblings, numbered 0-3 and 4-7, one last-level cache."""
-    return tuple(Cpu(n, core=n % 4, cluster=n % 4, llc=0, die=0, package=0, node=0) for n in range(8))
+    return tuple(
+        Cpu(n, core=n % 4, cluster=n % 4, llc=0, die=0, package=0, node=0)
+        for n in range(8)
+    )
 
 
 def hybrid_laptop() -> tuple[Cpu, ...]:
-    """8 performance cores with siblings side by side (0-15), 16 efficiency cores in clusters of four."""
+    """8 performance cores with siblings side by side (0-15), 16 efficiency cores in
+    clusters of four.
+    """
     fast = [
-        Cpu(n, core=n & ~1, cluster=n & ~1, llc=0, die=0, package=0, node=0, kind="performance")
+        Cpu(
+            n,
+            core=n & ~1,
+            cluster=n & ~1,
+            llc=0,
+            die=0,
+            package=0,
+            node=0,
+            kind="performance",
+        )
         for n in range(16)
     ]
     slow = [
-        Cpu(n, core=n, cluster=n & ~3, llc=0, die=0, package=0, node=0, kind="efficiency")
+        Cpu(
+            n,
+            core=n,
+            cluster=n & ~3,
+            llc=0,
+            die=0,
+            package=0,
+            node=0,
+            kind="efficiency",
+        )
         for n in range(16, 32)
     ]
     return (*fast, *slow)
 
 
 def two_sockets() -> tuple[Cpu, ...]:
-    """2 packages of 32 cores; core complexes of 8 cores share a cache; siblings numbered 64 higher."""
+    """2 packages of 32 cores; core complexes of 8 cores share a cache; siblings
+    numbered 64 higher.
+    """
     return tuple(
         Cpu(
             n,
@@ -87,7 +120,9 @@ def a_run(
     cpus = cpus or (Cpu(0), Cpu(1))
     numbers = tuple(cpu.cpu for cpu in cpus)
     pairs = len(numbers) * (len(numbers) - 1) // 2
-    variants = [{"benchmark": name, "variant": default_variant(name)} for name in benchmarks]
+    variants = [
+        {"benchmark": name, "variant": default_variant(name)} for name in benchmarks
+    ]
     hello = Hello(
         build="b1d5",
         os="linux",
@@ -109,7 +144,8 @@ def a_run(
     return Run(
         run_id=run_id,
         session_id="s20260102T030400Z-00000001",
-        host=host or Host("rpi5", "192.0.2.7", env={"TOKEN": "hunter2"}, labels={"rack": "b2"}),
+        host=host
+        or Host("rpi5", "192.0.2.7", env={"TOKEN": "hunter2"}, labels={"rack": "b2"}),
         plan=Plan(benchmarks=benchmarks, rounds=rounds),
         facts=Facts(
             "linux",
@@ -120,7 +156,9 @@ def a_run(
             cpu_flags=("sse2",),
             probe="raw",
         ),
-        agent=Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host with gcc 12"),
+        agent=Agent(
+            "/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host with gcc 12"
+        ),
         started_utc="2026-01-02T03:04:05Z",
         ended_utc="2026-01-02T03:05:06Z",
         hello=hello,
@@ -141,7 +179,9 @@ def make_bursts(
     ns: Callable[[int, int], float] | None = None,
     seed: int = 7,
 ) -> Iterator[Burst]:
-    """Every burst of a plan of half the pairs; ticks follow `ns` (one way, by default by relation)."""
+    """Every burst of a plan of half the pairs; ticks follow `ns` (one way, by default
+    by relation).
+    """
     chance = random.Random(seed)
     topology = Topology(run.facts.cpus)
     numbers = [cpu.cpu for cpu in run.facts.cpus]
@@ -154,14 +194,24 @@ def make_bursts(
                     continue
                 ping, pong = (low, high) if visit % 2 == 0 else (high, low)
                 ways = 1 if benchmark == "clock" else 2
-                level = one_way * ways * ITERATIONS * TICKS_PER_SECOND / 1e9 * chance.gauss(1, noise)
+                level = (
+                    one_way
+                    * ways
+                    * ITERATIONS
+                    * TICKS_PER_SECOND
+                    / 1e9
+                    * chance.gauss(1, noise)
+                )
                 yield a_burst(
                     benchmark=benchmark,
                     variant=default_variant(benchmark),
                     round=visit,
                     ping_cpu=ping,
                     pong_cpu=pong,
-                    ticks=tuple(round(level * chance.gauss(1, noise / 4)) for _ in range(samples)),
+                    ticks=tuple(
+                        round(level * chance.gauss(1, noise / 4))
+                        for _ in range(samples)
+                    ),
                 )
 
 
@@ -188,7 +238,14 @@ _USUAL: dict[str, Any] = {
 
 def burst_key(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
     """Return what makes a burst unique in its run."""
-    return burst.benchmark, burst.variant, burst.point, burst.round, burst.ping_cpu, burst.pong_cpu
+    return (
+        burst.benchmark,
+        burst.variant,
+        burst.point,
+        burst.round,
+        burst.ping_cpu,
+        burst.pong_cpu,
+    )
 
 
 def put_table(table: Any, path: Path, **options: Any) -> None:

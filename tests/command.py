@@ -1,4 +1,6 @@
-"""Runs the `fleet` command as a person would: a process of its own, an inventory file, a results root."""
+"""Runs the `fleet` command as a person would: a process of its own, an inventory file,
+a results root.
+"""
 
 import json
 import os
@@ -39,7 +41,9 @@ class Done:
 
 @dataclass
 class Fleet:
-    """Run commands in an empty home with an inventory and a results root. planted: see tests/planting.py."""
+    """Run commands in an empty home with an inventory and a results root. planted: see
+    tests/planting.py.
+    """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -70,17 +74,23 @@ class Fleet:
         self.inventory("hosts:\n" + "".join(entry(host) for host in hosts))
 
     def __call__(self, *arguments: str) -> Done:
-        """Run `fleet` with the arguments, in a process that has imported it, and wait for it."""
+        """Run `fleet` with the arguments, in a process that has imported it, and wait
+        for it.
+        """
         with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
             files = (out.fileno(), err.fileno())
             try:
-                exit_code = preloaded.run(arguments, self.folder, self._variables(), files, self.planted)
+                exit_code = preloaded.run(
+                    arguments, self.folder, self._variables(), files, self.planted
+                )
             except BaseException as error:  # the time limit of the test
                 error.add_note(f"in fleet {arguments}; stderr:\n{_content(err)}")
                 raise
             return Done(exit_code, _content(out), _content(err))
 
-    def start(self, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, prefix: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
         """Start `fleet` in a new interpreter and hand out the process."""
         process = subprocess.Popen(
             [*until_we_end(), *prefix, sys.executable, "-m", "fleet", *arguments],
@@ -102,11 +112,17 @@ class Fleet:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "XDG_CACHE_HOME": str(agents_cache()),  # one build of an agent for all tests
+            "XDG_CACHE_HOME": str(
+                agents_cache()
+            ),  # one build of an agent for all tests
             "PYTHONPATH": str(ROOT),
             "FLEET_SSH_CONFIG": "none",
-            "FLEET_INVENTORY": "inventory.yaml",  # which is named so, and may start programs
-            "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own
+            "FLEET_INVENTORY": (
+                "inventory.yaml"
+            ),  # which is named so, and may start programs
+            "FLEET_AGENT_LOCK": str(
+                self.folder / "agent.lock"
+            ),  # each test has a machine of its own
             **self.environment,
         }
 
@@ -124,7 +140,11 @@ def entry(host: Host) -> str:
     """Render a host as its inventory entry (JSON is YAML)."""
     settings: dict[str, Any] = {"address": host.address, "via": str(host.via)}
     if host.via is not Via.LOCAL:
-        settings |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
+        settings |= {
+            "port": host.port,
+            "user": host.user,
+            "identity_files": list(host.identity_files),
+        }
         if host.host_key is not HostKeyPolicy.STRICT:
             settings["host_key"] = str(host.host_key)
     for name in ("workdir", "labels", "env", "jump", "cpus", "before", "after"):
@@ -133,15 +153,22 @@ def entry(host: Host) -> str:
             settings[name] = dict(value) if name in ("labels", "env") else value
     if str(host.build) != "auto":
         settings["build"] = str(host.build)
-    if toolchain := {name: value for name, value in asdict(host.toolchain).items() if value}:
+    if toolchain := {
+        name: value for name, value in asdict(host.toolchain).items() if value
+    }:
         settings["toolchain"] = toolchain
     return f"  {host.name}: {json.dumps(settings)}\n"
 
 
 def journal_lines(path: Path) -> list[bytes]:
-    """The whole lines of a part of a journal, without their checksums; read without any code of ours."""
+    """The whole lines of a part of a journal, without their checksums; read without any
+    code of ours.
+    """
     text = path.read_bytes()
-    return [line.rpartition(b"\t")[0] for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]]
+    return [
+        line.rpartition(b"\t")[0]
+        for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]
+    ]
 
 
 def wait_for(condition: Callable[[], object]) -> None:

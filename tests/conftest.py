@@ -1,4 +1,6 @@
-"""Fixtures every folder may use: sshds on loopback, and known_hosts files of the test's own."""
+"""Fixtures every folder may use: sshds on loopback, and known_hosts files of the test's
+own.
+"""
 
 import gc
 import os
@@ -20,7 +22,9 @@ from tests.hosts.client import know
 from tests.hosts.sshd import MakeHosts, MakeKnown, SshHost, host_maker, keygen
 
 # How long an example takes depends on what else the machine does.
-settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fleet")
 
 
@@ -28,7 +32,9 @@ _reported = threading.Event()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say that the tests are still being collected, in all processes, until the first of them has ended."""
+    """Say that the tests are still being collected, in all processes, until the first
+    of them has ended.
+    """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not session.config.getoption("numprocesses", 0):
         return
@@ -36,7 +42,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     def speak() -> None:
         began = time.monotonic()
         while not _reported.wait(8):
-            reporter.write_line(f"collecting, and making what tests share: {time.monotonic() - began:.0f} s")
+            reporter.write_line(
+                "collecting, and making what tests share:"
+                f" {time.monotonic() - began:.0f} s"
+            )
 
     threading.Thread(target=speak, daemon=True).start()
 
@@ -50,14 +59,20 @@ pytest_sessionfinish = pytest_runtest_logreport
 
 
 def pytest_collection_finish() -> None:
-    """Spare every later garbage collection the thousands of tests and modules that stay."""
+    """Spare every later garbage collection the thousands of tests and modules that
+    stay.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
-def fleet_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """Runs `fleet` with these arguments in this process, where what it calls can be replaced."""
+def fleet_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Runs `fleet` with these arguments in this process, where what it calls can be
+    replaced.
+    """
 
     def run(*arguments: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["fleet", *arguments])
@@ -86,7 +101,9 @@ def client_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make_hosts(tmp_path_factory: pytest.TempPathFactory, client_key: Path) -> Iterator[MakeHosts]:
+def make_hosts(
+    tmp_path_factory: pytest.TempPathFactory, client_key: Path
+) -> Iterator[MakeHosts]:
     """`make_hosts(3)` starts three sshds that live until the tests end."""
     with host_maker(tmp_path_factory.mktemp("hosts"), client_key) as make:
         yield make
@@ -106,7 +123,9 @@ def slurm_nodes() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def slurm_job(slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def slurm_job(
+    slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
     """Set the variables of a Slurm job."""
     for name, value in slurm_nodes.items():
         monkeypatch.setenv(name, value)
@@ -121,11 +140,15 @@ def made_lab(run_folder: Path) -> Path:
 
 @pytest.fixture
 def known_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty known_hosts file, which ssh_config names for every host; no agent, nothing of ~/.ssh."""
+    """An empty known_hosts file, which ssh_config names for every host; no agent,
+    nothing of ~/.ssh.
+    """
     path = tmp_path / "known_hosts"
     path.touch(mode=0o600)
     config = tmp_path / "ssh_config"
-    config.write_text(f"Host *\n  UserKnownHostsFile {path}\n  GlobalKnownHostsFile none\n")
+    config.write_text(
+        f"Host *\n  UserKnownHostsFile {path}\n  GlobalKnownHostsFile none\n"
+    )
     monkeypatch.setenv("FLEET_SSH_CONFIG", str(config))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return path
@@ -133,7 +156,9 @@ def known_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_known(make_hosts: MakeHosts, known_hosts: Path) -> MakeKnown:
-    """`make_known("MaxSessions 1")`: one more sshd, with these options; no other is known from then on."""
+    """`make_known("MaxSessions 1")`: one more sshd, with these options; no other is
+    known from then on.
+    """
 
     def make(*options: str, **changes: str) -> SshHost:
         (server,) = make_hosts(1, options, **changes)

@@ -1,4 +1,6 @@
-"""Call each decoder of what a host or file says with bytes; `recordings/fuzz` holds the first to be tried."""
+"""Call each decoder of what a host or file says with bytes; `recordings/fuzz` holds the
+first to be tried.
+"""
 
 import tempfile
 import warnings
@@ -34,14 +36,19 @@ FOLDER = Path(tempfile.gettempdir())  # of the file that is read; tests name ano
 
 @dataclass(frozen=True)
 class Decoder:
-    """read: takes whatever it is given, in a folder that is empty, or raises one of `refusals`."""
+    """read: takes whatever it is given, in a folder that is empty, or raises one of
+    `refusals`.
+    """
 
     read: Callable[[bytes, Path], object]
     refusals: tuple[type[Exception], ...]
 
     def take(self, data: bytes) -> bool:
         """Whether the decoder takes this; any other exception than a refusal passes."""
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder, warnings.catch_warnings():
+        with (
+            tempfile.TemporaryDirectory(dir=FOLDER) as folder,
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")  # what is left out is named by one
             try:
                 self.read(data, Path(folder))
@@ -63,11 +70,15 @@ def journal(data: bytes, folder: Path) -> None:
     with Journal(folder) as opened:
         partial_run = conversation.read_run(opened.parts())
         opened.line_limits = partial_run.lines
-        assert len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
+        assert (
+            len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
+        )
 
 
 def record(data: bytes, _: Path) -> None:
-    parsed = gate.parse_record(unpack_record(pack_record(data) if data.startswith(b'{"run"') else data))
+    parsed = gate.parse_record(
+        unpack_record(pack_record(data) if data.startswith(b'{"run"') else data)
+    )
     pa.Table.from_pylist([parsed.row], schema.arrow_schema("runs"))
     pa.Table.from_pylist(list(parsed.cpus or ()), schema.arrow_schema("cpus"))
 
@@ -85,9 +96,15 @@ def rows(name: str) -> Callable[[bytes, Path], None]:
 
 
 def write_resealed(path: Path, data: bytes) -> None:
-    """Write a changed Parquet file with checksums that fit; what is none, or without their mark, as it is."""
+    """Write a changed Parquet file with checksums that fit; what is none, or without
+    their mark, as it is.
+    """
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    if footer < 20 or data[-4:] != b"PAR1" or data[footer - 16 : footer - 8] != b"fleetcrc":
+    if (
+        footer < 20
+        or data[-4:] != b"PAR1"
+        or data[footer - 16 : footer - 8] != b"fleetcrc"
+    ):
         path.write_bytes(data)
         return
     path.write_bytes(data[: footer - 16] + data[footer:])
@@ -123,7 +140,9 @@ def matrix(data: bytes, folder: Path) -> None:
     for tool in TOOLS:
         with suppress(UsageError):
             for number, grid in enumerate(read_matrices(text, "x", tool)[1]):
-                summary_rows = make_summary_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
+                summary_rows = make_summary_rows(
+                    "x", tool, grid, {"benchmark": "cas", "source": "x"}
+                )
                 write_summary(folder, f"{tool}-{number}", summary_rows)
 
 
@@ -137,7 +156,9 @@ def answer(data: bytes, _: Path) -> None:
 
 def cpus(data: bytes, _: Path) -> None:
     gate.check_machine(
-        machine.merge_facts(Facts(os="", arch="x86_64", load=Load()), machine.read_machine(data))
+        machine.merge_facts(
+            Facts(os="", arch="x86_64", load=Load()), machine.read_machine(data)
+        )
     )
 
 
@@ -145,7 +166,10 @@ DECODERS = {
     "wire": Decoder(wire, (WireError,)),
     "journal": Decoder(journal, ()),
     "record": Decoder(record, (DataError,)),
-    **{name: Decoder(rows(name), (StoreError, DataError)) for name in ("runs", "cpus", "pairs", "counters")},
+    **{
+        name: Decoder(rows(name), (StoreError, DataError))
+        for name in ("runs", "cpus", "pairs", "counters")
+    },
     "samples": Decoder(rows("samples"), (StoreError,)),
     "summaries": Decoder(rows("summaries"), (StoreError,)),
     "amendment": Decoder(amendment, (StoreError,)),
@@ -155,12 +179,16 @@ DECODERS = {
     "matrix": Decoder(matrix, ()),
     "answer": Decoder(answer, (ProbeError, DeployError, DataError)),
     "machine": Decoder(cpus, (WireError, DataError)),
-    "forecast": Decoder(lambda data, _: forecast.read_forecast(data, BENCHMARKS), (WireError,)),
+    "forecast": Decoder(
+        lambda data, _: forecast.read_forecast(data, BENCHMARKS), (WireError,)
+    ),
 }
 
 
 def corpus(name: str) -> list[bytes]:
-    """Choose samples of a decoder: one of each kind that it takes, and what was once wrong."""
+    """Choose samples of a decoder: one of each kind that it takes, and what was once
+    wrong.
+    """
     return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
 
 

@@ -1,4 +1,6 @@
-"""Hand-made runs of chase and bandwidth: two CPUs with known caches and known costs of each level."""
+"""Hand-made runs of chase and bandwidth: two CPUs with known caches and known costs of
+each level.
+"""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -54,7 +56,9 @@ def cpus() -> tuple[Cpu, ...]:
 
 def find_level(size: int, llc: int = LLC) -> str:
     """The level that a working set of `size` is served from."""
-    return "L1" if size <= L1 else "L2" if size <= L2 else "LLC" if size <= llc else "mem"
+    return (
+        "L1" if size <= L1 else "L2" if size <= L2 else "LLC" if size <= llc else "mem"
+    )
 
 
 def publish(
@@ -70,20 +74,33 @@ def publish(
 ) -> Run:
     """Store a run of chase on CPU 0 and of bandwidth on CPU 0, then on both together.
 
-    llc: how much of the last-level cache there really is. noise: standard deviation of the whole run, drawn
-    by its time.
+    llc: how much of the last-level cache there really is. noise: standard deviation of
+    the whole run, drawn by its time.
     """
     run_id = new_run_id()
-    run = builders.a_run(cpus(), run_id, Host(host, "192.0.2.9"), benchmarks=("chase", "bandwidth"), rounds=3)
+    run = builders.a_run(
+        cpus(),
+        run_id,
+        Host(host, "192.0.2.9"),
+        benchmarks=("chase", "bandwidth"),
+        rounds=3,
+    )
     hello: Hello = run.hello  # type: ignore[assignment]
-    variants = [{"benchmark": b, "variant": v} for b, v in (("chase", "mov"), ("bandwidth", "avx2"))]
+    variants = [
+        {"benchmark": b, "variant": v}
+        for b, v in (("chase", "mov"), ("bandwidth", "avx2"))
+    ]
     raw = MappingProxyType({**hello.raw, "plan": {"benchmarks": variants}})
     run = replace(run, hello=replace(hello, raw=raw), started_utc=started, **changes)  # type: ignore[arg-type]
-    Store(root).publish(run, bursts(loads, rates, llc, random.Random(started).gauss(1, noise)))
+    Store(root).publish(
+        run, bursts(loads, rates, llc, random.Random(started).gauss(1, noise))
+    )
     return run
 
 
-def bursts(loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0) -> Iterator[Burst]:
+def bursts(
+    loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0
+) -> Iterator[Burst]:
     """Three rounds of every point; a burst of two threads has the ticks of both."""
     for visit in range(3):
         for size in SIZES:
@@ -96,9 +113,13 @@ def bursts(loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0) -> It
                     variant="mov",
                     point=f"{order}.{name}.huge",
                     unit="load",
-                    parameters=Parameters(bytes=size, order=order, pages="huge", threads=1),
+                    parameters=Parameters(
+                        bytes=size, order=order, pages="huge", threads=1
+                    ),
                 )
-            for (operation, cost), threads in ((item, n) for item in rates.items() for n in (1, 2)):
+            for (operation, cost), threads in (
+                (item, n) for item in rates.items() for n in (1, 2)
+            ):
                 yield _burst(
                     visit,
                     times * cost[level],
@@ -107,7 +128,11 @@ def bursts(loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0) -> It
                     point=f"{operation}.own.{name}.huge.x{threads}",
                     unit="byte",
                     parameters=Parameters(
-                        bytes=size, operation=operation, sharing="own", pages="huge", threads=threads
+                        bytes=size,
+                        operation=operation,
+                        sharing="own",
+                        pages="huge",
+                        threads=threads,
                     ),
                     pong_cpu=threads - 1,
                     cpus=tuple(range(threads)),

@@ -1,7 +1,8 @@
 """What a test needs from the machine it runs on: a tool, root, a module.
 
-On a developer's machine a missing one skips the test and names the Debian package to install. In CI
-(FLEET_CI=1) it fails it, so that a layer cannot go green by being left out.
+On a developer's machine a missing one skips the test and names the Debian package to
+install. In CI (FLEET_CI=1) it fails it, so that a layer cannot go green by being left
+out.
 """
 
 import importlib
@@ -16,14 +17,22 @@ _SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def program(name: str, package: str) -> str:
-    """Return the path of a program of Debian's `package`; looks also where daemons live."""
+    """Return the path of a program of Debian's `package`; looks also where daemons
+    live.
+    """
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_PATH))
-    return shutil.which(name, path=path) or missing(f"no program {name!r}: apt-get install {package}")
+    return shutil.which(name, path=path) or missing(
+        f"no program {name!r}: apt-get install {package}"
+    )
 
 
 def file(path: str, package: str) -> str:
     """Return `path` itself, a file that Debian's `package` brings."""
-    return path if os.path.exists(path) else missing(f"no file {path}: apt-get install {package}")  # noqa: PTH110
+    return (
+        path
+        if os.path.exists(path)  # noqa: PTH110
+        else missing(f"no file {path}: apt-get install {package}")
+    )
 
 
 def python_module(name: str, package: str) -> ModuleType:

@@ -26,12 +26,16 @@ EXCEPTIONS: Mapping[str, BaseException] = {
 
 
 def home(function: Callable[..., object]) -> ModuleType:
-    """Return the module that a function is in, to make a constant of it small for a test."""
+    """Return the module that a function is in, to make a constant of it small for a
+    test.
+    """
     return sys.modules[function.__module__]
 
 
 def plant(function: str, kind: str) -> None:
-    """Replace the code of a function, given by its whole name, so that all who have imported it fail."""
+    """Replace the code of a function, given by its whole name, so that all who have
+    imported it fail.
+    """
     target = inspect.unwrap(pkgutil.resolve_name(function))
     builtins.planted = EXCEPTIONS[kind]  # type: ignore[attr-defined]  # what code of any module sees
     target.__code__ = _fail.__code__

@@ -1,7 +1,9 @@
-"""Runs `fleet` in forks of one process that has imported it: the second that imports take is spent once.
+"""Runs `fleet` in forks of one process that has imported it: the second that imports
+take is spent once.
 
-Each is a process of its own, with its environment, folder and exit code. What Python reads when it starts,
-such as PYTHONUTF8, and what a process inherits, such as the umask, is that of the first call.
+Each is a process of its own, with its environment, folder and exit code. What Python
+reads when it starts, such as PYTHONUTF8, and what a process inherits, such as the
+umask, is that of the first call.
 """
 
 import atexit
@@ -38,13 +40,16 @@ def run(
     files: Sequence[int],
     planted: tuple[str, str] | None = None,
 ) -> int:
-    """Run `fleet` with the arguments and return its exit code, or minus the signal that ended it.
+    """Run `fleet` with the arguments and return its exit code, or minus the signal that
+    ended it.
 
-    environment: all of its variables. files: descriptors of its stdout and stderr. planted: see planting.py.
-    It is killed if an exception ends the wait for it.
+    environment: all of its variables. files: descriptors of its stdout and stderr.
+    planted: see planting.py. It is killed if an exception ends the wait for it.
     """
     server = _server()
-    request = json.dumps([list(arguments), str(folder), dict(environment), planted]).encode()
+    request = json.dumps(
+        [list(arguments), str(folder), dict(environment), planted]
+    ).encode()
     socket.send_fds(server, [request], files)
     pid = int(server.recv(LARGEST))
     try:
@@ -61,16 +66,25 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [*until_we_end(), sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
+            [
+                *until_we_end(),
+                sys.executable,
+                "-m",
+                "tests.preloaded",
+                str(theirs.fileno()),
+            ],
             cwd=ROOT,
             env={
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": str(ROOT),
-                "HOME": str(run_folder()),  # matplotlib reads its settings and its list of fonts there
+                "HOME": str(
+                    run_folder()
+                ),  # matplotlib reads its settings and its list of fonts there
                 "XDG_CACHE_HOME": str(agents_cache()),
             },
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # no terminal, so that what is printed is not buffered by lines
+            # no terminal, so that what is printed is not buffered by lines
+            stdout=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
         )
     atexit.register(process.wait)
@@ -79,14 +93,18 @@ def _server() -> socket.socket:
 
 
 def _serve(requests: socket.socket) -> None:
-    """Run `fleet` in a fork for each request; report the fork's process id, and its exit code."""
+    """Run `fleet` in a fork for each request; report the fork's process id, and its
+    exit code.
+    """
     forks = multiprocessing.get_context("fork")
     while True:
         request, files, _, _ = socket.recv_fds(requests, LARGEST, 2)
         if not request:
             return
         process = forks.Process(target=_run, args=(*json.loads(request), files))
-        with warnings.catch_warnings():  # of the thread of pyarrow's allocator, which can be forked
+        with (
+            warnings.catch_warnings()
+        ):  # of the thread of pyarrow's allocator, which can be forked
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         for file in files:

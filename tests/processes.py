@@ -1,4 +1,6 @@
-"""Processes that end with the tests, also when the tests are killed, and whether one runs."""
+"""Processes that end with the tests, also when the tests are killed, and whether one
+runs.
+"""
 
 from pathlib import Path
 
@@ -6,7 +8,9 @@ from tests import needs
 
 
 def until_we_end(signal: str = "KILL") -> list[str]:
-    """Return a prefix: the program, not its children, gets `signal` when the thread that starts it ends."""
+    """Return a prefix: the program, not its children, gets `signal` when the thread
+    that starts it ends.
+    """
     return [needs.program("setpriv", "util-linux"), f"--pdeathsig={signal}", "--"]
 
 

@@ -22,11 +22,15 @@ def run_folder() -> Path:
 
 
 def agents_cache(kind: str = "cache") -> Path:
-    """An XDG_CACHE_HOME with agents built before. kind: "dynamic" is never given static ones."""
+    """An XDG_CACHE_HOME with agents built before. kind: "dynamic" is never given static
+    ones.
+    """
     return run_folder() / kind
 
 
-def local_connection(host: Host, kind: type[CommandConnection] = CommandConnection) -> CommandConnection:
+def local_connection(
+    host: Host, kind: type[CommandConnection] = CommandConnection
+) -> CommandConnection:
     """A connection to this machine, whatever the host's entry says."""
     return kind(host, choose_client(replace(host, via=Via.LOCAL), 15.0))
 

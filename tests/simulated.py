@@ -1,4 +1,5 @@
-"""Simulated fleets, written through the real store: what a run, a pair and a burst add to a latency.
+"""Simulated fleets, written through the real store: what a run, a pair and a burst add
+to a latency.
 
 Their numbers are made up; only their structure is that of real machines.
 """
@@ -20,11 +21,13 @@ _BUSY = 0.01  # share of bursts that lose their CPU
 
 @dataclass(frozen=True)
 class Machine:
-    """A made-up machine: CPUs, what a pair costs by relation (one way, ns), and how it wavers.
+    """A made-up machine: CPUs, what a pair costs by relation (one way, ns), and how it
+    wavers.
 
-    run_sd, pair_sd, burst_sd: relative scatter between runs, between pairs of a relation, between bursts.
-    two_levels: pairs that spend a third of their bursts at 1.8 times their level. drifting: pairs that get
-    10 % slower during a run.
+    run_sd, pair_sd, burst_sd: relative scatter between runs, between pairs of a
+    relation, between bursts.
+    two_levels: pairs that spend a third of their bursts at 1.8 times their level.
+    drifting: pairs that get 10 % slower during a run.
     """
 
     name: str
@@ -45,12 +48,16 @@ def desktop(name: str = "desktop", **changes: object) -> Machine:
 
 
 def laptop(name: str = "laptop", **changes: object) -> Machine:
-    """32 CPUs: eight fast cores of two siblings, sixteen slow ones in clusters of four."""
+    """32 CPUs: eight fast cores of two siblings, sixteen slow ones in clusters
+    of four.
+    """
     return _machine(name, builders.hybrid_laptop(), "Made-up Hybrid 32", changes)
 
 
 def server(name: str = "server", **changes: object) -> Machine:
-    """128 CPUs: two packages of 32 cores of two siblings, eight cores to a last-level cache."""
+    """128 CPUs: two packages of 32 cores of two siblings, eight cores to a last-level
+    cache.
+    """
     return _machine(name, builders.two_sockets(), "Made-up Server 64C", changes)
 
 
@@ -74,26 +81,50 @@ def publish(
     chance = random.Random(f"{machine.name} {number}")
     run_id = f"r20260102T{3 + number // 60:02}{number % 60:02}05Z-{chance.getrandbits(32):08x}"
     run = builders.a_run(
-        machine.cpus, run_id, Host(machine.name, "192.0.2.7"), benchmarks=benchmarks, rounds=rounds
+        machine.cpus,
+        run_id,
+        Host(machine.name, "192.0.2.7"),
+        benchmarks=benchmarks,
+        rounds=rounds,
     )
-    facts = replace(run.facts, cpu_model=machine.model, load=Load(0.3, 1), **machine.facts)  # type: ignore[arg-type]
+    facts = replace(
+        run.facts, cpu_model=machine.model, load=Load(0.3, 1), **machine.facts
+    )  # type: ignore[arg-type]
     started = f"2026-01-02T{3 + number // 60:02}:{number % 60:02}:05Z"
-    run = replace(run, session_id=session, facts=facts, started_utc=started, ended_utc=None, labels=labels)
+    run = replace(
+        run,
+        session_id=session,
+        facts=facts,
+        started_utc=started,
+        ended_utc=None,
+        labels=labels,
+    )
     Store(root).publish(run, bursts(run, machine, chance, samples))
     return run
 
 
-def bursts(run: Run, machine: Machine, chance: random.Random, samples: int) -> Iterator[Burst]:
-    """Every burst of the run in order of time; a pair's own level is the same in all runs of a machine."""
+def bursts(
+    run: Run, machine: Machine, chance: random.Random, samples: int
+) -> Iterator[Burst]:
+    """Every burst of the run in order of time; a pair's own level is the same in all
+    runs of a machine.
+    """
     level = _levels(machine, chance)
     at_ns = 0
     for visit in range(run.plan.rounds):
         for benchmark in run.plan.benchmarks:
-            pairs = [pair for pair in level if (pair[0] == pair[1]) == (benchmark == "clock")]
+            pairs = [
+                pair for pair in level if (pair[0] == pair[1]) == (benchmark == "clock")
+            ]
             for low, high in chance.sample(pairs, len(pairs)):
                 at_ns += int(_ROUND_S * 1e9 / max(len(level), 1))
                 yield _burst(
-                    run, machine, chance, (benchmark, visit, low, high, at_ns), level[low, high], samples
+                    run,
+                    machine,
+                    chance,
+                    (benchmark, visit, low, high, at_ns),
+                    level[low, high],
+                    samples,
                 )
 
 
@@ -115,7 +146,8 @@ def _burst(
     ticks = one_way * ways * builders.ITERATIONS * builders.TICKS_PER_SECOND / 1e9
     busy = chance.random() < _BUSY
     values = [ticks * 1.3] + [
-        ticks * math.exp(abs(chance.gauss(0, machine.burst_sd))) for _ in range(samples - 1)
+        ticks * math.exp(abs(chance.gauss(0, machine.burst_sd)))
+        for _ in range(samples - 1)
     ]
     if busy:
         values[-1] *= 4
@@ -134,15 +166,23 @@ def _burst(
 
 def _levels(machine: Machine, chance: random.Random) -> dict[tuple[int, int], float]:
     topology, own = Topology(machine.cpus), random.Random(machine.name)
-    shifts = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
+    shifts = {
+        relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation
+    }
     levels = {}
     for a in (cpu.cpu for cpu in machine.cpus):
         for b in (cpu.cpu for cpu in machine.cpus if cpu.cpu >= a):
             relation = topology.relation(a, b)
-            levels[a, b] = machine.ns[relation] * shifts[relation] * math.exp(own.gauss(0, machine.pair_sd))
+            levels[a, b] = (
+                machine.ns[relation]
+                * shifts[relation]
+                * math.exp(own.gauss(0, machine.pair_sd))
+            )
     return levels
 
 
-def _machine(name: str, cpus: tuple[Cpu, ...], model: str, changes: dict[str, object]) -> Machine:
+def _machine(
+    name: str, cpus: tuple[Cpu, ...], model: str, changes: dict[str, object]
+) -> Machine:
     make: Callable[..., Machine] = Machine
     return make(**{"name": name, "cpus": cpus, "model": model, **changes})

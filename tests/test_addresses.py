@@ -1,4 +1,6 @@
-"""Addresses, users and jump hosts: what is one, and that nothing else gets from any source into a shell."""
+"""Addresses, users and jump hosts: what is one, and that nothing else gets from any
+source into a shell.
+"""
 
 import json
 import os
@@ -12,20 +14,109 @@ from fleet.inventory import ansible, clusters, select, starter
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
 
-USERS = ["ann", "ann.b", "DOMAIN\\ann", "ann@corp.example", "_svc", "a-b+c", "bücher", "a\\b", "a..b", "a#b"]
+USERS = [
+    "ann",
+    "ann.b",
+    "DOMAIN\\ann",
+    "ann@corp.example",
+    "_svc",
+    "a-b+c",
+    "bücher",
+    "a\\b",
+    "a..b",
+    "a#b",
+]
 ADDRESSES = [
-    *("web1", "web_1", "WEB-1.lab.example", "web.", "10.0.0.2", "2001:db8::2", "::1", "fe80::1%eth0"),
-    *("::ffff:10.0.0.1", "1.2", "xn--bcher-kva.example", "bücher.example", "i-0abc", "vsock/3", ".host"),
+    *(
+        "web1",
+        "web_1",
+        "WEB-1.lab.example",
+        "web.",
+        "10.0.0.2",
+        "2001:db8::2",
+        "::1",
+        "fe80::1%eth0",
+    ),
+    *(
+        "::ffff:10.0.0.1",
+        "1.2",
+        "xn--bcher-kva.example",
+        "bücher.example",
+        "i-0abc",
+        "vsock/3",
+        ".host",
+    ),
     *("a/b", "deploy/bench+1"),
 ]
 BAD = [
-    *("$(touch RAN)", "$(touch${IFS}RAN)", "`touch RAN`", ";touch RAN", "a;touch${IFS}RAN"),
-    *("a|touch${IFS}RAN", "a&touch${IFS}RAN", "a&&touch${IFS}RAN", "a||touch${IFS}RAN", "a\ntouch RAN"),
-    *("a\rtouch RAN", "a>RAN", "a<RAN", "'a'", '"a"', "a'$(touch RAN)", 'a"$(touch RAN)', "(touch${IFS}RAN)"),
-    *("{touch,RAN}", "a b", "-oProxyCommand=touch${IFS}RAN", "-F/dev/null", "--", "-", "", " ", "a\tb"),
-    *("a\x00b", "a\x1b[2J", "~/a", "a*", "a?", "a[b]", "a!b", "a\\b", "a%b", "%h", "%%"),
-    *("fe80::1%$(touch${IFS}RAN)", "fe80::1%", "fe80::1%eth0;touch${IFS}RAN", "::1::", "[::1", "::1]"),
-    *("[web]", "a..b", "a=b", "a,b", "a#b", "a^b", "a:b:c", "\u202ea", "a\u2028b", "\uff11\uff1b\uff12"),
+    *(
+        "$(touch RAN)",
+        "$(touch${IFS}RAN)",
+        "`touch RAN`",
+        ";touch RAN",
+        "a;touch${IFS}RAN",
+    ),
+    *(
+        "a|touch${IFS}RAN",
+        "a&touch${IFS}RAN",
+        "a&&touch${IFS}RAN",
+        "a||touch${IFS}RAN",
+        "a\ntouch RAN",
+    ),
+    *(
+        "a\rtouch RAN",
+        "a>RAN",
+        "a<RAN",
+        "'a'",
+        '"a"',
+        "a'$(touch RAN)",
+        'a"$(touch RAN)',
+        "(touch${IFS}RAN)",
+    ),
+    *(
+        "{touch,RAN}",
+        "a b",
+        "-oProxyCommand=touch${IFS}RAN",
+        "-F/dev/null",
+        "--",
+        "-",
+        "",
+        " ",
+        "a\tb",
+    ),
+    *(
+        "a\x00b",
+        "a\x1b[2J",
+        "~/a",
+        "a*",
+        "a?",
+        "a[b]",
+        "a!b",
+        "a\\b",
+        "a%b",
+        "%h",
+        "%%",
+    ),
+    *(
+        "fe80::1%$(touch${IFS}RAN)",
+        "fe80::1%",
+        "fe80::1%eth0;touch${IFS}RAN",
+        "::1::",
+        "[::1",
+        "::1]",
+    ),
+    *(
+        "[web]",
+        "a..b",
+        "a=b",
+        "a,b",
+        "a#b",
+        "a^b",
+        "a:b:c",
+        "\u202ea",
+        "a\u2028b",
+        "\uff11\uff1b\uff12",
+    ),
     *("a" * 300, "${PATH}", "$HOME", "a\x7fb", "\ufefftouch"),
 ]
 
@@ -40,7 +131,9 @@ def test_users_of_unix_and_of_directories_are_taken(text: str) -> None:
     assert read_user(text) == text
 
 
-@pytest.mark.parametrize("text", ["a:b", "a\\", *(bad for bad in BAD if bad not in USERS)])
+@pytest.mark.parametrize(
+    "text", ["a:b", "a\\", *(bad for bad in BAD if bad not in USERS)]
+)
 def test_a_user_is_no_option_and_nothing_to_a_shell(text: str) -> None:
     with pytest.raises(ValueError, match="must be a user name"):
         read_user(text)
@@ -64,7 +157,17 @@ def test_a_hop_is_split_into_its_parts(text: str, hop: Hop) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "me@", "@bastion", "bastion:ssh", "bastion:", "bastion:0", "bastion:65536", "[::1", "me:pw@a"],
+    [
+        "",
+        "me@",
+        "@bastion",
+        "bastion:ssh",
+        "bastion:",
+        "bastion:0",
+        "bastion:65536",
+        "[::1",
+        "me:pw@a",
+    ],
 )
 def test_a_hop_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"a hop is \[user@\]host"):
@@ -73,11 +176,16 @@ def test_a_hop_that_is_none_is_refused(text: str) -> None:
 
 @pytest.fixture
 def nothing_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A folder to be in, an ssh_config whose ProxyCommand a shell reads, no ssh; afterwards: nothing ran."""
+    """A folder to be in, an ssh_config whose ProxyCommand a shell reads, no ssh;
+    afterwards: nothing ran.
+    """
     folder = tmp_path / "here"
     folder.mkdir()
     config = tmp_path / "ssh_config"
-    config.write_text(f"Host *\n  ProxyCommand /bin/false %h %p %r\n  UserKnownHostsFile {tmp_path}/known\n")
+    config.write_text(
+        "Host *\n  ProxyCommand /bin/false %h %p %r\n  UserKnownHostsFile"
+        f" {tmp_path}/known\n"
+    )
     monkeypatch.chdir(folder)
     monkeypatch.setenv("FLEET_SSH_CONFIG", str(config))
     programs = tmp_path / "programs"  # without ssh
@@ -90,7 +198,9 @@ def nothing_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("key", ["address", "jump", "user"])
-def test_the_inventory_refuses_it_at_its_line(nothing_ran: Path, tmp_path: Path, key: str) -> None:
+def test_the_inventory_refuses_it_at_its_line(
+    nothing_ran: Path, tmp_path: Path, key: str
+) -> None:
     fine = {"address": [], "jump": ["a,b"], "user": USERS}[key]
     for text in BAD:
         if text not in fine:
@@ -105,13 +215,19 @@ def test_a_line_of_a_program_is_refused_where_the_inventory_names_it(
 ) -> None:
     (tmp_path / "inventory.yaml").write_text(f"hosts_from: [cat, {tmp_path}/printed]\n")
     for text in BAD:
-        if text and not set(text) & set(" \t\r\n#=\u2028\x00"):  # one word, and no label
+        if text and not set(text) & set(
+            " \t\r\n#=\u2028\x00"
+        ):  # one word, and no label
             (tmp_path / "printed").write_text(f"web {text}\n")
-            with pytest.raises(InventoryError, match=r"inventory\.yaml:1: hosts\.web\.address: "):
+            with pytest.raises(
+                InventoryError, match=r"inventory\.yaml:1: hosts\.web\.address: "
+            ):
                 select.load(tmp_path / "inventory.yaml")
 
 
-def test_ansible_never_brings_it_into_our_inventory(nothing_ran: Path, tmp_path: Path) -> None:
+def test_ansible_never_brings_it_into_our_inventory(
+    nothing_ran: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "listing.json"
     for text in BAD:
         variables = {
@@ -120,17 +236,27 @@ def test_ansible_never_brings_it_into_our_inventory(nothing_ran: Path, tmp_path:
             "user": {"ansible_user": text},
             "good": {},
         }
-        path.write_text(json.dumps({"_meta": {"hostvars": variables}, "all": {"hosts": [*variables]}}))
+        path.write_text(
+            json.dumps(
+                {"_meta": {"hostvars": variables}, "all": {"hosts": [*variables]}}
+            )
+        )
         inventory = ansible.from_ansible(path)
-        assert "hosts whose address is neither a name nor an IP address (bad)" in inventory
+        assert (
+            "hosts whose address is neither a name nor an IP address (bad)" in inventory
+        )
         (tmp_path / "inventory.yaml").write_text(inventory)
-        hosts = {host.name: host for host in select.load(tmp_path / "inventory.yaml").hosts}
+        hosts = {
+            host.name: host for host in select.load(tmp_path / "inventory.yaml").hosts
+        }
         assert [host.address for host in hosts.values()] == ["hop", "user", "good"]
         assert hosts["user"].user in {None, *USERS}
         assert all(read_hop(hop) for hop in hosts["hop"].jump)
 
 
-def test_a_cluster_that_lists_it_loses_that_node_by_name(nothing_ran: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_lists_it_loses_that_node_by_name(
+    nothing_ran: Path, tmp_path: Path
+) -> None:
     printed, podman = tmp_path / "printed", tmp_path / "programs" / "podman"
     podman.write_text(f"#!/bin/sh\ncat {printed}\n")
     podman.chmod(0o700)
@@ -139,7 +265,9 @@ def test_a_cluster_that_lists_it_loses_that_node_by_name(nothing_ran: Path, tmp_
         inventory = clusters.from_cluster("podman")
         assert "# Left out: " in inventory
         (tmp_path / "inventory.yaml").write_text(inventory)
-        assert [host.name for host in select.load(tmp_path / "inventory.yaml").hosts] == ["good"]
+        assert [
+            host.name for host in select.load(tmp_path / "inventory.yaml").hosts
+        ] == ["good"]
 
 
 def test_an_alias_of_ssh_config_that_is_none_is_left_out_by_its_line(
@@ -152,18 +280,28 @@ def test_an_alias_of_ssh_config_that_is_none_is_left_out_by_its_line(
             path.write_text(f'Host good\nHost "{quoted}"\n')
             inventory = starter.from_ssh_config(path)
             (tmp_path / "inventory.yaml").write_text(inventory)
-            assert [host.name for host in select.load(tmp_path / "inventory.yaml").hosts] == ["good"]
-            assert f"{path}:2: Host" in inventory or set(text) & set("!*?")  # patterns are no hosts
+            assert [
+                host.name for host in select.load(tmp_path / "inventory.yaml").hosts
+            ] == ["good"]
+            # patterns are no hosts
+            assert f"{path}:2: Host" in inventory or set(text) & set("!*?")
 
 
 @pytest.mark.parametrize("via", [Via.SSH, Via.OPENSSH, Via.COMMAND])
-def test_no_connection_is_tried_wherever_a_host_comes_from(nothing_ran: Path, via: Via) -> None:
+def test_no_connection_is_tried_wherever_a_host_comes_from(
+    nothing_ran: Path, via: Via
+) -> None:
     for text in BAD:
-        hosts = [Host("web", text, via=via, command=("cat",)), Host("web", "web", jump=(text,), via=via)]
+        hosts = [
+            Host("web", text, via=via, command=("cat",)),
+            Host("web", "web", jump=(text,), via=via),
+        ]
         if text and text not in USERS:
             hosts.append(Host("web", "web", user=text, via=via))
         for host in hosts:
-            with pytest.raises(UnreachableError, match="web: not a host to connect to: "):
+            with pytest.raises(
+                UnreachableError, match="web: not a host to connect to: "
+            ):
                 connect(host)
 
 

@@ -1,4 +1,6 @@
-"""The walls of the agent's house (agent/README.md), read off its includes and off what its objects use."""
+"""The walls of the agent's house (agent/README.md), read off its includes and off what
+its objects use.
+"""
 
 import re
 import subprocess
@@ -48,14 +50,31 @@ def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
     folder = run_folder() / "house"
     folder.mkdir(exist_ok=True)
     files = {f"{Path(name).stem}.o": name for name in sources(X86_64)}
-    options = ["-std=gnu11", "-O0", f"-I{AGENT}", '-DFLEET_BUILD_ID=""', '-DFLEET_CFLAGS=""', "-c"]
-    subprocess.run([gcc, *options, *(AGENT / name for name in files.values())], cwd=folder, check=True)
-    done = subprocess.run([nm, "-AP", *files], cwd=folder, capture_output=True, text=True, check=True)
+    options = [
+        "-std=gnu11",
+        "-O0",
+        f"-I{AGENT}",
+        '-DFLEET_BUILD_ID=""',
+        '-DFLEET_CFLAGS=""',
+        "-c",
+    ]
+    subprocess.run(
+        [gcc, *options, *(AGENT / name for name in files.values())],
+        cwd=folder,
+        check=True,
+    )
+    done = subprocess.run(
+        [nm, "-AP", *files], cwd=folder, capture_output=True, text=True, check=True
+    )
     rows = [line.partition(": ") for line in done.stdout.splitlines()]
     entries = [(files[object_file], *row.split()[:2]) for object_file, _, row in rows]
-    defined = {symbol: name for name, symbol, kind in entries if kind.isupper() and kind != "U"}
+    defined = {
+        symbol: name for name, symbol, kind in entries if kind.isupper() and kind != "U"
+    }
     used = {
-        name: frozenset(symbol for other, symbol, kind in entries if other == name and kind == "U")
+        name: frozenset(
+            symbol for other, symbol, kind in entries if other == name and kind == "U"
+        )
         for name in files.values()
     }
     return defined, used
@@ -71,14 +90,24 @@ def uses() -> Iterator[tuple[str, str]]:
 def includes() -> Iterator[tuple[str, str]]:
     for path in FILES:
         for target in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
-            yield relative(path), target if (AGENT / target).exists() else f"{home(relative(path))}/{target}"
+            yield (
+                relative(path),
+                (
+                    target
+                    if (AGENT / target).exists()
+                    else f"{home(relative(path))}/{target}"
+                ),
+            )
 
 
 @cache
 def house() -> Mapping[str, frozenset[str]]:
     """Which rooms each room uses."""
     pairs = {(home(a), home(b)) for a, b in [*uses(), *includes()]}
-    return {room: frozenset(b for a, b in pairs if a == room and b != room) for room in FLOORS}
+    return {
+        room: frozenset(b for a, b in pairs if a == room and b != room)
+        for room in FLOORS
+    }
 
 
 def below(room: str) -> frozenset[str]:
@@ -93,7 +122,9 @@ def test_every_file_is_in_a_room_and_has_a_name_of_its_own() -> None:
 
 @pytest.mark.long
 def test_a_room_uses_only_rooms_below_it() -> None:
-    wrong = [pair for pair in [*uses(), *includes()] if not _goes_down(*map(home, pair))]
+    wrong = [
+        pair for pair in [*uses(), *includes()] if not _goes_down(*map(home, pair))
+    ]
     assert not wrong
 
 
@@ -122,13 +153,21 @@ def test_no_two_files_use_each_other_through_others() -> None:
 
 
 def test_no_file_is_too_long_to_read() -> None:
-    assert [relative(path) for path in FILES if len(path.read_text().splitlines()) > MAX_LINES] == []
+    assert [
+        relative(path)
+        for path in FILES
+        if len(path.read_text().splitlines()) > MAX_LINES
+    ] == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if home(relative(path)) != "native"], ids=relative)
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if home(relative(path)) != "native"], ids=relative
+)
 def test_the_readme_lists_the_file(path: Path) -> None:
     row = next(
-        line for line in README.splitlines() if re.match(rf"\| \d \| `{home(relative(path))}[/.]", line)
+        line
+        for line in README.splitlines()
+        if re.match(rf"\| \d \| `{home(relative(path))}[/.]", line)
     )
     assert re.search(rf"`{path.stem}(\.[ch])?`", row)
 
@@ -145,6 +184,8 @@ def test_the_readmes_command_builds_the_agent(tmp_path: Path) -> None:
     copied = tmp_path / "agent"
     subprocess.run(["cp", "-r", AGENT, copied], check=True)
     (copied / "fleet-agent").unlink(missing_ok=True)
-    done = subprocess.run(["sh", "-ec", commands], cwd=copied, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-ec", commands], cwd=copied, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "--time-budget" in done.stdout

@@ -1,4 +1,6 @@
-"""Wherever a function of fleet fails, the command says whose fault it is, and blames no run."""
+"""Wherever a function of fleet fails, the command says whose fault it is, and blames no
+run.
+"""
 
 import errno
 import os
@@ -88,19 +90,31 @@ REST = [case for case in product(PLACES, EXCEPTIONS) if case not in CASES]
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST)]
+    ("place", "kind"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST)],
 )
-def test_a_failing_function_blames_no_run_and_no_host(fleet: Fleet, place: str, kind: str) -> None:
+def test_a_failing_function_blames_no_run_and_no_host(
+    fleet: Fleet, place: str, kind: str
+) -> None:
     done = replace(fleet, planted=(f"fleet.{place}", kind))(*PLACES[place])
     output = " ".join((done.stdout + done.stderr).split())
     code = CODES.get(kind, EXIT_BUG)
-    assert (done.exit_code, "a bug in fleet" in output) == (code, code == EXIT_BUG), (kind, output)
-    assert not [word for word in ("Traceback", "withdraw", "left out") if word in output], (kind, output)
+    assert (done.exit_code, "a bug in fleet" in output) == (code, code == EXIT_BUG), (
+        kind,
+        output,
+    )
+    assert not [
+        word for word in ("Traceback", "withdraw", "left out") if word in output
+    ], (kind, output)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_traceback_of_a_bug_is_shown_when_asked_for(fleet: Fleet, place: str) -> None:
-    debug = replace(fleet, planted=(f"fleet.{place}", "NameError"), environment={"FLEET_DEBUG": "1"})
+def test_the_traceback_of_a_bug_is_shown_when_asked_for(
+    fleet: Fleet, place: str
+) -> None:
+    debug = replace(
+        fleet, planted=(f"fleet.{place}", "NameError"), environment={"FLEET_DEBUG": "1"}
+    )
     done = debug(*PLACES[place])
     assert (done.exit_code, "Traceback" in done.stderr) == (EXIT_BUG, True), done.stderr
 
@@ -115,8 +129,14 @@ def test_a_bug_on_one_host_costs_no_other_host_its_outcome() -> None:
         raise AssertionError(host)
 
     hosts = [Host(name, "192.0.2.1") for name in "abc"]
-    outcomes = run_on_each(hosts, work, HostAccess(connect=connect, emit=lambda _: None))
-    assert [outcome.state for outcome in outcomes] == [State.COMPLETE, State.FAILED, State.COMPLETE]
+    outcomes = run_on_each(
+        hosts, work, HostAccess(connect=connect, emit=lambda _: None)
+    )
+    assert [outcome.state for outcome in outcomes] == [
+        State.COMPLETE,
+        State.FAILED,
+        State.COMPLETE,
+    ]
     assert "b: a bug in fleet" in outcomes[1].message
     assert exit_code(outcomes) == EXIT_BUG
 
@@ -131,5 +151,7 @@ def test_a_file_that_cannot_be_opened_is_not_called_damaged(
     monkeypatch.setattr(reading, "require_regular", refuse)
     with pytest.raises(StoreError, match=os.strerror(number)) as refused:
         load_samples(stored_root, run_id="r20260102T030405Z-00000000")
-    assert isinstance(refused.value, DamagedFileError) == (number != errno.EMFILE), "that is of no one file"
+    assert isinstance(refused.value, DamagedFileError) == (number != errno.EMFILE), (
+        "that is of no one file"
+    )
     assert "copy" not in str(refused.value)

@@ -1,4 +1,6 @@
-"""CI installs what the tests ask for: a tool nobody installs there would fail every later change."""
+"""CI installs what the tests ask for: a tool nobody installs there would fail every
+later change.
+"""
 
 import re
 import subprocess
@@ -11,38 +13,62 @@ EVERYWHERE = {"apt", "bash", "coreutils"}  # essential: no Debian is without the
 
 
 def installed_in_ci() -> set[str]:
-    (block,) = re.findall(r"^packages=\(\n(.*?)^\)", (ROOT / ".ci/run").read_text(), re.MULTILINE | re.DOTALL)
-    return {word for line in block.splitlines() for word in line.partition("#")[0].split()}
+    (block,) = re.findall(
+        r"^packages=\(\n(.*?)^\)",
+        (ROOT / ".ci/run").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+    return {
+        word for line in block.splitlines() for word in line.partition("#")[0].split()
+    }
 
 
 def test_ci_installs_every_package_a_test_names() -> None:
     tests = (ROOT / "tests").rglob("*.py")
-    packages = {(path.name, name) for path in tests for name in ASKED.findall(path.read_text())}
+    packages = {
+        (path.name, name) for path in tests for name in ASKED.findall(path.read_text())
+    }
     assert {name for _, name in packages} >= {"openssh-server", "e2fsprogs"}
-    assert {pair for pair in packages if pair[1] not in installed_in_ci() | EVERYWHERE} == set()
+    assert {
+        pair for pair in packages if pair[1] not in installed_in_ci() | EVERYWHERE
+    } == set()
 
 
 def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:
-    """The functions of the script, with a suite that fails once and a repetition that passes."""
+    """The functions of the script, with a suite that fails once and a repetition that
+    passes.
+    """
     functions = re.findall(
-        r"^(?:failed|layer|tests)\(\) \{.*?^\}\n", (ROOT / ".ci/run").read_text(), re.MULTILINE | re.DOTALL
+        r"^(?:failed|layer|tests)\(\) \{.*?^\}\n",
+        (ROOT / ".ci/run").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "pytest").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "bin" / "pytest").chmod(0o755)
-    call = 'summary=(); failures=0; tests "suite" 60 . slow false; echo "$failures ${summary[*]}"'
+    call = (
+        'summary=(); failures=0; tests "suite" 60 . slow false; echo "$failures'
+        ' ${summary[*]}"'
+    )
     script = "\n".join(["set -euo pipefail", *functions, call])
-    printed = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert printed.stdout.splitlines()[-1] == (
-        "1 FAILED  suite: exit code 1; what failed beside other tests passed alone"
+    printed = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert (
+        printed.stdout.splitlines()[-1]
+        == "1 FAILED  suite: exit code 1; what failed beside other tests passed alone"
     )
 
 
 def test_the_locked_typer_is_the_newest_allowed() -> None:
-    """CI tests with it, and with the lowest of all: each has moved what the parser rests on."""
+    """CI tests with it, and with the lowest of all: each has moved what the parser
+    rests on.
+    """
     (allowed,) = (
         text
-        for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+            "dependencies"
+        ]
         if text.startswith("typer")
     )
     (above,) = re.findall(r"<0\.(\d+)$", allowed)

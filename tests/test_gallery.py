@@ -11,20 +11,27 @@ PAGE = (DOCS / "gallery.md").read_text()
 PICTURES = re.findall(r"!\[[^\]]+\]\((gallery/[^)]+)\)", PAGE)
 
 
-@pytest.mark.parametrize("option", ["--map", "--ladder", "--ways", "--relation", "--compare"])
+@pytest.mark.parametrize(
+    "option", ["--map", "--ladder", "--ways", "--relation", "--compare"]
+)
 def test_every_option_that_draws_is_named(option: str) -> None:
     assert option in PAGE
 
 
 def test_the_pictures_exist_and_are_small_and_each_is_shown_once() -> None:
-    files = {f"gallery/{path.name}": path.stat().st_size for path in (DOCS / "gallery").iterdir()}
+    files = {
+        f"gallery/{path.name}": path.stat().st_size
+        for path in (DOCS / "gallery").iterdir()
+    }
     assert sorted(PICTURES) == sorted(files)
     assert sum(files.values()) < 1_500_000
 
 
 def test_the_script_draws_these_pictures() -> None:
     script = runpy.run_path(str(DOCS / "gallery.py"))
-    assert {f"gallery/{name}.png" for name in (*script["SHOTS"], *script["PAGES"])} == set(PICTURES)
+    assert {
+        f"gallery/{name}.png" for name in (*script["SHOTS"], *script["PAGES"])
+    } == set(PICTURES)
 
 
 def test_the_front_page_links_it() -> None:

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.hostnames import HOST_LIMIT, expand_range, fold_names, join_names, strip_host_name
+from fleet.hostnames import (
+    HOST_LIMIT,
+    expand_range,
+    fold_names,
+    join_names,
+    strip_host_name,
+)
 from fleet.model import Host
 
 
@@ -22,7 +28,9 @@ from fleet.model import Host
         ("b[000000001-000000002]", ["b000000001", "b000000002"]),
     ],
 )
-def test_a_range_is_written_out_with_the_width_of_its_first_number(name: str, names: list[str]) -> None:
+def test_a_range_is_written_out_with_the_width_of_its_first_number(
+    name: str, names: list[str]
+) -> None:
     assert expand_range(name) == names
 
 
@@ -71,9 +79,15 @@ def test_numbered_names_fold_into_ranges(names: list[str], expected: list[str]) 
     assert fold_names(names) == expected
 
 
-@given(st.lists(st.from_regex(r"[ab]?[0-9]{1,3}(c[0-9]{1,2})?", fullmatch=True), max_size=40))
+@given(
+    st.lists(
+        st.from_regex(r"[ab]?[0-9]{1,3}(c[0-9]{1,2})?", fullmatch=True), max_size=40
+    )
+)
 def test_what_is_folded_expands_to_the_same_names(names: list[str]) -> None:
-    assert sorted(name for part in fold_names(names) for name in expand_range(part)) == sorted(set(names))
+    assert sorted(
+        name for part in fold_names(names) for name in expand_range(part)
+    ) == sorted(set(names))
 
 
 @pytest.mark.parametrize(
@@ -88,10 +102,14 @@ def test_what_is_folded_expands_to_the_same_names(names: list[str]) -> None:
         (["a1", "a3", "bbbbbb"], 9, "a[1,3], …"),
     ],
 )
-def test_a_list_too_long_is_cut_between_names(names: list[str], limit: int, text: str) -> None:
+def test_a_list_too_long_is_cut_between_names(
+    names: list[str], limit: int, text: str
+) -> None:
     assert join_names(names, limit) == text
 
 
 def test_a_sentence_about_a_host_loses_its_name_only_at_the_front() -> None:
-    assert strip_host_name(Host("db", ""), "db: no route to db: x") == "no route to db: x"
+    assert (
+        strip_host_name(Host("db", ""), "db: no route to db: x") == "no route to db: x"
+    )
     assert strip_host_name(Host("db", ""), "dbx: y") == "dbx: y"

@@ -64,7 +64,17 @@ PURE = [
     "facts/systems.py",
     "facts/qnx.py",
 ]
-TOUCH_THE_WORLD = {"os", "subprocess", "socket", "paramiko", "fabric", "pathlib", "shutil", "tempfile", "io"}
+TOUCH_THE_WORLD = {
+    "os",
+    "subprocess",
+    "socket",
+    "paramiko",
+    "fabric",
+    "pathlib",
+    "shutil",
+    "tempfile",
+    "io",
+}
 HEAVY = {"pandas", "pyarrow", "numpy", "fabric", "paramiko", "rich", "yaml", "msgspec"}
 
 
@@ -79,7 +89,9 @@ def module_name(path: Path) -> str:
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Return every module a file imports, as full names; `from fleet import x` counts as fleet.x."""
+    """Return every module a file imports, as full names; `from fleet import x` counts
+    as fleet.x.
+    """
     return tuple(_walk_imports(path))
 
 
@@ -97,10 +109,14 @@ def _walk_imports(path: Path) -> Iterator[str]:
 
 
 def room_name(name: str) -> str:
-    """Name the room of a module: its package, or that in `analysis`; else `door` (notebooks) or `base`."""
+    """Name the room of a module: its package, or that in `analysis`; else `door`
+    (notebooks) or `base`.
+    """
     parts = name.split(".")[1:]
     room = "/".join(parts[:2] if parts[:1] == ["analysis"] else parts[:1])
-    if room == "__main__" or (room != "analysis" and room and (PACKAGE / room).is_dir()):
+    if room == "__main__" or (
+        room != "analysis" and room and (PACKAGE / room).is_dir()
+    ):
         return room
     return "base" if (PACKAGE / f"{room}.py").is_file() and "/" not in room else "door"
 
@@ -111,7 +127,11 @@ def house() -> Mapping[str, frozenset[str]]:
     rooms: dict[str, set[str]] = {}
     for path in modules():
         name = room_name(module_name(path))
-        targets = {room_name(target) for target in imports(path) if target.split(".")[0] == "fleet"}
+        targets = {
+            room_name(target)
+            for target in imports(path)
+            if target.split(".")[0] == "fleet"
+        }
         rooms.setdefault(name, set()).update(targets - {name})
     return {name: frozenset(targets) for name, targets in rooms.items()}
 
@@ -127,7 +147,12 @@ def test_every_room_has_one_floor() -> None:
 
 
 def test_imports_go_down() -> None:
-    wrong = [(a, b) for a, targets in house().items() for b in targets if FLOORS[b] >= FLOORS[a]]
+    wrong = [
+        (a, b)
+        for a, targets in house().items()
+        for b in targets
+        if FLOORS[b] >= FLOORS[a]
+    ]
     assert not wrong
 
 
@@ -144,22 +169,37 @@ def test_a_stranger_can_draw_the_house() -> None:
 
 
 def test_a_session_is_read_downwards() -> None:
-    """From `run_host` to what it rests on: no file of a session imports one that is read before it."""
-    session = {path.stem: path for path in (PACKAGE / "session").glob("*.py") if path.stem != "__init__"}
+    """From `run_host` to what it rests on: no file of a session imports one that is
+    read before it.
+    """
+    session = {
+        path.stem: path
+        for path in (PACKAGE / "session").glob("*.py")
+        if path.stem != "__init__"
+    }
     assert set(session) == set(SESSION)
     for position, name in enumerate(SESSION):
-        targets = {target.split(".")[2] for target in imports(session[name]) if "fleet.session." in target}
+        targets = {
+            target.split(".")[2]
+            for target in imports(session[name])
+            if "fleet.session." in target
+        }
         assert targets <= set(SESSION[position + 1 :]), name
 
 
 def test_there_is_no_circle() -> None:
     paths = {module_name(path): path for path in modules()}
-    graph = {name: {t for t in imports(path) if t in paths and t != name} for name, path in paths.items()}
+    graph = {
+        name: {t for t in imports(path) if t in paths and t != name}
+        for name, path in paths.items()
+    }
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def importers(modules: Iterable[Path], *forbidden: str) -> list[tuple[str, str]]:
-    """The modules that import one of these packages, or something in them, and what they import."""
+    """The modules that import one of these packages, or something in them, and what
+    they import.
+    """
     names = tuple(f"{name}." for name in forbidden)
     return [
         (module_name(path), target)
@@ -174,7 +214,9 @@ def is_analysis(path: Path) -> bool:
 
 
 def test_only_analysis_knows_pandas() -> None:
-    assert importers((path for path in modules() if not is_analysis(path)), "pandas") == []
+    assert (
+        importers((path for path in modules() if not is_analysis(path)), "pandas") == []
+    )
     assert importers(modules(), "pandas")
 
 
@@ -190,43 +232,80 @@ def test_parsers_do_no_input_or_output(relative: str) -> None:
 
 
 def test_nobody_imports_the_commands() -> None:
-    others = (path for path in modules() if path.name != "__main__.py" and path.parent.name != "cli")
+    others = (
+        path
+        for path in modules()
+        if path.name != "__main__.py" and path.parent.name != "cli"
+    )
     assert importers(others, "fleet.cli") == []
 
 
 def test_only_one_module_knows_the_parser_below_typer() -> None:
-    """The others use what `typer` itself exports: its releases keep that, and move the rest."""
+    """The others use what `typer` itself exports: its releases keep that, and move the
+    rest.
+    """
     private = re.compile(
-        r"(from|import) click\b|typer\.(_|core|main|models|params|completion|rich)|typer import _"
+        r"(from|import)"
+        r" click\b|typer\.(_|core|main|models|params|completion|rich)|typer import _"
     )
-    knowing = {module_name(path) for path in modules() if private.search(path.read_text())}
+    knowing = {
+        module_name(path) for path in modules() if private.search(path.read_text())
+    }
     assert knowing == {"fleet.cli.parser"}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=module_name)
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "cli").glob("*.py")), ids=module_name
+)
 def test_the_commands_pay_for_nothing_heavy_at_start(path: Path) -> None:
     tree = ast.parse(path.read_text())
     at_top = {
-        alias.name.split(".")[0] for node in tree.body if isinstance(node, ast.Import) for alias in node.names
-    } | {node.module.split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom) and node.module}
+        alias.name.split(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    } | {
+        node.module.split(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
     assert not at_top & HEAVY
 
 
 def test_nothing_points_outside_the_project() -> None:
     """The project stands alone: no file may speak of the place it was written in."""
     for path in ROOT.rglob("*"):
-        if path.suffix in {".py", ".c", ".h", ".md", ".toml", ".yaml"} and not _is_ignored(path):
+        if path.suffix in {
+            ".py",
+            ".c",
+            ".h",
+            ".md",
+            ".toml",
+            ".yaml",
+        } and not _is_ignored(path):
             assert "../" + "shared" not in path.read_text(), path
 
 
 def _is_ignored(path: Path) -> bool:
-    return any(part.startswith(".") or part in {"build", "dist"} for part in path.relative_to(ROOT).parts)
+    return any(
+        part.startswith(".") or part in {"build", "dist"}
+        for part in path.relative_to(ROOT).parts
+    )
 
 
 def test_tests_import_what_the_rooms_of_analysis_offer() -> None:
-    """A module that moves inside its room moves no test. `plots` is a name that docs/report.md offers."""
+    """A module that moves inside its room moves no test. `plots` is a name that
+    docs/report.md offers.
+    """
     rooms = [PACKAGE / room for room in FLOORS if room.startswith("analysis/")]
-    inside = {module_name(path) for room in rooms for path in room.glob("*.py") if path.stem != "__init__"}
+    inside = {
+        module_name(path)
+        for room in rooms
+        for path in room.glob("*.py")
+        if path.stem != "__init__"
+    }
     inside -= {"fleet.analysis.report.plots"}
     tests = sorted((ROOT / "tests").rglob("*.py"))
-    assert not [(str(path), name) for path in tests for name in imports(path) if name in inside]
+    assert not [
+        (str(path), name) for path in tests for name in imports(path) if name in inside
+    ]

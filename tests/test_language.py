@@ -1,4 +1,6 @@
-"""The language of the project: functions are verbs, values are nouns, and a sentence is read once."""
+"""The language of the project: functions are verbs, values are nouns, and a sentence is
+read once.
+"""
 
 import ast
 import re
@@ -9,15 +11,44 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "fleet").rglob("*.py"))
-PAGES = [ROOT / "README.md", ROOT / "agent" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "agent" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 PARTICIPLE = re.compile(
     r"_*[a-z]*(ed|made|found|told|kept|shown|drawn|written|given|taken|begun|known|sent|built|met|held|said|chosen|meant)"
 )
 RELATION = re.compile(r"_*((of|in|by|with|without|at|as_of)_\w+|\w+_of)")
 VAGUE = {
-    *("found", "one", "each", "asked", "there", "kept", "so_far", "told", "known", "made", "wanted", "given"),
-    *("shown", "said", "lacking", "came", "least", "most", "at", "what", "whole", "once", "alike"),
+    *(
+        "found",
+        "one",
+        "each",
+        "asked",
+        "there",
+        "kept",
+        "so_far",
+        "told",
+        "known",
+        "made",
+        "wanted",
+        "given",
+    ),
+    *(
+        "shown",
+        "said",
+        "lacking",
+        "came",
+        "least",
+        "most",
+        "at",
+        "what",
+        "whole",
+        "once",
+        "alike",
+    ),
 }
 POOR_OPENING = re.compile(r"(Of|The same|Likewise|What|As of|Who)\b")
 EXCEPTIONS = {"feed"}  # a verb, though it ends as a participle does
@@ -50,25 +81,41 @@ def variables(node: ast.AST) -> list[str]:
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """The sentences of a page's running text: without code, tables, headings and link targets."""
+    """The sentences of a page's running text: without code, tables, headings and link
+    targets.
+    """
     text = re.sub(r"```.*?```", "\n\n", page.read_text(), flags=re.DOTALL)
     text = re.sub(r"^(\||#|\s*<| {4}).*$", "\n", text, flags=re.MULTILINE)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", text):
         plain = re.sub(r"`[^`]*`", "Code", " ".join(paragraph.split()))
-        yield from (sentence for sentence in re.split(r"(?<=[.!?:])\s+(?=[A-Z`*(\[])", plain) if sentence)
+        yield from (
+            sentence
+            for sentence in re.split(r"(?<=[.!?:])\s+(?=[A-Z`*(\[])", plain)
+            if sentence
+        )
 
 
 @pytest.mark.parametrize("rule", [PARTICIPLE, RELATION], ids=["participle", "relation"])
 def test_a_function_is_named_by_what_it_does(rule: re.Pattern[str]) -> None:
     every = list(functions())
-    poor = [place(*item) for item in every if rule.fullmatch(item[1].name) and item[1].name not in EXCEPTIONS]
+    poor = [
+        place(*item)
+        for item in every
+        if rule.fullmatch(item[1].name) and item[1].name not in EXCEPTIONS
+    ]
     assert len(poor) <= MOST * len(every), "\n".join(poor)
 
 
 def test_a_variable_is_named_by_what_it_holds() -> None:
-    every = [(path, node, name) for path, node in functions() for name in variables(node)]
-    poor = [place(path, node, f"variable {name}") for path, node, name in every if name in VAGUE]
+    every = [
+        (path, node, name) for path, node in functions() for name in variables(node)
+    ]
+    poor = [
+        place(path, node, f"variable {name}")
+        for path, node, name in every
+        if name in VAGUE
+    ]
     assert len(poor) <= MOST * len(every), "\n".join(poor)
 
 
@@ -79,19 +126,30 @@ def test_no_variable_hides_a_function_of_its_module() -> None:
         own = {node.name for node in tree.body if isinstance(node, Function)}
         for node in ast.walk(tree):
             if isinstance(node, Function):
-                poor += [place(path, node, f"hides {name}") for name in own & {*variables(node)}]
+                poor += [
+                    place(path, node, f"hides {name}")
+                    for name in own & {*variables(node)}
+                ]
     assert not poor, "\n".join(poor)
 
 
 def test_a_docstring_begins_with_what_the_function_does() -> None:
     every = [(path, node, ast.get_docstring(node)) for path, node in functions()]
     documented = [item for item in every if item[2]]
-    poor = [place(path, node) for path, node, text in documented if POOR_OPENING.match(text or "")]
+    poor = [
+        place(path, node)
+        for path, node, text in documented
+        if POOR_OPENING.match(text or "")
+    ]
     assert len(poor) <= MOST * len(documented), "\n".join(poor)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_a_sentence_is_read_once(page: Path) -> None:
     lengths = {sentence: len(sentence.split()) for sentence in sentences(page)}
-    assert not [sentence for sentence, words in lengths.items() if words > WORDS_IN_A_SENTENCE]
+    assert not [
+        sentence for sentence, words in lengths.items() if words > WORDS_IN_A_SENTENCE
+    ]
     assert sum(lengths.values()) <= MEAN_WORDS_IN_A_SENTENCE * len(lengths)

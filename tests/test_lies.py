@@ -1,4 +1,6 @@
-"""Refuse what is well formed but wrong where it is read, without a traceback; slow tests make lies.MANY."""
+"""Refuse what is well formed but wrong where it is read, without a traceback; slow
+tests make lies.MANY.
+"""
 
 import itertools
 import json
@@ -23,7 +25,13 @@ from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import parse_place
 from fleet.store.reading import TableFile
-from fleet.store.rows import drop_nulls, make_cpus_rows, make_runs_row, to_json, unpack_record
+from fleet.store.rows import (
+    drop_nulls,
+    make_cpus_rows,
+    make_runs_row,
+    to_json,
+    unpack_record,
+)
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
 from tests import builders, lies
@@ -33,7 +41,11 @@ from tests.lies import MANY
 FEW = 10
 COMMANDS = (("show",), ("show", "--csv"), ("runs", "--json"), ("verify",))
 OF_ALL = (("compare", "h0", "h1"), ("report", "--force"))
-DETAILED = (("report", "{run}", "--force"), ("show", "{run}", "--ladder"), ("compare", "{honest}", "{run}"))
+DETAILED = (
+    ("report", "{run}", "--force"),
+    ("show", "{run}", "--ladder"),
+    ("compare", "{honest}", "{run}"),
+)
 
 
 @pytest.fixture
@@ -44,10 +56,16 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def publish_lies(fleet: Fleet, count: int, seed: int) -> dict[str, str]:
-    """Publish an honest run and those lies of so many that are accepted; what each was, by its run."""
+    """Publish an honest run and those lies of so many that are accepted; what each was,
+    by its run.
+    """
     accepted = {}
-    assert lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), 0) is None
-    all_lies = itertools.chain(lies.whole_lies(), itertools.islice(lies.conversations(seed), count))
+    assert (
+        lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), 0) is None
+    )
+    all_lies = itertools.chain(
+        lies.whole_lies(), itertools.islice(lies.conversations(seed), count)
+    )
     for number, (lie, lines) in enumerate(all_lies, 1):
         if lies.publish(fleet.results, lines, number) is None:
             accepted[f"r20260102T030405Z-{number:08x}"] = lie
@@ -88,20 +106,32 @@ def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> Non
     for run, lie in accepted.items():
         for command in DETAILED:
             honest = f"r20260102T030405Z-{0:08x}"
-            no_bug(fleet, *(word.format(run=run, honest=honest) for word in command), of=lie)
+            no_bug(
+                fleet,
+                *(word.format(run=run, honest=honest) for word in command),
+                of=lie,
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_crafted_file_breaks_a_command(fleet: Fleet, tmp_path: Path) -> None:
-    read_crafted_lies(fleet, tmp_path, MANY // 2, 5, (*COMMANDS, ("compare", "h0", "h1"), ("show", "h1")))
+    read_crafted_lies(
+        fleet,
+        tmp_path,
+        MANY // 2,
+        5,
+        (*COMMANDS, ("compare", "h0", "h1"), ("show", "h1")),
+    )
 
 
 def test_a_crafted_file_is_named_or_does_no_harm(fleet: Fleet, tmp_path: Path) -> None:
     read_crafted_lies(fleet, tmp_path, 4, 4, (("show",), ("verify",)))
 
 
-def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: Path) -> None:
+def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(
+    tmp_path: Path,
+) -> None:
     refused = 0
     publish_recorded(tmp_path / "honest")
     for seed in range(MANY // 10):
@@ -118,7 +148,11 @@ def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: 
 
 
 def read_crafted_lies(
-    fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[tuple[str, ...], ...]
+    fleet: Fleet,
+    folder: Path,
+    count: int,
+    seed: int,
+    commands: tuple[tuple[str, ...], ...],
 ) -> None:
     honest = folder / "honest"
     for number in range(2):
@@ -139,7 +173,10 @@ def read_crafted_lies(
     [
         ({"ran_ppm": [2**31, 0]}, "ran_ppm[0]: expected int <= 2147483647"),
         ({"iterations": 2**63 - 1}, "iterations: expected int <= 9007199254740992"),
-        ({"iterations": 2**53, "ticks": [1] * 1000}, "1000 samples of 9007199254740992 iterations are too"),
+        (
+            {"iterations": 2**53, "ticks": [1] * 1000},
+            "1000 samples of 9007199254740992 iterations are too",
+        ),
         ({"unit": "line"}, "without a point"),
         ({"line_node": 2**31}, "line_node: expected int | null <= 2147483647"),
     ],
@@ -163,7 +200,11 @@ def test_a_number_is_bounded_by_its_column_and_by_what_is_computed_from_it(
         ("interleave", {"block_bytes": None}, "no block_bytes"),
         ("bandwidth", {"threads": 7}, "7 threads on"),
         ("gemm", {"point": "stream.0x0x0.16K.huge.x1"}, "has a size of 0"),
-        ("gemm", {"operation": "peak"}, "has another operation than its parameters, peak"),
+        (
+            "gemm",
+            {"operation": "peak"},
+            "has another operation than its parameters, peak",
+        ),
         ("chase", {"bytes": 4096}, "is of another size than its parameters"),
         ("bandwidth", {"bytes": 4096}, "is of another size than its parameters"),
         ("interleave", {"block_bytes": 96}, "is of another size than its parameters"),
@@ -179,8 +220,14 @@ def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
         inner = burst if changes.keys() & burst.keys() else burst["parameters"]
         old = burst["point"]
         inner.update(changes)
-        kind = next(kind for kind in records[0]["plan"]["benchmarks"] if kind["benchmark"] == benchmark)
-        kind["points"] = [burst["point"] if point == old else point for point in kind["points"]]
+        kind = next(
+            kind
+            for kind in records[0]["plan"]["benchmarks"]
+            if kind["benchmark"] == benchmark
+        )
+        kind["points"] = [
+            burst["point"] if point == old else point for point in kind["points"]
+        ]
     assert words in (lies.publish(tmp_path, list(map(lies.line, records)), 0) or "")
 
 
@@ -188,13 +235,23 @@ def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
     ("change", "words"),
     [
         (
-            lambda sent: lies.bursts(sent, "chase")[-1]["parameters"].update(threads=1, stride_bytes=64),
+            lambda sent: lies.bursts(sent, "chase")[-1]["parameters"].update(
+                threads=1, stride_bytes=64
+            ),
             "other parameters",
         ),
-        (lambda records: records[0]["benchmarks"][0].update(heading="\x1b[2J"), "printable texts"),
-        (lambda records: records[0]["benchmarks"][0].update(unit="u" * 300), "printable texts"),
         (
-            lambda records: lies.description(records, "chase").update(view="matrix", parameters=[]),
+            lambda records: records[0]["benchmarks"][0].update(heading="\x1b[2J"),
+            "printable texts",
+        ),
+        (
+            lambda records: records[0]["benchmarks"][0].update(unit="u" * 300),
+            "printable texts",
+        ),
+        (
+            lambda records: lies.description(records, "chase").update(
+                view="matrix", parameters=[]
+            ),
             "view matrix, which",
         ),
     ],
@@ -207,13 +264,20 @@ def test_a_description_is_short_and_printable_and_a_point_one_thing(
     assert words in (lies.publish(tmp_path, list(map(lies.line, records)), 0) or "")
 
 
-@pytest.mark.parametrize(("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")])
-def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words: str) -> None:
+@pytest.mark.parametrize(
+    ("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")]
+)
+def test_a_word_is_not_unpacked_in_every_row(
+    tmp_path: Path, length: int, words: str
+) -> None:
     file = publish_recorded(tmp_path)
     table = pq.read_table(file).slice(0, 4)
-    long = pa.array(["x" * length] * len(table))  # plain text, which readers would spread over the rows
+    # plain text, which readers would spread over the rows
+    long = pa.array(["x" * length] * len(table))
     builders.put_table(
-        table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd"
+        table.set_column(table.column_names.index("unit"), "unit", long),
+        file,
+        compression="zstd",
     )
     with pytest.raises(StoreError, match=words):
         open_table(tmp_path, file).read(["unit"])
@@ -228,14 +292,18 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
     (file,) = (tmp_path / "runs").iterdir()
     table, text = pq.read_table(file), "x" * length
     field = table.schema.field(index := table.column_names.index(column))
-    rows = pa.array([[text] if pa.types.is_list(field.type) else text] * count, field.type)
+    rows = pa.array(
+        [[text] if pa.types.is_list(field.type) else text] * count, field.type
+    )
     builders.put_table(table.take([0] * count).set_column(index, field, rows), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
         open_table(tmp_path, file, "runs").read([column])
 
 
-def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:
+def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(
+    tmp_path: Path,
+) -> None:
     file = publish_recorded(tmp_path)
     table = pq.ParquetFile(file).read()
     about = pq.read_metadata(file).metadata
@@ -245,7 +313,9 @@ def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path:
     assert "a column 'more' is not in the table" in problem
 
 
-def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_type(tmp_path: Path) -> None:
+def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_type(
+    tmp_path: Path,
+) -> None:
     file = publish_recorded(tmp_path)
     table, about = pq.ParquetFile(file).read(), pq.read_metadata(file).metadata
     other = pa.array(["another"] * len(table))
@@ -257,22 +327,31 @@ def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_
     builders.put_table(twice.replace_schema_metadata(about), file)
     with pytest.raises(StoreError, match="two columns with the same name"):
         open_table(tmp_path, file).read(["round"])
-    wide = table.set_column(table.column_names.index("round"), "round", table["round"].cast("int64"))
+    wide = table.set_column(
+        table.column_names.index("round"), "round", table["round"].cast("int64")
+    )
     builders.put_table(wide.replace_schema_metadata(about), file)
-    with pytest.raises(StoreError, match="its column round is of the type int64, not int32"):
+    with pytest.raises(
+        StoreError, match="its column round is of the type int64, not int32"
+    ):
         open_table(tmp_path, file).read(["round"])
 
 
 @pytest.mark.parametrize(
-    ("counts", "words"), [([10_000_000], "unpack to"), ([1 << 20], "a burst has 1048576")]
+    ("counts", "words"),
+    [([10_000_000], "unpack to"), ([1 << 20], "a burst has 1048576")],
 )
 def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
     tmp_path: Path, counts: list[int], words: str
 ) -> None:
     file = publish_recorded(tmp_path)
     table = pq.read_table(file).slice(0, len(counts))
-    ticks = pa.array([[1000] * count for count in counts], table.schema.field("ticks").type)
-    builders.put_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
+    ticks = pa.array(
+        [[1000] * count for count in counts], table.schema.field("ticks").type
+    )
+    builders.put_table(
+        table.set_column(table.column_names.index("ticks"), "ticks", ticks), file
+    )
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=words):
         open_table(tmp_path, file).read(["ticks", "warmup"])
@@ -281,12 +360,18 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("failed_json", to_json([drop_nulls(Failed("cas", "a", 0, 0, 1, "x" * 1001))]), "1000 char"),
+        (
+            "failed_json",
+            to_json([drop_nulls(Failed("cas", "a", 0, 0, 1, "x" * 1001))]),
+            "1000 char",
+        ),
         ("notes", ["x"] * 1025, "1024"),
         ("notes", ["x" * 8193], "8192"),
     ],
 )
-def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
+def test_a_record_holds_no_more_than_any_has(
+    column: str, value: object, words: str
+) -> None:
     record = {**RECORD, "run": RECORD["run"] | {column: value}}
     with pytest.raises(ValueError, match=words):
         gate.parse_record(unpack_record(lies.pack_record(json.dumps(record).encode())))
@@ -302,7 +387,9 @@ def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: 
     ],
 )
 @pytest.mark.parametrize("reason", ["x", "\\u00e9" * 160])
-def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, reason: str) -> None:
+def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(
+    more: str, reason: str
+) -> None:
     head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
     line = f'{head}{more}"reason":"{reason}"}}'.encode()
     count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
@@ -318,7 +405,9 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
         unpack_record(bomb)
     file = publish_recorded(tmp_path)
     table = pq.read_table(file)
-    builders.put_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
+    builders.put_table(
+        table.replace_schema_metadata({"fleet.run": bomb.decode()}), file
+    )
     with pytest.raises(StoreError, match="no record of its run"):
         assert open_table(tmp_path, file).record
     with pytest.raises(ValueError, match="cannot be unpacked"):
@@ -345,11 +434,16 @@ def test_facts_that_no_column_can_hold_are_refused(changes: dict[str, Any]) -> N
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 RUN = builders.a_run()
-RECORD = json.loads(to_json({"run": make_runs_row(RUN, builders.CONTENTS), "cpus": make_cpus_rows(RUN)}))
+RECORD = json.loads(
+    to_json({"run": make_runs_row(RUN, builders.CONTENTS), "cpus": make_cpus_rows(RUN)})
+)
 
 
 @pytest.mark.slow
@@ -372,13 +466,24 @@ def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) ->
 @pytest.mark.slow
 @settings(max_examples=5 * MANY, deadline=None)
 @given(st.integers(0, len(lies.SAID) - 1), st.data())
-def test_any_value_in_a_conversation_is_taken_or_refused(number: int, data: st.DataObject) -> None:
+def test_any_value_in_a_conversation_is_taken_or_refused(
+    number: int, data: st.DataObject
+) -> None:
     records = json.loads(json.dumps(lies.SAID))
-    key = data.draw(st.sampled_from([name for name in records[number] if name != "record"]))
+    key = data.draw(
+        st.sampled_from([name for name in records[number] if name != "record"])
+    )
     records[number][key] = data.draw(JSON)
     bursts: list[Burst] = []
     conversation.read_run([map(lies.line, records)], bursts.append)
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)
-    taken.to_table(replace(RUN, hello=conversation.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))
+    taken.to_table(
+        replace(
+            RUN,
+            hello=conversation.read_run(
+                [lies.RECORDED.read_bytes().splitlines()]
+            ).hello,
+        )
+    )

@@ -1,4 +1,6 @@
-"""What a person may type wrongly, or point at wrongly: a clear word and exit code, never a traceback."""
+"""What a person may type wrongly, or point at wrongly: a clear word and exit code,
+never a traceback.
+"""
 
 import os
 import subprocess
@@ -30,7 +32,9 @@ def unfold(text: str) -> str:
 
 @pytest.fixture
 def say(fleet_here: Callable[..., Done]) -> Say:
-    """Runs `fleet` in this process; hands out its exit code, and stdout and stderr together, unfolded."""
+    """Runs `fleet` in this process; hands out its exit code, and stdout and stderr
+    together, unfolded.
+    """
 
     def run_fleet(*arguments: str) -> tuple[int, str]:
         done = fleet_here(*arguments)
@@ -41,13 +45,23 @@ def say(fleet_here: Callable[..., Done]) -> Say:
 
 def a_run(name: str, number: int, benchmark: str = "cas") -> Run:
     run = builders.a_run(host=Host(name, "192.0.2.7"), benchmarks=(benchmark,))
-    run_id, when = f"r20260102T03040{number}Z-0000000{number}", f"2026-01-02T03:04:0{number}Z"
-    return replace(run, run_id=run_id, session_id=f"s20260102T030400Z-0000000{number}", started_utc=when)
+    run_id, when = (
+        f"r20260102T03040{number}Z-0000000{number}",
+        f"2026-01-02T03:04:0{number}Z",
+    )
+    return replace(
+        run,
+        run_id=run_id,
+        session_id=f"s20260102T030400Z-0000000{number}",
+        started_utc=when,
+    )
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A run of one pair, one of which no burst arrived, one of the clock alone; a CSV."""
+    """A run of one pair, one of which no burst arrived, one of the clock alone;
+    a CSV.
+    """
     folder = tmp_path_factory.mktemp("misuse")
     store = Store(folder / "results")
     full, empty, clock = a_run("board", 1), a_run("board", 2), a_run("desk", 3, "clock")
@@ -68,13 +82,21 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run -n --label a\udcff=1", 2, "one line of text in UTF-8"),
         ("run -n --label a@b=1", 2, "a key is letters"),
         ("runs -r r\udcff", 2, "not plain text in UTF-8"),
-        ("import /dev/null --name x -b cas --cpu-model k\udcff", 2, "--cpu-model: must be one line"),
+        (
+            "import /dev/null --name x -b cas --cpu-model k\udcff",
+            2,
+            "--cpu-model: must be one line",
+        ),
         ("run -n --label a=1 --label a=2", 2, "a=1 was given before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),
         ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
         ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
-        ("runs --relation unknown -b cas/lse", 2, "not measured; did you mean 'cas'? There are cas/cmpxchg"),
+        (
+            "runs --relation unknown -b cas/lse",
+            2,
+            "not measured; did you mean 'cas'? There are cas/cmpxchg",
+        ),
         ("show bord", 2, "did you mean 'board'?"),
         (f"show {CLOCK}", 0, "over 2 CPUs"),
         ("compare board", 0, "fewer than 8 nights have no verdict"),
@@ -82,7 +104,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"compare {EMPTY}", 2, "no latencies between CPUs"),
         ("compare board board", 2, "'board' is named twice"),
         ("compare board desk --json --csv", 2, "not both"),
-        (f"compare {EMPTY} {CLOCK}", 2, "no latencies on both sides. `fleet runs` lists"),
+        (
+            f"compare {EMPTY} {CLOCK}",
+            2,
+            "no latencies on both sides. `fleet runs` lists",
+        ),
         (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pairs of CPUs"),
         (f"export {EMPTY} -F samples", 2, "have no samples to export"),
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
@@ -95,7 +121,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def test_a_clear_answer(
-    say: Say, root: str, monkeypatch: pytest.MonkeyPatch, command: str, exit_code: int, answer: str
+    say: Say,
+    root: str,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    exit_code: int,
+    answer: str,
 ) -> None:
     folder = Path(root).parent
     (folder / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
@@ -106,16 +137,23 @@ def test_a_clear_answer(
     assert "Traceback" not in result[1]
 
 
-def test_no_line_of_the_list_of_commands_is_cut(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_line_of_the_list_of_commands_is_cut(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert "..." not in say("--help")[1].partition("Commands:")[2]
 
 
 @pytest.mark.parametrize(
     ("where", "exit_code", "words"),
-    [(">/dev/full", 11, "fleet: cannot print the result: No space left on device\n"), (">&-", 0, "")],
+    [
+        (">/dev/full", 11, "fleet: cannot print the result: No space left on device\n"),
+        (">&-", 0, ""),
+    ],
 )
-def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, words: str) -> None:
+def test_a_stdout_that_takes_nothing(
+    root: str, where: str, exit_code: int, words: str
+) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m fleet runs -r "{root}" {where}'],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
@@ -128,7 +166,9 @@ def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, word
 
 def test_a_reader_that_leaves_early_is_no_failed_host(root: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "fleet", "runs", "-r", root], cwd=ROOT, stdout=subprocess.PIPE
+        [sys.executable, "-m", "fleet", "runs", "-r", root],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
     ) as runs:
         assert runs.stdout is not None
         runs.stdout.close()
@@ -140,7 +180,9 @@ def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) ->
     assert subprocess.run(["sh", "-c", show], cwd=ROOT, check=False).returncode == 2
 
 
-def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_of_ours_has_its_exit_code(
+    say: Say, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(home(render_runs), "render_runs", lambda *_, **__: 1 / 0)
     exit_code, output = say("runs", "-r", root)
     assert (exit_code, "please report it" in output) == (EXIT_BUG, True)
@@ -154,12 +196,18 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     (tmp_path / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
     exit_code, output = say("run", "--cpus", "0,4000")
-    assert (exit_code, "CPU 4000 cannot be used" in output, "fleet resume" in output) == (10, True, False)
+    assert (
+        exit_code,
+        "CPU 4000 cannot be used" in output,
+        "fleet resume" in output,
+    ) == (10, True, False)
     assert say("runs")[1].startswith("No runs are stored here")
     assert "no unfinished session" in say("resume")[1]
 
 
-@pytest.mark.parametrize("text", ["", "{}", None], ids=["emptied by a power cut", "of nobody", "lost"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", None], ids=["emptied by a power cut", "of nobody", "lost"]
+)
 def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     say: Say, tmp_path: Path, text: str | None
 ) -> None:
@@ -170,8 +218,14 @@ def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     run_file.unlink() if text is None else run_file.write_text(text)
     for command in ("runs", "resume"):
         exit_code, output = say(command, "-r", str(tmp_path))
-        assert (exit_code, str(run_file) in output, "cannot" in output) == (0, True, True), output
-    assert journal_lines(tmp_path / ".fleet/journal" / run.run_id / "stream.jsonl") == [b"what had arrived"]
+        assert (exit_code, str(run_file) in output, "cannot" in output) == (
+            0,
+            True,
+            True,
+        ), output
+    assert journal_lines(tmp_path / ".fleet/journal" / run.run_id / "stream.jsonl") == [
+        b"what had arrived"
+    ]
 
 
 def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:
@@ -186,7 +240,11 @@ from fleet.__main__ import main
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (130, "fleet: interrupted\n")
 
@@ -199,11 +257,19 @@ sys.argv[1:] = ["hosts"]
 from fleet.__main__ import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env={}, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={},
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
+def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(
+    say: Say, tmp_path: Path
+) -> None:
     run = a_run("board", 1)
     Store(tmp_path).publish(run, builders.make_bursts(run))
     (samples,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
@@ -235,7 +301,12 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     ],
 )
 def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
-    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, command: str, exit_code: int
+    say: Say,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    command: str,
+    exit_code: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     store, run = Store(tmp_path / "results"), a_run("board", 1)
@@ -247,7 +318,11 @@ def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
     place.unlink(missing_ok=True)
     os.mkfifo(place)
     code, output = say(*command.split())
-    assert (code, "it is a FIFO" in output, place.name in output) == (exit_code, True, True), output
+    assert (code, "it is a FIFO" in output, place.name in output) == (
+        exit_code,
+        True,
+        True,
+    ), output
 
 
 def test_places_of_results_that_are_no_folders_are_named(
@@ -263,11 +338,26 @@ def test_places_of_results_that_are_no_folders_are_named(
     assert (exit_code, "results/.fleet/staging is not a folder" in output) == (11, True)
 
 
-def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    limited = ["prlimit", f"--as={300 << 20}", sys.executable, "-m", "fleet", "show", "-r", root]
-    done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
+def test_a_limit_of_memory_is_no_bug(
+    say: Say, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = [
+        "prlimit",
+        f"--as={300 << 20}",
+        sys.executable,
+        "-m",
+        "fleet",
+        "show",
+        "-r",
+        root,
+    ]
+    done = subprocess.run(
+        limited, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 13
-    assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in unfold(done.stderr)
+    assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in unfold(
+        done.stderr
+    )
 
     def fail_to_import(*_: object, **__: object) -> str:
         raise ImportError("x.so: failed to map segment from shared object")
@@ -275,7 +365,11 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(home(render_runs), "render_runs", fail_to_import)
     monkeypatch.setattr(os, "_exit", sys.exit)
     exit_code, output = say("runs", "-r", root)
-    assert (exit_code, "out of memory or threads: x.so" in output, "bug" in output) == (13, True, False)
+    assert (exit_code, "out of memory or threads: x.so" in output, "bug" in output) == (
+        13,
+        True,
+        False,
+    )
 
 
 def test_names_that_are_not_utf_8_are_no_bug(
@@ -291,6 +385,16 @@ def test_names_that_are_not_utf_8_are_no_bug(
     assert (exit_code, run.run_id in output) == (0, True)
     (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")
     exit_code, output = say(
-        "run", "-i", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1", "--lock", "off"
+        "run",
+        "-i",
+        "inventory\udcff.yaml",
+        "-b",
+        "clock",
+        "--rounds",
+        "1",
+        "-s",
+        "1",
+        "--lock",
+        "off",
     )
     assert (exit_code, "1 of 1 host stored" in output) == (0, True), output

@@ -1,4 +1,6 @@
-"""The notebooks run as they are, from a copy, and are stored without what they print."""
+"""The notebooks run as they are, from a copy, and are stored without what they
+print.
+"""
 
 import json
 import shutil
@@ -24,7 +26,9 @@ def test_a_notebook_is_stored_without_output(path: Path) -> None:
 
 @pytest.mark.long
 def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) -> None:
-    root = shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet"))
+    root = shutil.copytree(
+        FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet")
+    )
     (changed,) = compare(root, ["lines=apart", "lines=together"])
     assert dict(changed.relations[["benchmark", "verdict"]].to_numpy()) == {
         "cas": "cannot tell",
@@ -32,7 +36,10 @@ def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) ->
     }
     (same,) = compare(root, ["kernel=a", "kernel=b"])
     assert not same.has_changed
-    assert sum(file.stat().st_size for file in (FOLDER / "data").rglob("*.parquet")) < 1_000_000
+    assert (
+        sum(file.stat().st_size for file in (FOLDER / "data").rglob("*.parquet"))
+        < 1_000_000
+    )
 
 
 @pytest.mark.slow
@@ -42,7 +49,9 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     nbclient = needs.python_module("nbclient", "nbclient")
     needs.python_module("ipykernel", "ipykernel")
     shutil.copy(path, tmp_path)
-    shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet"))
+    shutil.copytree(
+        FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet")
+    )
     book = nbformat.read(tmp_path / path.name, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(book, kernel_name="python3", resources=where).execute()

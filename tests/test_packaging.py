@@ -1,4 +1,6 @@
-"""What leaves the house: a wheel and an sdist that measure without the checkout they were built from."""
+"""What leaves the house: a wheel and an sdist that measure without the checkout they
+were built from.
+"""
 
 import platform
 import re
@@ -26,14 +28,23 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 AGENTS = "fleet/agent/source/build/"
 SHIPPED = (f"linux-{platform.machine()}", "linux-s390x")
-AGENT = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent").rglob("*.[ch]")}
+AGENT = {
+    path.relative_to(ROOT / "agent").as_posix()
+    for path in (ROOT / "agent").rglob("*.[ch]")
+}
 
 
 def run(
     *command: str | Path, cwd: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -44,8 +55,12 @@ def call(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def build(kind: str, source: Path, folder: Path) -> Path:
-    """Build a "wheel" or an "sdist" of `source` with the locked backend, nothing downloaded."""
-    call(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder, cwd=source)
+    """Build a "wheel" or an "sdist" of `source` with the locked backend, nothing
+    downloaded.
+    """
+    call(
+        sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder, cwd=source
+    )
     (built,) = folder.iterdir()
     return built
 
@@ -78,27 +93,43 @@ def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(wheel: Path, folder: Path) -> Path:
     """Install a wheel into a new environment in `folder`; return its bin folder.
 
-    Third-party packages come from the environment of the tests; its editable install of ours does not
-    come with them, since a .pth file found through a .pth file is not read.
+    Third-party packages come from the environment of the tests; its editable install of
+    ours does not come with them, since a .pth file found through a .pth file is not
+    read.
     """
     venv.create(folder, with_pip=True)
     (theirs,) = folder.glob("lib/python*/site-packages")
     (ours,) = (path for path in sys.path if path.endswith("site-packages"))
     (theirs / "tests-environment.pth").write_text(f"{ours}\n")
-    call(folder / "bin/python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
+    call(
+        folder / "bin/python",
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        wheel,
+    )
     return folder / "bin"
 
 
 def members(wheel: Path) -> set[str]:
     """The names in a wheel, without what `make wheel` has left in this checkout."""
     with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if not name.startswith(AGENTS) and ".data/" not in name}
+        return {
+            name
+            for name in archive.namelist()
+            if not name.startswith(AGENTS) and ".data/" not in name
+        }
 
 
 def agents(wheel: Path) -> dict[str, bytes]:
     """The agents in a wheel, by the machine they are for."""
     with zipfile.ZipFile(wheel) as archive:
-        binaries = [archive.read(name) for name in archive.namelist() if name.startswith(AGENTS)]
+        binaries = [
+            archive.read(name) for name in archive.namelist() if name.startswith(AGENTS)
+        ]
     return {elf.read_elf(binary).machine: binary for binary in binaries}
 
 
@@ -107,11 +138,16 @@ def test_a_wheel_carries_the_agents_sources_also_from_the_sdist_and_nothing_but_
 ) -> None:
     names = members(wheel)
     assert {f"fleet/agent/source/{name}" for name in AGENT} <= names
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"fleet", "corefleet"}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
+        "fleet",
+        "corefleet",
+    }
     assert members(build("wheel", sdist, tmp_path)) == names
 
 
-def test_an_index_takes_them_and_shows_a_page_whose_links_resolve(wheel: Path, sdist: Path) -> None:
+def test_an_index_takes_them_and_shows_a_page_whose_links_resolve(
+    wheel: Path, sdist: Path
+) -> None:
     needs.python_module("twine", "twine")
     (archive,) = sdist.parent.glob("*.tar.gz")
     call(sys.executable, "-m", "twine", "check", "--strict", wheel, archive)
@@ -125,18 +161,35 @@ def test_an_index_takes_them_and_shows_a_page_whose_links_resolve(wheel: Path, s
 
 EXTRAS = {"compare": ["scipy"], "report": ["jinja2", "markupsafe", "matplotlib", "PIL"]}
 COMMANDS = {  # of a package without extras; the extra that each needs
-    **dict.fromkeys(["hosts", "runs rome", "run -n rome", "show", "show rome", "show --csv"], ""),
-    **dict.fromkeys(["export rome -F openmetrics", "show verona --ladder", "show summary:epyc-7742"], ""),
+    **dict.fromkeys(
+        ["hosts", "runs rome", "run -n rome", "show", "show rome", "show --csv"], ""
+    ),
+    **dict.fromkeys(
+        [
+            "export rome -F openmetrics",
+            "show verona --ladder",
+            "show summary:epyc-7742",
+        ],
+        "",
+    ),
     "compare rome summary:rpi4-linux": "",
-    **dict.fromkeys(["compare rome milan", "compare lucca", "accept node6", "compare --selftest"], "compare"),
-    **dict.fromkeys(["report rome", "report rome -o card.svg", "report rome -o site/"], "report"),
+    **dict.fromkeys(
+        ["compare rome milan", "compare lucca", "accept node6", "compare --selftest"],
+        "compare",
+    ),
+    **dict.fromkeys(
+        ["report rome", "report rome -o card.svg", "report rome -o site/"], "report"
+    ),
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_without_its_extra_names_it(command: str, made_lab: Path) -> None:
     missing = [library for libraries in EXTRAS.values() for library in libraries]
-    code = f"import sys; sys.modules |= dict.fromkeys({missing}); import fleet.cli; fleet.cli.main()"
+    code = (
+        f"import sys; sys.modules |= dict.fromkeys({missing}); import fleet.cli;"
+        " fleet.cli.main()"
+    )
     done = run(sys.executable, "-c", code, *command.split(), cwd=made_lab)
     extra = COMMANDS[command]
     assert done.returncode == (14 if extra else 0), done.stderr
@@ -160,12 +213,18 @@ fleet.__main__.main()
 """
 
 
-def test_a_controller_without_what_only_linux_has_measures_and_shows(tmp_path: Path) -> None:
-    """Play a controller with macOS by taking away what Linux alone has; it was not tried on a Mac."""
+def test_a_controller_without_what_only_linux_has_measures_and_shows(
+    tmp_path: Path,
+) -> None:
+    """Play a controller with macOS by taking away what Linux alone has; it was not
+    tried on a Mac.
+    """
     with Fleet(tmp_path) as fleet_command:
         fleet_command.inventory("hosts: {here: {via: local}}\n")
         for words in ("run -b clock --rounds 1", "show", "label here a=b", "verify"):
-            process = fleet_command.start(*words.split(), prefix=(sys.executable, "-c", MACOS))
+            process = fleet_command.start(
+                *words.split(), prefix=(sys.executable, "-c", MACOS)
+            )
             printed = process.communicate()
             assert process.returncode == 0, printed
 
@@ -174,7 +233,8 @@ def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> 
     top = {path.name for path in sdist.iterdir()}
     assert not top & {".venv", ".git", "results", "build", "dist"}
     assert {
-        path.relative_to(sdist / "agent").as_posix() for path in (sdist / "agent").rglob("*.[ch]")
+        path.relative_to(sdist / "agent").as_posix()
+        for path in (sdist / "agent").rglob("*.[ch]")
     } == AGENT
 
 
@@ -183,7 +243,10 @@ def test_an_installed_wheel_starts_and_finds_its_own_sources_from_any_directory(
 ) -> None:
     bin_folder = install(wheel, tmp_path / "installed")
     assert "run" in call(bin_folder / "fleet", "--help", cwd=tmp_path)
-    code = "from fleet.agent.build import source; print(source.__file__, *source.read_sources(), sep='\\n')"
+    code = (
+        "from fleet.agent.build import source; print(source.__file__,"
+        " *source.read_sources(), sep='\\n')"
+    )
     place, *names = call(bin_folder / "python", "-c", code, cwd=tmp_path).splitlines()
     assert Path(place).is_relative_to(bin_folder.parent)
     assert set(names) == AGENT
@@ -191,10 +254,15 @@ def test_an_installed_wheel_starts_and_finds_its_own_sources_from_any_directory(
 
 def test_an_editable_install_carries_no_copy_of_the_agent(tmp_path: Path) -> None:
     """A copy would be measured long after the checkout has changed."""
-    code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    code = (
+        "import sys; from hatchling.build import build_editable;"
+        " build_editable(sys.argv[1])"
+    )
     call(sys.executable, "-c", code, tmp_path)
     (editable,) = tmp_path.iterdir()
-    assert not {name for name in members(editable) if name.endswith((".c", ".h", ".py"))}
+    assert not {
+        name for name in members(editable) if name.endswith((".c", ".h", ".py"))
+    }
 
 
 def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
@@ -206,8 +274,13 @@ def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
     build_agents.build(tmp_path, SHIPPED)
     again = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(again.values()) == sorted(shipped.values())
-    assert all(elf.read_elf(binary).interpreter is None for binary in again.values()), "static"
-    assert all(name.removeprefix("fleet-agent-").encode() in binary for name, binary in again.items())
+    assert all(elf.read_elf(binary).interpreter is None for binary in again.values()), (
+        "static"
+    )
+    assert all(
+        name.removeprefix("fleet-agent-").encode() in binary
+        for name, binary in again.items()
+    )
 
 
 def test_a_release_names_its_agents_and_sums_its_files(
@@ -224,7 +297,10 @@ def test_a_release_names_its_agents_and_sums_its_files(
     release.write_checksums(dist)
     call("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist)
     names = {line.split()[1] for line in (dist / "SHA256SUMS").read_text().splitlines()}
-    assert names == {wheel.name, *(f"fleet-agent-{fleet.__version__}-{target}" for target in SHIPPED)}
+    assert names == {
+        wheel.name,
+        *(f"fleet-agent-{fleet.__version__}-{target}" for target in SHIPPED),
+    }
 
 
 def test_a_release_needs_an_address_of_the_project(tmp_path: Path) -> None:
@@ -243,10 +319,16 @@ def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
     environment = {
         "PATH": str(odd.all_but_compilers(tmp_path / "bin")),
         "HOME": str(tmp_path),
-        "FLEET_AGENT_LOCK": str(tmp_path / "agent.lock"),  # others measure here meanwhile
+        "FLEET_AGENT_LOCK": str(
+            tmp_path / "agent.lock"
+        ),  # others measure here meanwhile
     }
-    done = run(bin_folder / "fleet", "run", "-b", "clock", cwd=tmp_path, env=environment)
+    done = run(
+        bin_folder / "fleet", "run", "-b", "clock", cwd=tmp_path, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert (bin_folder.parent / "share/man/man1/fleet.1").is_file()
     (row,) = pq.read_table(next((tmp_path / "results/runs").iterdir())).to_pylist()
-    assert row["agent_place"] == f"built with zig, shipped with fleet {fleet.__version__}"
+    assert (
+        row["agent_place"] == f"built with zig, shipped with fleet {fleet.__version__}"
+    )

@@ -1,4 +1,6 @@
-"""docs/porting.md names every file a port needs; no other module knows the name of an operating system."""
+"""docs/porting.md names every file a port needs; no other module knows the name of an
+operating system.
+"""
 
 import ast
 import re
@@ -29,7 +31,9 @@ KNOW_AN_OS = {
 
 def paths() -> Iterator[str]:
     """Every path the page names, with each name there is for what is in <>."""
-    for path in sorted(set(re.findall(r"`((?:fleet|agent|tests|docs)/[^`\s]*|\w+\.md)`", PAGE))):
+    for path in sorted(
+        set(re.findall(r"`((?:fleet|agent|tests|docs)/[^`\s]*|\w+\.md)`", PAGE))
+    ):
         placeholder = next((name for name in NAMES if name in path), None)
         for name in NAMES.get(placeholder or "", ("",)):
             yield path.replace(placeholder, name) if placeholder else path
@@ -60,11 +64,15 @@ def test_no_other_module_names_an_operating_system() -> None:
 
 @pytest.mark.parametrize("path", list_shared_files())
 def test_only_native_sources_ask_for_the_operating_system(path: str) -> None:
-    assert not re.search(r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", (AGENT / path).read_text())
+    assert not re.search(
+        r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", (AGENT / path).read_text()
+    )
 
 
 def test_what_a_host_reads_is_plain_ascii() -> None:
-    """A shell such as yash reads no other bytes where the locale is C; its compiler may be as strict."""
+    """A shell such as yash reads no other bytes where the locale is C; its compiler may
+    be as strict.
+    """
     read = [*(ROOT / "agent").rglob("*.[ch]"), *(ROOT / "fleet").rglob("*.sh")]
     assert len(read) > 50
     assert [path.name for path in read if not path.read_bytes().isascii()] == []

@@ -1,6 +1,8 @@
-"""The outputs in the docs are those of the commands before them, in the lab that `fleet demo` makes.
+"""The outputs in the docs are those of the commands before them, in the lab that `fleet
+demo` makes.
 
-`python -m tests.test_readme` puts the lines that are printed now in the place of those most like them.
+`python -m tests.test_readme` puts the lines that are printed now in the place of those
+most like them.
 """
 
 import difflib
@@ -17,23 +19,49 @@ from fleet.errors import EXIT_BELOW
 from tests.command import Fleet
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = {"README.md": "## Questions and their commands", "docs/comparing.md": "# Comparing runs"}
-ELSEWHERE = {"docs/check.md", "docs/scale.md"}  # outputs of a real machine, and of fifty hosts
-COLUMNS = {"README.md": "80", "docs/comparing.md": "120"}  # a stranger's terminal; the width of our pages
+SECTIONS = {
+    "README.md": "## Questions and their commands",
+    "docs/comparing.md": "# Comparing runs",
+}
+# outputs of a real machine, and of fifty hosts
+ELSEWHERE = {
+    "docs/check.md",
+    "docs/scale.md",
+}
+# a stranger's terminal; the width of our pages
+COLUMNS = {
+    "README.md": "80",
+    "docs/comparing.md": "120",
+}
 RULE = (
-    "| CPU | summary | SMT siblings | one last-level cache | one socket | across sockets | tool |\n"
-    "| --- | --- | --- | --- | --- | --- | --- |\n"
+    "| CPU | summary | SMT siblings | one last-level cache | one socket | across"
+    " sockets | tool |\n| --- | --- | --- | --- | --- | --- | --- |\n"
 )
 CPUS = (
-    *("epyc-7742", "epyc-7763", "epyc-9654", "xeon-x5650", "xeon-e5-2698-v3", "xeon-platinum-8358"),
-    *("ryzen-threadripper-3990x", "ryzen-7-5800x3d", "ryzen-9-5950x", "ryzen-9-7950x", "ryzen-9-9950x"),
+    *(
+        "epyc-7742",
+        "epyc-7763",
+        "epyc-9654",
+        "xeon-x5650",
+        "xeon-e5-2698-v3",
+        "xeon-platinum-8358",
+    ),
+    *(
+        "ryzen-threadripper-3990x",
+        "ryzen-7-5800x3d",
+        "ryzen-9-5950x",
+        "ryzen-9-7950x",
+        "ryzen-9-9950x",
+    ),
     *("i7-6700k", "i9-9900k", "i9-12900k", "i9-13980hx-boost", "i9-13980hx-noboost"),
     *("rpi4-linux", "rpi5-linux"),
 )
 
 
 def answers(text: str) -> list[tuple[str, list[str]]]:
-    """Each command of the text with the lines printed below it; `…` stands for lines left out."""
+    """Each command of the text with the lines printed below it; `…` stands for lines
+    left out.
+    """
     commands: list[tuple[str, list[str]]] = []
     for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
         for line in block.splitlines():
@@ -41,7 +69,11 @@ def answers(text: str) -> list[tuple[str, list[str]]]:
                 commands.append((line.removeprefix("$ "), []))
             else:
                 commands[-1][1].append(line)
-    return [(command, lines) for command, lines in commands if command.startswith("fleet ") and lines]
+    return [
+        (command, lines)
+        for command, lines in commands
+        if command.startswith("fleet ") and lines
+    ]
 
 
 def answers_of_pages() -> list[tuple[str, str, list[str]]]:
@@ -50,18 +82,25 @@ def answers_of_pages() -> list[tuple[str, str, list[str]]]:
         (page, (ROOT / page).read_text().partition(title)[2].partition("\n## ")[0])
         for page, title in SECTIONS.items()
     )
-    return [(page, *answer) for page, section in sections for answer in answers(section)]
+    return [
+        (page, *answer) for page, section in sections for answer in answers(section)
+    ]
 
 
 def missing(expected: list[str], printed: list[str]) -> str | None:
-    """The first expected line that does not come next; after a `…` it may come later."""
+    """The first expected line that does not come next; after a `…` it may come
+    later.
+    """
     row, skipping = 0, False
     for line in expected:
         if line.strip() == "…":
             skipping = True
             continue
         if skipping:
-            row = next((place for place in range(row, len(printed)) if printed[place] == line), len(printed))
+            row = next(
+                (place for place in range(row, len(printed)) if printed[place] == line),
+                len(printed),
+            )
         if row >= len(printed) or printed[row] != line:
             return line
         row, skipping = row + 1, False
@@ -70,7 +109,11 @@ def missing(expected: list[str], printed: list[str]) -> str | None:
 
 def test_every_page_with_outputs_is_tested_or_of_other_machines() -> None:
     assert len([page for page, *_ in answers_of_pages() if page == "README.md"]) >= 5
-    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if answers(path.read_text())}
+    pages = {
+        f"docs/{path.name}"
+        for path in (ROOT / "docs").glob("*.md")
+        if answers(path.read_text())
+    }
     assert pages == ELSEWHERE | {*SECTIONS} - {"README.md"}
 
 
@@ -79,7 +122,9 @@ def test_every_page_with_outputs_is_tested_or_of_other_machines() -> None:
 def test_a_page_shows_what_the_command_prints(
     page: str, command: str, lines: list[str], made_lab: Path
 ) -> None:
-    done = Fleet(made_lab, {"COLUMNS": COLUMNS[page]})(*shlex.split(command, comments=True)[1:])
+    done = Fleet(made_lab, {"COLUMNS": COLUMNS[page]})(
+        *shlex.split(command, comments=True)[1:]
+    )
     assert done.exit_code in (0, EXIT_BELOW), done.stderr
     assert missing(lines, done.stdout.splitlines()) is None
 
@@ -87,24 +132,34 @@ def test_a_page_shows_what_the_command_prints(
 def renew(expected: list[str], printed: list[str]) -> list[str]:
     """The expected lines as they are printed now: of each the one most like it."""
     return [
-        line if line.strip() == "…" else next(iter(difflib.get_close_matches(line, printed, 1, 0.5)), line)
+        (
+            line
+            if line.strip() == "…"
+            else next(iter(difflib.get_close_matches(line, printed, 1, 0.5)), line)
+        )
         for line in expected
     ]
 
 
 def tabulate_cpus() -> str:
-    """Return the lines of the table of CPUs: medians of some shipped summaries, by relation."""
+    """Return the lines of the table of CPUs: medians of some shipped summaries, by
+    relation.
+    """
     cells = fleet.open(ROOT / "notebooks/data").summaries(benchmark="cas")
     cells = cells[cells["variant"] != "c11"]
     lines = []
     for name in CPUS:
         part = cells[cells["summary"] == name]
-        relations = part["relation"].map(lambda relation: relation.partition(" ")[0])  # of all kinds of cores
+        # of all kinds of cores
+        relations = part["relation"].map(lambda relation: relation.partition(" ")[0])
         medians = part.groupby(relations)["latency_ns"].median()
         words = ("smt", "llc", "package", "system")
         numbers = (f"{medians[word]:.0f}" if word in medians else "-" for word in words)
         cpu, tool = part[["cpu_model", "tool"]].iloc[0]
-        lines.append(f"| {cpu.removeprefix('13th Gen ')} | `{name}` | {' | '.join(numbers)} | `{tool}` |\n")
+        lines.append(
+            f"| {cpu.removeprefix('13th Gen ')} | `{name}` | {' | '.join(numbers)} |"
+            f" `{tool}` |\n"
+        )
     return "".join(lines)
 
 
@@ -115,13 +170,20 @@ def test_the_table_of_cpus_is_that_of_the_shipped_summaries() -> None:
 def rewrite() -> None:
     """Write the pages anew; a person looks at the difference."""
     front = ROOT / "README.md"
-    front.write_text(re.sub(rf"{re.escape(RULE)}(\|.*\n)*", RULE + tabulate_cpus(), front.read_text()))
+    front.write_text(
+        re.sub(
+            rf"{re.escape(RULE)}(\|.*\n)*", RULE + tabulate_cpus(), front.read_text()
+        )
+    )
     with tempfile.TemporaryDirectory() as folder:
         unpack_lab(Path(folder) / "lab")
         for name, command, lines in answers_of_pages():
             demo = Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS[name]})
             printed = demo(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
-            old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renew(lines, printed)))
+            old, new = (
+                "\n".join([f"$ {command}", *part])
+                for part in (lines, renew(lines, printed))
+            )
             page = ROOT / name
             page.write_text(page.read_text().replace(old, new))
 

@@ -1,4 +1,6 @@
-"""What is promised about security (docs/security.md), tried by a host and a neighbour who mean ill."""
+"""What is promised about security (docs/security.md), tried by a host and a neighbour
+who mean ill.
+"""
 
 import json
 import os
@@ -32,9 +34,11 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert(1)</script>"
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything a session of two hosts left or showed: a good one, and one whose compiler tells secrets.
+    """Everything a session of two hosts left or showed: a good one, and one whose
+    compiler tells secrets.
 
-    processes: every command line on this machine while it ran. requests: rights somebody was asked for.
+    processes: every command line on this machine while it ran. requests: rights
+    somebody was asked for.
     """
 
     done: tuple[Done, ...]
@@ -44,15 +48,23 @@ class Seen:
 
 
 def plant_programs(folder: Path) -> Path:
-    """Programs that come first: a grep that finds a password on the kernel's command line, and a sudo."""
+    """Programs that come first: a grep that finds a password on the kernel's command
+    line, and a sudo.
+    """
     folder.mkdir()
     grep = needs.program("grep", "grep")
     password = f"nfs_password={SECRETS['kernel command line']}"
-    (folder / "add").write_text(f"s#^\\(proc/cmdline:.*\\)#\\1 {password}#\n")  # in no command line itself
+    # in no command line itself
+    (folder / "add").write_text(f"s#^\\(proc/cmdline:.*\\)#\\1 {password}#\n")
     scripts = {
-        "grep": f'case "$*" in *proc/cmdline*) ;; *) exec {grep} "$@" ;; esac\n'
-        f'{grep} "$@" | sed -f {folder}/add\n',
-        **{name: f'echo "{name} $*" >>{folder}/asked; exit 1\n' for name in ("sudo", "su", "doas", "pkexec")},
+        "grep": (
+            f'case "$*" in *proc/cmdline*) ;; *) exec {grep} "$@" ;; esac\n'
+            f'{grep} "$@" | sed -f {folder}/add\n'
+        ),
+        **{
+            name: f'echo "{name} $*" >>{folder}/asked; exit 1\n'
+            for name in ("sudo", "su", "doas", "pkexec")
+        },
     }
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}")
@@ -61,8 +73,15 @@ def plant_programs(folder: Path) -> Path:
 
 
 def evil_compiler(path: Path) -> str:
-    """A compiler that answers and then, instead of compiling, tells its environment and drives terminals."""
-    words = EVIL.encode("unicode_escape").decode().replace("\\x", "\\\\x").replace("\\u202e", "")
+    """A compiler that answers and then, instead of compiling, tells its environment and
+    drives terminals.
+    """
+    words = (
+        EVIL.encode("unicode_escape")
+        .decode()
+        .replace("\\x", "\\\\x")
+        .replace("\\u202e", "")
+    )
     path.write_text(
         '#!/bin/sh\ncase $1 in --version) echo "evil 1.0"; exit 0 ;; esac\n'
         f"printf '{words}'.\"$LAB_SITE $LAB_SITE\" >&2\nexit 1\n"
@@ -85,13 +104,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     token = SECRETS["environment of the inventory"]
     with Fleet(folder, environment) as fleet:
         fleet.inventory(
-            f"defaults: {{via: local, address: localhost, env: {{LAB_SITE: {token}}}}}\nhosts:\n"
-            f"  good: {{workdir: {folder}/work/good, build: controller}}\n"
-            f"  evil: {{workdir: {folder}/work/evil, build: host, toolchain: {{cc: {compiler}}}}}\n"
+            "defaults: {via: local, address: localhost, env: {LAB_SITE:"
+            f" {token}}}}}\nhosts:\n  good: {{workdir: {folder}/work/good, build:"
+            f" controller}}\n  evil: {{workdir: {folder}/work/evil, build: host,"
+            f" toolchain: {{cc: {compiler}}}}}\n"
         )
         old = os.umask(0)  # what our own files are is not left to the person's umask
         try:
-            process = fleet.start("run", *CLOCK, "--spread", "5")  # long enough to be seen
+            # long enough to be seen
+            process = fleet.start("run", *CLOCK, "--spread", "5")
         finally:
             os.umask(old)
         lines = set()
@@ -99,12 +120,20 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             lines |= set(command_lines())
         out, err = process.communicate()
         done = [Done(process.returncode, out, err)]
-        readers = [fleet.start(*words) for words in (("check", "--json"), ("show",), ("clean", "-n"))]
+        readers = [
+            fleet.start(*words)
+            for words in (("check", "--json"), ("show",), ("clean", "-n"))
+        ]
         for reader in readers:
             out, err = reader.communicate()
             done.append(Done(reader.returncode, out, err))
     request_log = tools / "asked"
-    yield Seen(tuple(done), folder, "\n".join(lines), request_log.read_text() if request_log.exists() else "")
+    yield Seen(
+        tuple(done),
+        folder,
+        "\n".join(lines),
+        request_log.read_text() if request_log.exists() else "",
+    )
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -161,7 +190,9 @@ def test_what_a_host_says_drives_no_terminal(seen: Seen) -> None:
 
 @pytest.mark.slow
 def test_what_lies_on_a_host_is_ours_alone_whatever_the_umask(seen: Seen) -> None:
-    paths = [path for path in (seen.folder / "work").rglob("*") if path.parent != seen.folder]
+    paths = [
+        path for path in (seen.folder / "work").rglob("*") if path.parent != seen.folder
+    ]
     assert [path for path in paths if path.name.startswith("fleet-agent-")]
     for path in paths:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
@@ -177,12 +208,18 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     needs.program("cc", "gcc")
     with Fleet(tmp_path) as fleet:
         work = str(tmp_path / "work")
-        fleet.hosts(Host("here", "localhost", via=Via.LOCAL, workdir=work, build=BuildPlace.HOST))
+        fleet.hosts(
+            Host(
+                "here", "localhost", via=Via.LOCAL, workdir=work, build=BuildPlace.HOST
+            )
+        )
         yield fleet
 
 
 def swap_agent(folder: Path) -> tuple[Path, str]:
-    """Put a program that lies about its build in the agent's place; its path and the build."""
+    """Put a program that lies about its build in the agent's place; its path and the
+    build.
+    """
     (agent,) = (folder / "work").glob("fleet-agent-*")
     build = agent.name.split("-")[2]
     real = folder / "other"
@@ -198,23 +235,33 @@ def test_an_agent_replaced_since_it_was_put_there_is_not_run(fleet: Fleet) -> No
     agent, build = swap_agent(fleet.folder)
     done = fleet("run", "-q", *CLOCK)
     assert done.exit_code == 0
-    assert f"{agent} has changed since it was put there: its SHA-256 differs." in fleet("show", "here").stdout
+    assert (
+        f"{agent} has changed since it was put there: its SHA-256 differs."
+        in fleet("show", "here").stdout
+    )
     assert agent.read_bytes().startswith(b"\x7fELF")
     assert build in agent.name
 
 
 @pytest.mark.slow
-def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_build(fleet: Fleet) -> None:
-    """As on a host without sha256sum, or when it is replaced in the moment between question and start."""
+def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_build(
+    fleet: Fleet,
+) -> None:
+    """As on a host without sha256sum, or when it is replaced in the moment between
+    question and start.
+    """
     assert fleet("run", "-q", *CLOCK).exit_code == 0
     agent, build = swap_agent(fleet.folder)
     agent.rename(agent.with_name(f"fleet-agent-{build}"))
     done = fleet("run", "-q", "--json", *CLOCK)
     assert (done.exit_code, done.json[0]["stage"]) == (10, "measure")
     assert (
-        f"is build '{'0' * 16}', but {build} was put there. Somebody replaced it" in done.json[0]["message"]
+        f"is build '{'0' * 16}', but {build} was put there. Somebody replaced it"
+        in done.json[0]["message"]
     )
-    assert len(fleet("runs", "--json").json) == 2, "the first, and the one that is not believed"
+    assert len(fleet("runs", "--json").json) == 2, (
+        "the first, and the one that is not believed"
+    )
     assert len(fleet.samples().groupby(["run_id"], observed=True)) == 1
 
 
@@ -222,7 +269,9 @@ def test_a_binary_at_work_is_not_written_into(tmp_path: Path) -> None:
     """Another file takes its place; the old one goes on until its process ends."""
     path = tmp_path / "fleet-agent-x"
     shutil.copy(needs.program("cat", "coreutils"), path)
-    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(
+        [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
         with local_connection(Host("here", "localhost", via=Via.LOCAL)) as connection:
             assert connection.put(b"#!/bin/sh\n", str(path), mode=0o700).exit_code == 0
         assert path.read_bytes() == b"#!/bin/sh\n"
@@ -240,7 +289,9 @@ def test_a_planted_link_in_the_workdirs_place_is_refused(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("tools", ["ordinary", "minimal"])
-def test_a_link_planted_in_a_files_place_is_not_followed(tmp_path: Path, tools: str) -> None:
+def test_a_link_planted_in_a_files_place_is_not_followed(
+    tmp_path: Path, tools: str
+) -> None:
     shared, folder, file = tmp_path / "shared", tmp_path / "folder", tmp_path / "file"
     shared.mkdir()
     folder.mkdir()
@@ -259,7 +310,11 @@ def test_a_link_planted_in_a_files_place_is_not_followed(tmp_path: Path, tools: 
         assert connection.put(b"#!/bin/sh\n", str(shared / "agent")).exit_code != 0
     assert file.read_text() == "precious"
     assert not any(folder.iterdir())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "shared"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "file",
+        "folder",
+        "shared",
+    ]
     assert not any((shared / "agent").iterdir())
     assert len(list(shared.iterdir())) == 4
 
@@ -282,7 +337,9 @@ def test_text_is_harmless_in_terminal_page_and_json() -> None:
     assert "\x1b" not in printable(EVIL)
     assert one_line("a\nfake: line") == "a\\nfake: line"
     text = as_json({"said": EVIL + "\x7f\ud800ü"})
-    assert text.isprintable() or set(filter(lambda c: not c.isprintable(), text)) == {"\n"}
+    assert text.isprintable() or set(filter(lambda c: not c.isprintable(), text)) == {
+        "\n"
+    }
     assert "ü" in text
     assert json.loads(text) == {"said": EVIL + "\x7f\ud800ü"}
 

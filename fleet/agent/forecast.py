@@ -1,4 +1,6 @@
-"""Asks an agent what a plan costs: the one on the host, or one on the controller (docs/wire.md)."""
+"""Asks an agent what a plan costs: the one on the host, or one on the controller
+(docs/wire.md).
+"""
 
 import os
 import shlex
@@ -67,50 +69,87 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
     @property
     def load_duration(self) -> Duration:
         """How long load threads take memory bandwidth from other programs."""
-        load_ms = sum(cost.ms for cost in self.benchmarks if SHIPPED[cost.benchmark].other_unit == "byte")
+        load_ms = sum(
+            cost.ms
+            for cost in self.benchmarks
+            if SHIPPED[cost.benchmark].other_unit == "byte"
+        )
         share = load_ms / max(sum(cost.ms for cost in self.benchmarks), 1)
         return Duration(load_ms / 1000, max(load_ms, share * self.ms_max) / 1000)
 
     @property
     def time_text(self) -> str:
-        """Text of how long the plan and a long first round take, and what the time budget leaves out."""
+        """Text of how long the plan and a long first round take, and what the time
+        budget leaves out.
+        """
         text = str(self.duration)
         if self.rounds > 1 and self.duration.first_s >= LONG_S:
             text += f", the first round {format_seconds(self.duration.first_s)}"
-        return f"{text} ({self.left_out}, as the time budget allows)" if self.left_out else text
+        return (
+            f"{text} ({self.left_out}, as the time budget allows)"
+            if self.left_out
+            else text
+        )
 
     @property
     def memory_text(self) -> str:
-        """Text of the plan's memory, and the bandwidth it takes from others; "" if it needs no memory."""
-        by_node = ", ".join(f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes)
+        """Text of the plan's memory, and the bandwidth it takes from others; "" if it
+        needs no memory.
+        """
+        by_node = ", ".join(
+            f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes
+        )
         place = f" ({by_node})" if by_node else ""
-        bandwidth = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
-        load = f" and for {self.load_duration} up to {bandwidth} of its bandwidth" if self.load_mbps else ""
+        bandwidth = (
+            "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
+        )
+        load = (
+            f" and for {self.load_duration} up to {bandwidth} of its bandwidth"
+            if self.load_mbps
+            else ""
+        )
         return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
 
 
 class Forecaster:
-    """Asks agents for forecasts; thread-safe. The controller's own agent is made once, in memory only."""
+    """Asks agents for forecasts; thread-safe. The controller's own agent is made once,
+    in memory only.
+    """
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self._guard = threading.Lock()
         self._agent: int | None = None
-        self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, some without their memory
+        self._cache: dict[
+            tuple[str, ...], Forecast
+        ] = {}  # of plans and machines, some without their memory
 
-    def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
-        """Ask the agent at `path` on the host. Raises UsageError, RefusedError or AgentError."""
+    def from_host(
+        self, connection: Connection, host: Host, path: str, plan: Plan
+    ) -> Forecast:
+        """Ask the agent at `path` on the host. Raises UsageError, RefusedError or
+        AgentError.
+        """
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
-    def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask our own agent; None if missing and `build` is false. Raises as `from_host`, or BuildError."""
+    def from_facts(
+        self, host: Host, facts: Facts, plan: Plan, *, build: bool = True
+    ) -> Forecast | None:
+        """Ask our own agent; None if missing and `build` is false. Raises as
+        `from_host`, or BuildError.
+        """
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = named_cpus(plan)
-        arguments, machine = agent_arguments(replace(plan, seed=0)), render_facts(facts, named)
-        key, exact_key = ((text, *arguments) for text in (render_facts(comparable, named), machine))
+        arguments, machine = (
+            agent_arguments(replace(plan, seed=0)),
+            render_facts(facts, named),
+        )
+        key, exact_key = (
+            (text, *arguments) for text in (render_facts(comparable, named), machine)
+        )
         if cached := self._cache.get(exact_key) or self._cache.get(key):
             return cached
         if (agent := self._open_controller_agent(build=build)) is None:
@@ -118,7 +157,12 @@ class Forecaster:
         program = f"/proc/self/fd/{agent}"
         try:
             done = subprocess.run(
-                [program, "--forecast", "--facts=/proc/self/fd/0", *agent_arguments(plan)],
+                [
+                    program,
+                    "--forecast",
+                    "--facts=/proc/self/fd/0",
+                    *agent_arguments(plan),
+                ],
                 input=machine.encode(),
                 capture_output=True,
                 pass_fds=(agent,),
@@ -138,7 +182,9 @@ class Forecaster:
                 sources = tc.select_sources(target, source.read_sources())
                 if sources is None:
                     raise BuildError(f"there is no agent for the controller, {target}")
-                built = (self.builder.build if build else self.builder.find_finished)(target, sources)
+                built = (self.builder.build if build else self.builder.find_finished)(
+                    target, sources
+                )
                 if built is None:
                     return None
                 self._agent = os.memfd_create("fleet-agent")
@@ -148,61 +194,104 @@ class Forecaster:
             return self._agent
 
 
-def _parse_answer(host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast:
+def _parse_answer(
+    host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes
+) -> Forecast:
     words = stderr.decode("utf-8", "replace").strip().rpartition(records.PREFIX)[2]
     if exit_code in records.REFUSED:
-        raise (UsageError if exit_code == _OPTIONS else RefusedError)(f"{host.name}: {words}.")
+        raise (UsageError if exit_code == _OPTIONS else RefusedError)(
+            f"{host.name}: {words}."
+        )
     try:
         return read_forecast(stdout, plan.benchmarks)
     except WireError as err:
-        raise AgentError(f"{host.name}: no forecast (exit code {exit_code}): {words or err}") from err
+        raise AgentError(
+            f"{host.name}: no forecast (exit code {exit_code}): {words or err}"
+        ) from err
 
 
 # The agent's names of features that Linux calls otherwise.
 _FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
-# Where an OS forbids user code to flush lines, which its architecture allows, points need more memory.
-_BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva": ("aarch64",)}
-_TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
+# Where an OS forbids user code to flush lines, which its architecture allows, points
+# need more memory.
+_BY_ARCH = {
+    "flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"),
+    "zva": ("aarch64",),
+}
+# bytes: a huge page has as many base pages as a page of the page table has entries
+_TABLE_ENTRY = 8
 
 
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
-    """Parse the forecast in an agent's output. Raises WireError, also for benchmarks not asked for."""
+    """Parse the forecast in an agent's output. Raises WireError, also for benchmarks
+    not asked for.
+    """
     parts = (record for _, record in map(records.split_noise, output.splitlines()))
     lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
         raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
     forecast = records.decode_line(msgspec.json.Decoder(Forecast), lines[0])
-    if forecast.protocol != records.PROTOCOL or not (forecast.left_out or "").isprintable():
+    if (
+        forecast.protocol != records.PROTOCOL
+        or not (forecast.left_out or "").isprintable()
+    ):
         got = quote_start(lines[0])
-        raise WireError(f"a record `forecast` of protocol {records.PROTOCOL} expected, got {got}")
-    if others := sorted({cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}):
+        raise WireError(
+            f"a record `forecast` of protocol {records.PROTOCOL} expected, got {got}"
+        )
+    if others := sorted(
+        {cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}
+    ):
         names = quote_start(", ".join(others))
-        raise WireError(f"a forecast of {names}, but was asked for {', '.join(benchmarks)}")
+        raise WireError(
+            f"a forecast of {names}, but was asked for {', '.join(benchmarks)}"
+        )
     return forecast
 
 
 def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
-    """Render the facts that planning needs, for --facts. plan_cpus: CPUs to list even if not allowed."""
+    """Render the facts that planning needs, for --facts. plan_cpus: CPUs to list even
+    if not allowed.
+    """
     page = facts.page_bytes or 4096
     by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
     values = {
         "arch": facts.arch or None,
-        "features": " ".join([*(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch]),
+        "features": " ".join(
+            [*(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch]
+        ),
         "page_bytes": page,
-        "huge_page_bytes": None if facts.huge_pages in (None, "never") else page * page // _TABLE_ENTRY,
+        "huge_page_bytes": (
+            None if facts.huge_pages in (None, "never") else page * page // _TABLE_ENTRY
+        ),
         "memory_bytes": facts.memory_available_bytes,
         "memory_limit": facts.memory_limit,
-        "cpu_limit": None if facts.cpu_quota is None else f"{facts.cpu_quota} {facts.cpu_limit}",
+        "cpu_limit": (
+            None if facts.cpu_quota is None else f"{facts.cpu_quota} {facts.cpu_limit}"
+        ),
     }
-    lines = [f"{name} {value}".rstrip() for name, value in values.items() if value is not None]
-    lines += [_join_none_as_dash("node", n.node, n.free_bytes, 1 if n.allowed else None) for n in facts.nodes]
+    lines = [
+        f"{name} {value}".rstrip()
+        for name, value in values.items()
+        if value is not None
+    ]
+    lines += [
+        _join_none_as_dash("node", n.node, n.free_bytes, 1 if n.allowed else None)
+        for n in facts.nodes
+    ]
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in plan_cpus):
             groups = cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node
             lines.append(_join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity))
             for cache in cpu.caches:
-                numbers = cache.size_bytes, cache.line_bytes, min(cache.shared_cpus, default=None)
-                lines.append(_join_none_as_dash("cache", cache.level, cache.kind, *numbers))
+                numbers = (
+                    cache.size_bytes,
+                    cache.line_bytes,
+                    min(cache.shared_cpus, default=None),
+                )
+                lines.append(
+                    _join_none_as_dash("cache", cache.level, cache.kind, *numbers)
+                )
     return "".join(f"{line}\n" for line in (*lines, "end"))
 
 
@@ -211,9 +300,16 @@ def _join_none_as_dash(*words: str | int | None) -> str:
 
 
 def make_typical_machine(cpus: Sequence[int]) -> Facts:
-    """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB for all CPUs."""
+    """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB
+    for all CPUs.
+    """
     last = Cache(3, "Unified", 32 << 20, 64, (0,))
     own = ((1, 48 << 10), (2, 2 << 20))
-    caches = [(*(Cache(n, "Unified", size, 64, (cpu,)) for n, size in own), last) for cpu in cpus]
-    typical = map(lambda cpu, own: Cpu(cpu, core=cpu, package=0, node=0, caches=own), cpus, caches)
+    caches = [
+        (*(Cache(n, "Unified", size, 64, (cpu,)) for n, size in own), last)
+        for cpu in cpus
+    ]
+    typical = map(
+        lambda cpu, own: Cpu(cpu, core=cpu, package=0, node=0, caches=own), cpus, caches
+    )
     return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(typical))

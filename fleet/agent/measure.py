@@ -1,4 +1,6 @@
-"""Runs a plan with an agent on a host and appends every line of its output to the journal."""
+"""Runs a plan with an agent on a host and appends every line of its output to the
+journal.
+"""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -8,8 +10,22 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.agent.wire.conversation import Done, Reader, RunSoFar, check_plan, check_same_run
-from fleet.agent.wire.records import PREFIX, REFUSED, Int64, Record, WireError, decode_line, quote_start
+from fleet.agent.wire.conversation import (
+    Done,
+    Reader,
+    RunSoFar,
+    check_plan,
+    check_same_run,
+)
+from fleet.agent.wire.records import (
+    PREFIX,
+    REFUSED,
+    Int64,
+    Record,
+    WireError,
+    decode_line,
+    quote_start,
+)
 from fleet.errors import AgentError, DeployError, FleetError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Plan, Run
 from fleet.plan.options import agent_arguments
@@ -22,7 +38,9 @@ IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
-_POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # behind the agent's output, whose last line may be torn
+_POST_RUN_MARK = (  # behind the agent's output, whose last line may be torn
+    "@fleet-post-run-5d80c2f6@"
+)
 _POST_RUN_LINES = 1000
 _CUT = 6  # the agent's exit code where it ended before the plan was done
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
@@ -30,28 +48,50 @@ _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 @dataclass(slots=True)
 class PostRunCommand:
-    """A command that the host runs after an agent that ended well, and the lines it printed."""
+    """A command that the host runs after an agent that ended well, and the lines it
+    printed.
+    """
 
     command: str
     lines: list[bytes] = field(default_factory=list)
 
 
 def agent_command(
-    agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
+    agent: Agent,
+    plan: Plan,
+    *,
+    lock: str | None = None,
+    done: str | None = None,
+    post_run: str | None = None,
 ) -> str:
-    """Return the sh command that runs `plan`. It first ends a line that a login shell may have begun.
+    """Return the sh command that runs `plan`. It first ends a line that a login shell
+    may have begun.
 
-    lock: the run and user that lock the machine. done: a file of done visits, removed afterwards. post_run:
-    sh text to run after success. After a signal the shell prints the signal's name and runs `--machine`.
+    lock: the run and user that lock the machine. done: a file of done visits, removed
+    afterwards. post_run: sh text to run after success. After a signal the shell prints
+    the signal's name and runs `--machine`.
     """
-    options = [f"--{name}={value}" for name, value in (("lock", lock), ("done", done)) if value is not None]
-    words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan), *options]
+    options = [
+        f"--{name}={value}"
+        for name, value in (("lock", lock), ("done", done))
+        if value is not None
+    ]
+    words = [
+        agent.path,
+        "--format=jsonl",
+        "--until-eof",
+        *agent_arguments(plan),
+        *options,
+    ]
     lines = [f"echo; {shlex.join(words)}; code=$?"]
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
     if post_run is not None:
         lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN_MARK}\n{post_run}\nfi")
-    after = f"echo {_POST_RUN_MARK}; kill -l $((code - 128)); {shlex.quote(agent.path)} --machine"
+    after = (
+        f"echo {_POST_RUN_MARK}; kill -l $((code - 128)); {shlex.quote(agent.path)}"
+        " --machine"
+    )
     lines.append(f"if [ $code -gt 128 ]; then {after}; fi")
     return "\n".join([*lines, "exit $code"])
 
@@ -66,18 +106,24 @@ def measure(
     lock: str | None = None,
     post_run: PostRunCommand | None = None,
 ) -> RunSoFar:
-    """Measure the visits of `run.plan` that `earlier` lacks; return the whole run. Journal every line first.
+    """Measure the visits of `run.plan` that `earlier` lacks; return the whole run.
+    Journal every line first.
 
-    If a signal killed the agent, its visit is recorded as failed and the run returned is unfinished. on_start
-    receives the stream, so that another thread can stop it. Raises AgentError if the agent ended badly,
-    LockedError, RefusedError if nothing was measured before, LinkError and StoreError.
+    If a signal killed the agent, its visit is recorded as failed and the run returned
+    is unfinished. on_start receives the stream, so that another thread can stop it.
+    Raises AgentError if the agent ended badly, LockedError, RefusedError if nothing was
+    measured before, LinkError and StoreError.
     """
     reader = Reader(earlier.done, earlier.hello)
     after = post_run or PostRunCommand("")
     done = _send_done_visits(connection, run, earlier.done)
-    command = agent_command(run.agent, run.plan, lock=lock, done=done, post_run=after.command or None)
+    command = agent_command(
+        run.agent, run.plan, lock=lock, done=done, post_run=after.command or None
+    )
     limit_s = run.plan.deadline_s + GRACE_S
-    with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s) as stream:
+    with connection.stream(
+        command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s
+    ) as stream:
         on_start(stream)
         ended = False
         for line in stream:
@@ -95,7 +141,10 @@ def measure(
         journal.append(failed)
         _parse_and_check_line(run, earlier, reader, failed)
         return earlier.add_part(reader)
-    if reader.end is not None and stream.exit_code not in (None, 0 if reader.end.reason == "done" else _CUT):
+    if reader.end is not None and stream.exit_code not in (
+        None,
+        0 if reader.end.reason == "done" else _CUT,
+    ):
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
         _parse_and_check_line(run, earlier, reader, code)
@@ -105,37 +154,48 @@ def measure(
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits to a file beside the agent; return its path, None if none. Raises DeployError."""
+    """Write the done visits to a file beside the agent; return its path, None if none.
+    Raises DeployError.
+    """
     if not done.visits:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
     if put.exit_code != 0:
-        why = f"(exit code {put.exit_code}): {last_lines(put.stderr)}. Free some space, or set `workdir`."
+        why = (
+            f"(exit code {put.exit_code}): {last_lines(put.stderr)}. Free some space,"
+            " or set `workdir`."
+        )
         raise DeployError(f"{run.host.name}: cannot write {path} {why}")
     return path
 
 
-def _parse_and_check_line(run: Run, earlier: RunSoFar, reader: Reader, line: bytes) -> Record | None:
+def _parse_and_check_line(
+    run: Run, earlier: RunSoFar, reader: Reader, line: bytes
+) -> Record | None:
     try:
         record = reader.read_line(line)
         if isinstance(record, Hello):
             if record.build != run.agent.build:
                 raise AgentError(
-                    f"{run.host.name}: {run.agent.path} is build {quote_start(record.build)}, but "
-                    f"{run.agent.build} was put there. Somebody replaced it; inspect it, then remove it: "
-                    f"rm {shlex.quote(run.agent.path)}"
+                    f"{run.host.name}: {run.agent.path} is build"
+                    f" {quote_start(record.build)}, but {run.agent.build} was put"
+                    " there. Somebody replaced it; inspect it, then remove it: rm"
+                    f" {shlex.quote(run.agent.path)}"
                 )
             check_plan(run.plan, record)
             check_same_run(earlier.hello, record)
     except WireError as err:
         raise AgentError(
-            f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal keeps all of it."
+            f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal"
+            " keeps all of it."
         ) from err
     return record
 
 
-def _make_error(run: Run, earlier: RunSoFar, reader: Reader, stream: Stream, why: str) -> FleetError:
+def _make_error(
+    run: Run, earlier: RunSoFar, reader: Reader, stream: Stream, why: str
+) -> FleetError:
     """Return the error of an agent that did not start, or ended badly."""
     name, code = run.host.name, stream.exit_code
     message = last_lines(stream.stderr) if stream.stderr.strip() else ""
@@ -147,21 +207,28 @@ def _make_error(run: Run, earlier: RunSoFar, reader: Reader, stream: Stream, why
         if not earlier.done.visits:
             return RefusedError(f"{name}: {message}")
         return AgentError(  # what was measured before is kept
-            f"{name}: {message}. If it happens again, `fleet resume --publish-partial` stores what "
-            "was measured."
+            f"{name}: {message}. If it happens again, `fleet resume --publish-partial`"
+            " stores what was measured."
         )
     if reader.hello is None and code in _NO_SUCH_COMMAND:
         return AgentError(
-            f"{name}: {run.agent.path} cannot be started there (exit code {code}): {message} "
-            "Run again; if that fails, something on the host removes or forbids files there: set `workdir`."
+            f"{name}: {run.agent.path} cannot be started there (exit code {code}):"
+            f" {message} Run again; if that fails, something on the host removes or"
+            " forbids files there: set `workdir`."
         )
-    died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
+    died = (
+        f"killed by signal {code - 128}"
+        if code is not None and code > 128
+        else f"exit code {code}"
+    )
     stderr_text = f" stderr: {message.rstrip('.')}." if message else ""
     return AgentError(f"{name}: the run is not complete: {why} ({died}).{stderr_text}")
 
 
 BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
-"""Signals that instructions or the agent itself bring about; KILL and BUS come from elsewhere."""
+"""Signals that instructions or the agent itself bring about; KILL and BUS come from
+elsewhere.
+"""
 
 
 class _Machine(Struct):
@@ -169,21 +236,50 @@ class _Machine(Struct):
     memory_kills: Int64 | None = None
 
 
-def make_failed_record_after_kill(reader: Reader, output: Sequence[bytes]) -> bytes | None:
-    """Return a `failed` record for the visit that a signal ended, else None. output: signal, `--machine`."""
+def make_failed_record_after_kill(
+    reader: Reader, output: Sequence[bytes]
+) -> bytes | None:
+    """Return a `failed` record for the visit that a signal ended, else None. output:
+    signal, `--machine`.
+    """
     name = output[0].decode("ascii", "replace") if output else ""
-    if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
+    if (
+        reader.hello is None
+        or reader.visiting is None
+        or name not in (*BY_VARIANT, "KILL", "BUS")
+    ):
         return None
     try:
-        machine = decode_line(msgspec.json.Decoder(_Machine), output[1]) if len(output) > 1 else _Machine()
+        machine = (
+            decode_line(msgspec.json.Decoder(_Machine), output[1])
+            if len(output) > 1
+            else _Machine()
+        )
     except WireError:
         machine = _Machine()
-    kills_before, kills_after = reader.hello.raw.get("memory_kills"), machine.memory_kills
-    kills = kills_after - kills_before if isinstance(kills_before, int) and kills_after is not None else None
+    kills_before, kills_after = (
+        reader.hello.raw.get("memory_kills"),
+        machine.memory_kills,
+    )
+    kills = (
+        kills_after - kills_before
+        if isinstance(kills_before, int) and kills_after is not None
+        else None
+    )
     limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
-    given_up = "variant" if name in BY_VARIANT else "point" if kills == 0 and name == "KILL" else "memory"
+    given_up = (
+        "variant"
+        if name in BY_VARIANT
+        else "point"
+        if kills == 0 and name == "KILL"
+        else "memory"
+    )
     reason = f"by SIG{name}" + " (for lack of memory?)" * (given_up == "memory")
     if kills and name == "KILL":
         reason = f"for lack of memory (oom_kill {kills}{limit})"
-    failed = {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": given_up}
+    failed = {
+        "record": "failed",
+        "reason": f"the agent was killed {reason}",
+        "given_up": given_up,
+    }
     return msgspec.json.encode(msgspec.json.decode(reader.visiting) | failed)

@@ -1,4 +1,6 @@
-"""Read and analyse runs, also in notebooks. Only this package imports pandas. Its names load on first use."""
+"""Read and analyse runs, also in notebooks. Only this package imports pandas. Its names
+load on first use.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +8,13 @@ from fleet.late import import_on_access
 
 if TYPE_CHECKING:
     from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps
-    from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
+    from fleet.analysis.reduce.load import (
+        load_counters,
+        load_cpus,
+        load_runs,
+        load_samples,
+        samples_long,
+    )
     from fleet.analysis.reduce.matrices import matrix, pair_medians
     from fleet.analysis.reduce.pairs import history, load_pairs
     from fleet.analysis.reduce.topology import make_layout

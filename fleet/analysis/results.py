@@ -1,4 +1,6 @@
-"""The class `Results`, which `fleet.open("results")` returns. Its methods read files when they are called."""
+"""The class `Results`, which `fleet.open("results")` returns. Its methods read files
+when they are called.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +13,12 @@ from fleet.analysis.base.selection import select_runs
 from fleet.analysis.compare import comparison
 from fleet.analysis.compare.history import find_changes_over_time
 from fleet.analysis.compare.siblings import compare_siblings
-from fleet.analysis.exchange.imports import PREFIX, derive_cpus, find_summary, load_all_summaries
+from fleet.analysis.exchange.imports import (
+    PREFIX,
+    derive_cpus,
+    find_summary,
+    load_all_summaries,
+)
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.heatmap import Limits
@@ -28,9 +35,11 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The runs of one results root. `selection`: as on the command line, such as "rome" or "kernel=6.12".
+    """The runs of one results root. `selection`: as on the command line, such as "rome"
+    or "kernel=6.12".
 
-    Raises UsageError for a selection that matches nothing, StoreError for files that cannot be read.
+    Raises UsageError for a selection that matches nothing, StoreError for files that
+    cannot be read.
     """
 
     def __init__(
@@ -39,8 +48,14 @@ class Results:
         run_ids: Collection[str] | None = None,
         failures: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Open a root. run_ids: the runs to use, None for all. failures: by host, why it is incomplete."""
-        self._place, self._run_ids, self.failures = Listing(root).place, run_ids, failures
+        """Open a root. run_ids: the runs to use, None for all. failures: by host, why
+        it is incomplete.
+        """
+        self._place, self._run_ids, self.failures = (
+            Listing(root).place,
+            run_ids,
+            failures,
+        )
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
@@ -53,38 +68,67 @@ class Results:
 
     @skip_damaged_runs
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
-        """Return a row per run, benchmark, variant, point and pair, in ns one way. benchmark: "cas/llsc"."""
+        """Return a row per run, benchmark, variant, point and pair, in ns one way.
+        benchmark: "cas/llsc".
+        """
         now, runs, ids = self._select(selection)
         rows = load.select_benchmark(as_float64(load_pairs(now, run_id=ids)), benchmark)
         return _note_unit(rows, load.merge_descriptions(runs))
 
     @skip_damaged_runs
-    def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
-        """Return every sample as a row, with its burst's columns and `latency_ns`. warmups: keep them."""
+    def samples(
+        self, *selection: str, benchmark: str | None = None, warmups: bool = False
+    ) -> pd.DataFrame:
+        """Return every sample as a row, with its burst's columns and `latency_ns`.
+        warmups: keep them.
+        """
         now, runs, ids = self._select(selection)
-        bursts, descriptions = load.load_samples(now, run_id=ids), load.merge_descriptions(runs)
+        bursts, descriptions = (
+            load.load_samples(now, run_id=ids),
+            load.merge_descriptions(runs),
+        )
         long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
-        return _note_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
+        return _note_unit(
+            long if warmups else long[~long["is_warmup"]].reset_index(drop=True),
+            descriptions,
+        )
 
     @skip_damaged_runs
-    def bursts(self, *selection: str, pair: str, benchmark: str | None = None) -> pd.DataFrame:
-        """Return a row per burst of a pair such as "3-17", with the columns of `load_pair_bursts`."""
+    def bursts(
+        self, *selection: str, pair: str, benchmark: str | None = None
+    ) -> pd.DataFrame:
+        """Return a row per burst of a pair such as "3-17", with the columns of
+        `load_pair_bursts`.
+        """
         now, runs, _ = self._select(selection)
-        return _note_unit(load_pair_bursts(now, runs, pair, Only(benchmark)), load.merge_descriptions(runs))
+        return _note_unit(
+            load_pair_bursts(now, runs, pair, Only(benchmark)),
+            load.merge_descriptions(runs),
+        )
 
     @skip_damaged_runs
-    def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
-        """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the order of the topology.
+    def matrix(
+        self, run: str | None = None, benchmark: str | None = None
+    ) -> pd.DataFrame:
+        """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the
+        order of the topology.
 
-        run: a selection, whose last run is taken, or "summary:NAME". Default: last run, first benchmark.
+        run: a selection, whose last run is taken, or "summary:NAME". Default: last run,
+        first benchmark.
         """
         return self._load_matrix(run, benchmark)[0]
 
-    def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
-        """Return the imported summaries, or the one named: a row per pair, with `latency_ns`."""
+    def summaries(
+        self, name: str | None = None, benchmark: str | None = None
+    ) -> pd.DataFrame:
+        """Return the imported summaries, or the one named: a row per pair, with
+        `latency_ns`.
+        """
         root = Listing(self._place)
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
-        return _note_unit(load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
+        return _note_unit(
+            load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED
+        )
 
     @skip_damaged_runs
     def heatmap(
@@ -95,8 +139,12 @@ class Results:
         *,
         limits: Limits | None = None,
     ) -> "Axes":
-        """Draw the `matrix`; dark is fast. limits: ends of the colour scale; pass equal ones to compare."""
-        from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
+        """Draw the `matrix`; dark is fast. limits: ends of the colour scale; pass equal
+        ones to compare.
+        """
+        from fleet.analysis.report import (  # noqa: PLC0415  matplotlib takes a second
+            plots,
+        )
 
         table, order = self._load_matrix(run, benchmark)
         drawn = plots.heatmap(table, order, axes, limits=limits)
@@ -104,54 +152,96 @@ class Results:
         return drawn
 
     @skip_damaged_runs
-    def compare(self, a: str, *others: str, threshold: float | None = None) -> list[comparison.Comparison]:
-        """Compare each of `others` with the side `a`, as `fleet compare` does. threshold: 0.05 for 5 %."""
-        return comparison.compare(Listing(self._place), [a, *others], threshold=threshold)
+    def compare(
+        self, a: str, *others: str, threshold: float | None = None
+    ) -> list[comparison.Comparison]:
+        """Compare each of `others` with the side `a`, as `fleet compare` does.
+        threshold: 0.05 for 5 %.
+        """
+        return comparison.compare(
+            Listing(self._place), [a, *others], threshold=threshold
+        )
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Find changes, as `fleet compare SELECTION` does; return `compare.history.History.changes`."""
-        return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
+        """Find changes, as `fleet compare SELECTION` does; return
+        `compare.history.History.changes`.
+        """
+        return find_changes_over_time(
+            Listing(self._place), selection, threshold=threshold
+        ).changes
 
     @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """Compare equal machines. Return the `rows` of each `Siblings`, with its number as `group`."""
+        """Compare equal machines. Return the `rows` of each `Siblings`, with its number
+        as `group`.
+        """
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
-        numbered = [group.rows.assign(group=number) for number, group in enumerate(groups)]
+        numbered = [
+            group.rows.assign(group=number) for number, group in enumerate(groups)
+        ]
         return pd.concat(numbered, ignore_index=True)
 
-    def _select(self, selection: Sequence[str]) -> tuple[Listing, list[RunSummary], list[str]]:
-        """Return the listing of the root as it is now, and the runs selected, with their IDs."""
+    def _select(
+        self, selection: Sequence[str]
+    ) -> tuple[Listing, list[RunSummary], list[str]]:
+        """Return the listing of the root as it is now, and the runs selected, with
+        their IDs.
+        """
         now = Listing(self._place)
-        runs = [run for run in now.runs if self._run_ids is None or run.run_id in self._run_ids]
+        runs = [
+            run
+            for run in now.runs
+            if self._run_ids is None or run.run_id in self._run_ids
+        ]
         runs = select_runs(runs, selection, self._place)
         return now, runs, [run.run_id for run in runs]
 
-    def _load_matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout]:
+    def _load_matrix(
+        self, run: str | None, benchmark: str | None
+    ) -> tuple[pd.DataFrame, Layout]:
         if run is not None and run.startswith(PREFIX):
             rows = _keep_first_kind(self.summaries(run, benchmark))
-            rows = rows.rename(columns={"summary": "host_id", "latency_ns": "median_ns"})
+            rows = rows.rename(
+                columns={"summary": "host_id", "latency_ns": "median_ns"}
+            )
             return _make_matrix(rows, derive_cpus(rows), SHIPPED)
         now, runs, _ = self._select([run] if run is not None else [])
         if not runs:
-            raise UsageError(f"{self._place}: no runs are stored here; `fleet run` measures.")
+            raise UsageError(
+                f"{self._place}: no runs are stored here; `fleet run` measures."
+            )
         run_id, descriptions = runs[-1].run_id, load.merge_descriptions(runs[-1:])
-        rows = load.drop_points(as_float64(load_pairs(now, run_id=run_id)), descriptions)
-        rows = rows[rows["benchmark"].map(lambda name: descriptions[name].view is View.MATRIX).astype(bool)]
+        rows = load.drop_points(
+            as_float64(load_pairs(now, run_id=run_id)), descriptions
+        )
+        rows = rows[
+            rows["benchmark"]
+            .map(lambda name: descriptions[name].view is View.MATRIX)
+            .astype(bool)
+        ]
         rows = load.select_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")
-        return _make_matrix(_keep_first_kind(rows), load.load_cpus(now, run_id=run_id), descriptions)
+        return _make_matrix(
+            _keep_first_kind(rows), load.load_cpus(now, run_id=run_id), descriptions
+        )
 
 
 def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
+    return rows[
+        (rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(
+            axis=1
+        )
+    ]
 
 
 def _make_matrix(
     rows: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, Layout]:
-    """Make a matrix, with its unit and title in `attrs`. rows: of one host, benchmark and variant."""
+    """Make a matrix, with its unit and title in `attrs`. rows: of one host, benchmark
+    and variant.
+    """
     order = make_layout(cpus, sorted({*rows["ping_cpu"], *rows["pong_cpu"]}))
     host, benchmark, variant = rows[["host_id", "benchmark", "variant"]].iloc[0]
     table, unit = laid_out(rows, order.cpus, "median_ns"), descriptions[benchmark].label
@@ -160,7 +250,9 @@ def _make_matrix(
 
 
 def _note_unit(table: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Set `attrs["unit"]` of a table to the units of its benchmarks; return the table."""
+    """Set `attrs["unit"]` of a table to the units of its benchmarks; return the
+    table.
+    """
     labels = {descriptions[str(name)].label for name in table["benchmark"].unique()}
     table.attrs["unit"] = ", or ".join(sorted(labels))
     return table

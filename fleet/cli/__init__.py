@@ -1,4 +1,6 @@
-"""The commands. Each parses options, calls one function and prints; late imports keep --help quick."""
+"""The commands. Each parses options, calls one function and prints; late imports keep
+--help quick.
+"""
 
 import os
 import sys
@@ -16,20 +18,25 @@ from fleet.cli.streams import PrintError, escape_stream
 # Help lists the commands in this order.
 # isort: off
 from fleet.cli import hosts, run, show, compare, exchange, upkeep
+
 # isort: on
 
 
 def main() -> None:
-    """Run the program. Turn every exception into an exit code and at most one message on stderr."""
+    """Run the program. Turn every exception into an exit code and at most one message
+    on stderr.
+    """
     try:
         if sys.stdout is None:  # the program was started with stdout closed
             sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
         sys.stdout, sys.stderr = escape_stream(sys.stdout), escape_stream(sys.stderr)
         warnings.showwarning = partial(_warn, set())
         try:
-            cli.app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
+            # also for `python -m fleet`: completion asks by this name
+            cli.app(prog_name="fleet")
         finally:
-            sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
+            # a full disk shows here, or else after the last word of ours
+            sys.stdout.flush()
     except PrintError as err:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
@@ -53,7 +60,9 @@ def main() -> None:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    """Print a message on stderr and exit with this code, even if stderr cannot be written to."""
+    """Print a message on stderr and exit with this code, even if stderr cannot be
+    written to.
+    """
     try:
         if message:
             typer.echo(message, err=True)
@@ -66,9 +75,15 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _warn(
-    shown: set[str], message: Warning | str, category: type[Warning], *_where: object, **_how: object
+    shown: set[str],
+    message: Warning | str,
+    category: type[Warning],
+    *_where: object,
+    **_how: object,
 ) -> None:
-    """Print each StoreWarning once; hide all other warnings. shown: the texts printed so far."""
+    """Print each StoreWarning once; hide all other warnings. shown: the texts printed
+    so far.
+    """
     text = str(message)
     if issubclass(category, errors.StoreWarning) and text not in shown:
         shown.add(text)

@@ -1,4 +1,6 @@
-"""The typer app, the options that many commands take, signals, and printing to a terminal."""
+"""The typer app, the options that many commands take, signals, and printing to a
+terminal.
+"""
 
 import os
 import resource
@@ -24,41 +26,63 @@ from fleet.cli.streams import escape_controls
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError, UsageError
 from fleet.model import Condition, Host, InputError, LockPolicy, RequestedOptions
 from fleet.model.version import VERSION
-from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, format_duration, make_duration_kind
+from fleet.plan.kinds import (
+    CONDITIONS,
+    LONGEST_WAIT_S,
+    Kind,
+    format_duration,
+    make_duration_kind,
+)
 
 if TYPE_CHECKING:
     from fleet.inventory.select import Inventory
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-app = Program(name="fleet", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
-upkeep_command = partial(app.command, rich_help_panel="Upkeep")  # for what is needed now and then
+app = Program(
+    name="fleet",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# for what is needed now and then
+upkeep_command = partial(app.command, rich_help_panel="Upkeep")
 
 INVENTORY = Path("inventory.yaml")
 
 
 def option(text: str, usage: str = "", complete: Any = None, **settings: Any) -> Any:
-    """Return a typer option. text: its help. usage: flags and metavar, "--cpus -c CPUS"; "": typer's own."""
+    """Return a typer option. text: its help. usage: flags and metavar, "--cpus -c
+    CPUS"; "": typer's own.
+    """
     flags = [word for word in usage.split() if word.startswith("-")]
     metavar = " ".join(word for word in usage.split() if word not in flags) or None
-    return typer.Option(*flags, metavar=metavar, help=text, autocompletion=complete, **settings)
+    return typer.Option(
+        *flags, metavar=metavar, help=text, autocompletion=complete, **settings
+    )
 
 
 Select = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Hosts: names, groups, globs, label=value, 'age>7d'; !… excludes. Default: all.",
+        help=(
+            "Hosts: names, groups, globs, label=value, 'age>7d'; !… excludes. Default:"
+            " all."
+        ),
         autocompletion=completion.complete_hosts,
     ),
 ]
 
 
 def find_inventory() -> Path:
-    """Return the inventory's path when no option names it: $FLEET_INVENTORY, else inventory.yaml."""
+    """Return the inventory's path when no option names it: $FLEET_INVENTORY, else
+    inventory.yaml.
+    """
     return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
 
 
 def _extract_inventory_text(path: Path, key: str) -> str:
-    """Return the file's text after a top-level key, without the cost of parsing YAML; "" if there is none."""
+    """Return the file's text after a top-level key, without the cost of parsing YAML;
+    "" if there is none.
+    """
     try:
         return f"\n{path.read_text(encoding='utf-8')}".partition(f"\n{key}:")[2]
     except (OSError, ValueError):
@@ -66,7 +90,9 @@ def _extract_inventory_text(path: Path, key: str) -> str:
 
 
 def load_settings(path: Path) -> dict[str, Any]:
-    """Return option defaults by parameter name from an inventory's table `fleet:`. Raises InventoryError."""
+    """Return option defaults by parameter name from an inventory's table `fleet:`.
+    Raises InventoryError.
+    """
     if not _extract_inventory_text(path, "fleet"):
         return {}
     from fleet.inventory.select import read_settings
@@ -75,7 +101,9 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def expand_group_names(texts: list[str] | None) -> list[str] | None:
-    """Replace inventory groups by their hosts in words that select runs; without groups, return `texts`."""
+    """Replace inventory groups by their hosts in words that select runs; without
+    groups, return `texts`.
+    """
     path = find_inventory()
     groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
@@ -84,17 +112,25 @@ def expand_group_names(texts: list[str] | None) -> list[str] | None:
     from fleet.inventory.select import load
 
     inventory = load(path, trusted=bool(os.environ.get("FLEET_INVENTORY")))
-    members = {name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts}
+    members = {
+        name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts
+    }
     return [
-        "!" * text.startswith("!") + ",".join(members.get(p, p) for p in text.removeprefix("!").split(","))
+        "!" * text.startswith("!")
+        + ",".join(members.get(p, p) for p in text.removeprefix("!").split(","))
         for text in texts or ()
     ]
 
 
 def make_runs_argument(text: str) -> Any:
-    """Return an argument that selects runs, where groups of the inventory stand for their hosts."""
+    """Return an argument that selects runs, where groups of the inventory stand for
+    their hosts.
+    """
     return typer.Argument(
-        help=text, show_default=False, callback=expand_group_names, autocompletion=completion.complete_sides
+        help=text,
+        show_default=False,
+        callback=expand_group_names,
+        autocompletion=completion.complete_sides,
     )
 
 
@@ -106,13 +142,15 @@ def has_summary(texts: Sequence[str]) -> bool:
 SelectRuns = Annotated[
     list[str] | None,
     make_runs_argument(
-        "Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes."
+        "Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run"
+        " ids; !… excludes."
     ),
 ]
 Benchmarks = Annotated[
     list[str] | None,
     option(
-        "Only these, as they are printed: cas/c11, 'chase random'; several by commas; repeatable.",
+        "Only these, as they are printed: cas/c11, 'chase random'; several by commas;"
+        " repeatable.",
         "--benchmark -b NAMES",
         completion.complete_stored_benchmarks,
     ),
@@ -120,7 +158,8 @@ Benchmarks = Annotated[
 Cpus = Annotated[
     str | None,
     option(
-        "Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU of each.",
+        "Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU"
+        " of each.",
         "--cpus -c CPUS",
         completion.complete_kinds,
     ),
@@ -136,7 +175,9 @@ Limit = Annotated[
 
 
 def _log_to_stderr(verbosity: int) -> int:
-    """Log each step to a host on stderr; from verbosity 2 on, log paramiko, too. Return the verbosity."""
+    """Log each step to a host on stderr; from verbosity 2 on, log paramiko, too. Return
+    the verbosity.
+    """
     if verbosity:
         import logging
 
@@ -160,7 +201,9 @@ Verbose = Annotated[
 
 
 def _apply_settings(context: typer.Context, path: Path) -> Path:
-    """Set the defaults of the command's options from the inventory's table `fleet:`; return its path."""
+    """Set the defaults of the command's options from the inventory's table `fleet:`;
+    return its path.
+    """
     context.default_map = load_settings(path)
     return path
 
@@ -180,29 +223,47 @@ InventoryPath = Annotated[
 
 def _resolve_and_check_root(context: typer.Context, text: str) -> str:
     if not is_given("results"):
-        text = load_settings(context.params.get("inventory") or find_inventory()).get("results", text)
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
-    if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:  # pyarrow, numpy or scipy would abort
+        text = load_settings(context.params.get("inventory") or find_inventory()).get(
+            "results", text
+        )
+    # of addresses: libraries and threads reserve many
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if (
+        limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES
+    ):  # pyarrow, numpy or scipy would abort
         raise MemoryLimitError(
-            f"the address space of this process is limited to {limit >> 20} MiB (`ulimit -v`), and fleet "
-            f"needs {NEEDED_BYTES >> 20} MiB to read or write tables. Raise the limit: `ulimit -v unlimited`."
+            f"the address space of this process is limited to {limit >> 20} MiB"
+            f" (`ulimit -v`), and fleet needs {NEEDED_BYTES >> 20} MiB to read or write"
+            " tables. Raise the limit: `ulimit -v unlimited`."
         )
     if not text.strip():
-        raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
-    if not text.isprintable():  # nor are bytes other than UTF-8, which pyarrow cannot write to
+        raise typer.BadParameter(
+            "names no place; give a folder, or s3://bucket/prefix."
+        )
+    if (
+        not text.isprintable()
+    ):  # nor are bytes other than UTF-8, which pyarrow cannot write to
         raise typer.BadParameter("the name is not plain text in UTF-8.")
     path = os.path.expanduser(text)  # noqa: PTH111  as the two below it raises nothing
     if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
-        raise typer.BadParameter(f"{text} is a symbolic link to nothing; make the folder that it names.")
+        raise typer.BadParameter(
+            f"{text} is a symbolic link to nothing; make the folder that it names."
+        )
     if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
         raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
     return text
 
 
-def _make_duration_option(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
-    """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
+def _make_duration_option(
+    low_s: float, high_s: float, default_s: float, purpose: str
+) -> Any:
+    """Return an option that takes a duration such as 90, 500ms or 5m; the command gets
+    seconds.
+    """
     kind = make_duration_kind(low_s, high_s)
-    return _make_parsed_option(kind, f"{purpose} [default: {format_duration(default_s)}]")
+    return _make_parsed_option(
+        kind, f"{purpose} [default: {format_duration(default_s)}]"
+    )
 
 
 def _make_parsed_option(kind: Kind, text: str) -> Any:
@@ -212,7 +273,9 @@ def _make_parsed_option(kind: Kind, text: str) -> Any:
         try:
             return kind.read(str(value))
         except InputError as err:
-            raise typer.BadParameter(f"{err}" if f"{err}"[-1] in ".?" else f"{err}.") from err
+            raise typer.BadParameter(
+                f"{err}" if f"{err}"[-1] in ".?" else f"{err}."
+            ) from err
 
     return option(text, kind.metavar, parser=parse_text, show_default=False)
 
@@ -233,38 +296,60 @@ CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
-    float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up on a host that answers later.")
+    float,
+    _make_duration_option(
+        0.1, 3600, CONNECT_TIMEOUT_S, "Give up on a host that answers later."
+    ),
 ]
 Quiet = Annotated[bool, option("No progress.", "--quiet -q")]
 DryRun = Annotated[bool, option("Only print what would be done.", "--dry-run -n")]
 Json = Annotated[bool, option("Print JSON.")]
 Csv = Annotated[bool, option("Print CSV.")]
-Lock = Annotated[LockPolicy | None, option("What to do if another fleet measures there; default: refuse.")]
-Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Try to reconnect for this long.")]
+Lock = Annotated[
+    LockPolicy | None,
+    option("What to do if another fleet measures there; default: refuse."),
+]
+Reconnect = Annotated[
+    float,
+    _make_duration_option(0, 86_400, RECONNECT_S, "Try to reconnect for this long."),
+]
 Require = Annotated[
     Any,
-    _make_parsed_option(CONDITIONS, f"Leave out hosts that are not {', '.join(Condition)}. [default: none]"),
+    _make_parsed_option(
+        CONDITIONS,
+        f"Leave out hosts that are not {', '.join(Condition)}. [default: none]",
+    ),
 ]
 Wait = Annotated[
-    float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait this long for hosts to meet --require.")
+    float | None,
+    _make_duration_option(
+        0, LONGEST_WAIT_S, 0, "Wait this long for hosts to meet --require."
+    ),
 ]
 RESULTS = "results"
 
 
 def join_lists(texts: Sequence[str] | None) -> str | None:
-    """Join the values of a repeated option, each a list with commas; None if it was not given."""
+    """Join the values of a repeated option, each a list with commas; None if it was not
+    given.
+    """
     return ",".join(texts) if texts else None
 
 
 def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
-    """Load the inventory, or just this machine if the default file is missing. Raises InventoryError.
+    """Load the inventory, or just this machine if the default file is missing. Raises
+    InventoryError.
 
-    listed: replaces what `hosts_from` lists. {}: trust the file, since the command starts no program of it.
+    listed: replaces what `hosts_from` lists. {}: trust the file, since the command
+    starts no program of it.
     """
     from fleet.inventory.select import load, make_local_inventory
 
     if path == INVENTORY and not os.path.lexists(path):
-        typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
+        typer.echo(
+            f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.",
+            err=True,
+        )
         return make_local_inventory(path)
     return load(path, listed, trusted=listed == {} or is_given("inventory"))
 
@@ -275,16 +360,23 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Return the hosts in both selections. results: a root, read only to select by age. Raises UsageError."""
+    """Return the hosts in both selections. results: a root, read only to select by age.
+    Raises UsageError.
+    """
 
     def find_last_runs() -> dict[str, Any]:
         runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
         return {run.host_id: run.started_utc for run in runs}
 
     within = loaded.select(limit or (), find_last_runs)
-    hosts = tuple(host for host in loaded.select(select or (), find_last_runs) if host in within)
+    hosts = tuple(
+        host for host in loaded.select(select or (), find_last_runs) if host in within
+    )
     if not hosts:
-        raise UsageError(f"--limit {','.join(limit or ())}: leaves none of these hosts. See `fleet hosts`.")
+        raise UsageError(
+            f"--limit {','.join(limit or ())}: leaves none of these hosts. See `fleet"
+            " hosts`."
+        )
     return hosts
 
 
@@ -297,22 +389,34 @@ def _show_version(is_given: bool) -> None:
 @app.callback()
 def common_options(
     version: Annotated[
-        bool, option("Show the version.", "--version -V", callback=_show_version, is_eager=True)
+        bool,
+        option(
+            "Show the version.", "--version -V", callback=_show_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
+    """Core-to-core latency of a fleet of machines: measured over SSH, raw
+    samples kept.
+    """
 
 
 def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
-    """Return a stream's "width" (None for a pipe without $COLUMNS), and in "colour" whether to use colour."""
+    """Return a stream's "width" (None for a pipe without $COLUMNS), and in "colour"
+    whether to use colour.
+    """
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
     width = shutil.get_terminal_size().columns if has_width else None
-    return {"width": width or None, "colour": is_terminal and "NO_COLOR" not in os.environ}
+    return {
+        "width": width or None,
+        "colour": is_terminal and "NO_COLOR" not in os.environ,
+    }
 
 
 def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Raise UsageError, before any connection, for options that conflict or entries that cannot work."""
+    """Raise UsageError, before any connection, for options that conflict or entries
+    that cannot work.
+    """
     from fleet.agent.deploy import check_entries
     from fleet.plan.conflicts import require_no_conflicts
 
@@ -321,7 +425,9 @@ def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
 
 
 def skip_damaged(command: _Function) -> _Function:
-    """Decorate a command that reads runs: repeat it without damaged runs, then warn of them."""
+    """Decorate a command that reads runs: repeat it without damaged runs, then warn of
+    them.
+    """
 
     @wraps(command)
     def run_without_damaged(**arguments: Any) -> None:
@@ -360,8 +466,13 @@ def print_text(text: str, *, err: bool = False) -> None:
 def print_paged(text: str) -> None:
     """Print a text, wrapped; if it is higher than the terminal, show it in $PAGER."""
     text = wrap(text)
-    if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
-        os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
+    if (
+        sys.stdout.isatty()
+        and sys.stdin.isatty()
+        and text.count("\n") + 2 > shutil.get_terminal_size().lines
+    ):
+        # leave at once what fits, keep colours, keep the screen
+        os.environ.setdefault("LESS", "FRX")
         failure = _try_pager(text)
         if failure is None:
             return
@@ -371,29 +482,45 @@ def print_paged(text: str) -> None:
 
 
 def _try_pager(text: str) -> str | None:
-    """Show a text in $PAGER, by default less, but cat on a dumb terminal; return why that failed, or None."""
-    name = os.environ.get("PAGER", "").strip() or ("cat" if os.environ.get("TERM") == "dumb" else "less")
+    """Show a text in $PAGER, by default less, but cat on a dumb terminal; return why
+    that failed, or None.
+    """
+    name = os.environ.get("PAGER", "").strip() or (
+        "cat" if os.environ.get("TERM") == "dumb" else "less"
+    )
     try:
         pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
     except (OSError, ValueError) as err:
-        return f"$PAGER, {name}, cannot be started ({getattr(err, 'strerror', None) or err})"
-    rest: bytes | None = f"{escape_controls(text, colours=True)}\n".encode(errors="backslashreplace")
+        return (
+            f"$PAGER, {name}, cannot be started"
+            f" ({getattr(err, 'strerror', None) or err})"
+        )
+    rest: bytes | None = f"{escape_controls(text, colours=True)}\n".encode(
+        errors="backslashreplace"
+    )
     while pager.returncode is None:
         try:
             pager.communicate(rest)
         except KeyboardInterrupt:  # the pager has it too, and may stay
             rest = None
     code = pager.returncode
-    ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    ending = (
+        f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    )
     return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, {ending}"
 
 
 @contextmanager
-def stop_on_signals(on_second_signal: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at once.
+def stop_on_signals(
+    on_second_signal: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at
+    once.
 
-    Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and then the process group.
-    on_second_signal: called before the program ends at once. Journals keep what arrived.
+    Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and
+    then the process group.
+    on_second_signal: called before the program ends at once. Journals keep what
+    arrived.
     """
     first = None
 
@@ -407,9 +534,15 @@ def stop_on_signals(on_second_signal: Callable[[], None] = lambda: None) -> Iter
             on_second_signal()
             os._exit(EXIT_INTERRUPTED)
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        for number, handler in before.items():  # once signalled, the same may come again while we end
+        for (
+            number,
+            handler,
+        ) in before.items():  # once signalled, the same may come again while we end
             signal.signal(number, handler if first is None else signal.SIG_IGN)

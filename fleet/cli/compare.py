@@ -17,28 +17,43 @@ from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_BELOW, EXIT_CHANGED, UsageE
 EXPECTED = "expected.yaml"
 
 
-@cli.app.command("compare", short_help="Say what changed between runs, and what is equivalent.")
+@cli.app.command(
+    "compare", short_help="Say what changed between runs, and what is equivalent."
+)
 @cli.skip_damaged
 def compare_runs(
     sides: Annotated[
         list[str] | None,
         cli.make_runs_argument(
-            "A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME."
+            "A host, group, label=value, host@label=value, a run, several by commas, or"
+            " summary:NAME."
         ),
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     benchmark: cli.Benchmarks = None,
     cpus: cli.Cpus = None,
-    point: Annotated[str | None, option("Compare this point of a ladder: random.512K.huge.")] = None,
-    threshold: Annotated[str | None, option("The change that matters. [default: 3%]", "SHARE")] = None,
-    blocks: Annotated[str | None, option("Compare within blocks: time, or a label.")] = None,
+    point: Annotated[
+        str | None, option("Compare this point of a ladder: random.512K.huge.")
+    ] = None,
+    threshold: Annotated[
+        str | None, option("The change that matters. [default: 3%]", "SHARE")
+    ] = None,
+    blocks: Annotated[
+        str | None, option("Compare within blocks: time, or a label.")
+    ] = None,
     siblings: Annotated[bool, option("Find which of equal machines is odd.")] = False,
     selftest: Annotated[
-        bool, option("Count how often unchanged runs of a host, or all, would be called changed.")
+        bool,
+        option(
+            "Count how often unchanged runs of a host, or all, would be called changed."
+        ),
     ] = False,
     fail_on_change: Annotated[
         bool,
-        option("Exit with 20 for a change or an odd machine, 22 for another level, 2 without a verdict."),
+        option(
+            "Exit with 20 for a change or an odd machine, 22 for another level, 2"
+            " without a verdict."
+        ),
     ] = False,
     json: cli.Json = False,
     csv: cli.Csv = False,
@@ -52,8 +67,14 @@ def compare_runs(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     if not (sides or selftest):
-        raise UsageError("Name two sides, or one to see what changed when: fleet compare rome milan.")
-    root, chosen, names = cli.open_listing(results), sides or [], cli.join_lists(benchmark)
+        raise UsageError(
+            "Name two sides, or one to see what changed when: fleet compare rome milan."
+        )
+    root, chosen, names = (
+        cli.open_listing(results),
+        sides or [],
+        cli.join_lists(benchmark),
+    )
     show, code = partial(_print_answer, json=json, csv=csv), None
     limits = {"threshold": read_share(threshold), "only": reduce.Only(names, cpus)}
     if selftest:
@@ -65,14 +86,25 @@ def compare_runs(
         code = judge(root, chosen, show, **limits)
     elif cli.has_summary(chosen):
         if (names, cpus, point, blocks) != (None,) * 4:
-            raise UsageError("--benchmark, --cpus, --point and --blocks: not for a summary.")
+            raise UsageError(
+                "--benchmark, --cpus, --point and --blocks: not for a summary."
+            )
         rows = exchange.tabulate_side_medians(root, chosen)
-        show(rows, exchange.render_sides, partial(base.format_document, "beside"), base.format_csv)
+        show(
+            rows,
+            exchange.render_sides,
+            partial(base.format_document, "beside"),
+            base.format_csv,
+        )
     else:
-        code = _print_comparisons(root, chosen, show, **limits, point=point, blocks=blocks)
+        code = _print_comparisons(
+            root, chosen, show, **limits, point=point, blocks=blocks
+        )
     if fail_on_change:
         if code is None:
-            raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
+            raise UsageError(
+                "--fail-on-change: no verdict is possible, for the reason given above."
+            )
         raise typer.Exit(code)
 
 
@@ -81,7 +113,13 @@ _Format = Callable[[Any], str]
 
 
 def _print_answer(
-    answer: Any, as_text: _Format, as_json: _Format, as_csv: _Format, *, json: bool, csv: bool
+    answer: Any,
+    as_text: _Format,
+    as_json: _Format,
+    as_csv: _Format,
+    *,
+    json: bool,
+    csv: bool,
 ) -> None:
     """Print an answer as text, or as JSON or CSV if asked for."""
     if json or csv:
@@ -90,8 +128,12 @@ def _print_answer(
         cli.print_paged(as_text(answer))
 
 
-def _print_comparisons(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
-    """Print a comparison. Return the exit code of --fail-on-change, or None if there is no verdict."""
+def _print_comparisons(
+    root: "store.Listing", sides: list[str], show: _Show, **options: Any
+) -> int | None:
+    """Print a comparison. Return the exit code of --fail-on-change, or None if there is
+    no verdict.
+    """
     results = compare.compare(root, sides, **options)
     text = partial(views.render_comparisons, width=cli.get_width_and_colour()["width"])
     show(results, text, views.comparisons_as_json, views.comparisons_as_csv)
@@ -102,7 +144,9 @@ def _print_comparisons(root: "store.Listing", sides: list[str], show: _Show, **o
     return 0 if all(result.has_verdict for result in results) else None
 
 
-def _print_siblings(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
+def _print_siblings(
+    root: "store.Listing", sides: list[str], show: _Show, **options: Any
+) -> int | None:
     from fleet.analysis.views import compare as views
 
     groups = compare.compare_siblings(root, sides, **options)
@@ -113,8 +157,14 @@ def _print_siblings(root: "store.Listing", sides: list[str], show: _Show, **opti
     return EXIT_CHANGED if any(group.odd_hosts for group in groups) else 0
 
 
-def _print_changes(root: "store.Listing", sides: list[str], show: _Show, **options: Any) -> int | None:
-    from fleet.analysis.views.compare import changes_as_csv, changes_as_json, render_changes
+def _print_changes(
+    root: "store.Listing", sides: list[str], show: _Show, **options: Any
+) -> int | None:
+    from fleet.analysis.views.compare import (
+        changes_as_csv,
+        changes_as_json,
+        render_changes,
+    )
 
     past = compare.find_changes_over_time(root, sides, **options)
     show(past, render_changes, changes_as_json, changes_as_csv)
@@ -134,7 +184,9 @@ def _print_false_alarms(root: "store.Listing", sides: list[str], show: _Show) ->
 
 
 def read_share(text: str | None) -> float | None:
-    """Parse "2%" or "0.02" -> 0.02; None -> None. Raises UsageError unless 0 < share < 1."""
+    """Parse "2%" or "0.02" -> 0.02; None -> None. Raises UsageError unless 0 < share <
+    1.
+    """
     if text is None:
         return None
     try:
@@ -142,7 +194,10 @@ def read_share(text: str | None) -> float | None:
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
-        raise UsageError(f"--threshold {text}: not a share of more than 0 and less than 100%; try 3%.")
+        raise UsageError(
+            f"--threshold {text}: not a share of more than 0 and less than 100%;"
+            " try 3%."
+        )
     return share
 
 
@@ -151,10 +206,15 @@ def read_share(text: str | None) -> float | None:
 def accept(
     select: cli.SelectRuns = None,
     expected: Annotated[
-        Path | None, option("Ranges set by hand. [default: expected.yaml beside the inventory]")
+        Path | None,
+        option("Ranges set by hand. [default: expected.yaml beside the inventory]"),
     ] = None,
-    write: Annotated[bool, option("Write such a file from these machines' runs, and judge nothing.")] = False,
-    run: Annotated[bool, option("Measure the hosts first, as `fleet run` does.")] = False,
+    write: Annotated[
+        bool, option("Write such a file from these machines' runs, and judge nothing.")
+    ] = False,
+    run: Annotated[
+        bool, option("Measure the hosts first, as `fleet run` does.")
+    ] = False,
     threshold: Annotated[
         str | None, option("A smaller deviation is as expected. [default: 3%]", "SHARE")
     ] = None,
@@ -165,9 +225,11 @@ def accept(
     json: cli.Json = False,
     csv: cli.Csv = False,
 ) -> None:
-    """Hold each host's last run against what is expected: ranges, its earlier runs, and equal machines.
+    """Hold each host's last run against what is expected: ranges, its earlier runs, and
+    equal machines.
 
-    Exit code: 21 if a host is below what is expected; else that of --run; else 2 if a host cannot be judged.
+    Exit code: 21 if a host is below what is expected; else that of --run; else 2 if a
+    host cannot be judged.
 
     Example: fleet accept node7
     """
@@ -183,20 +245,31 @@ def accept(
         select, code = _measure(inventory, results, select, only.benchmark)
     root = cli.open_listing(results)
     tables = partial(exchange.compute_model_medians, root)
-    judge = partial(compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only)
+    judge = partial(
+        compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only
+    )
     if write:
         write_output(path, [views.propose_ranges(judge())])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
     ranges = read_expected(path, root.runs) if expected or path.exists() else []
     acceptances = judge(ranges, threshold=read_share(threshold))
-    sources = [source for acceptance in acceptances for source in acceptance.rows["source"]]
+    sources = [
+        source for acceptance in acceptances for source in acceptance.rows["source"]
+    ]
     if ranges and not any(source.startswith(f"{path.name}:") for source in sources):
-        typer.echo(f"fleet: no entry of {path} is about a number of these hosts.", err=True)
+        typer.echo(
+            f"fleet: no entry of {path} is about a number of these hosts.", err=True
+        )
     if json or csv:
-        typer.echo((views.acceptances_as_json if json else views.acceptances_as_csv)(acceptances))
+        typer.echo(
+            (views.acceptances_as_json if json else views.acceptances_as_csv)(
+                acceptances
+            )
+        )
     else:
-        typer.echo(views.render_acceptances(acceptances))  # for a scheduler: nothing else, a line stays one
+        # for a scheduler: nothing else, a line stays one
+        typer.echo(views.render_acceptances(acceptances))
         if explanation := views.explain_acceptances(acceptances):
             typer.echo(explanation, err=True)
     outcomes = {acceptance.outcome for acceptance in acceptances}
@@ -209,7 +282,9 @@ def accept(
 def _measure(
     inventory: Path, results: str, select: list[str] | None, benchmarks: str | None
 ) -> tuple[list[str], int]:
-    """Measure hosts. Return run IDs and the exit code of `fleet run`; without stored runs, exit with it."""
+    """Measure hosts. Return run IDs and the exit code of `fleet run`; without stored
+    runs, exit with it.
+    """
     from fleet.cli.run import make_hints, measure_session, show_progress
     from fleet.console.summary import render_outcomes
     from fleet.plan.options import parse_requested
@@ -224,7 +299,9 @@ def _measure(
         outcomes, logs = measure_session(root, hosts, on_event, requested=requested)
     if code := exit_code(outcomes):
         hints = make_hints(results, inventory, logs)
-        cli.print_text(render_outcomes(outcomes, time.monotonic() - started, hints), err=True)
+        cli.print_text(
+            render_outcomes(outcomes, time.monotonic() - started, hints), err=True
+        )
     run_ids = [str(outcome.run_id) for outcome in outcomes if outcome.is_stored]
     if not run_ids:
         raise typer.Exit(code)

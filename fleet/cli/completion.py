@@ -1,4 +1,6 @@
-"""Completes words in a shell: hosts, groups, labels, runs, benchmarks and the values of options."""
+"""Completes words in a shell: hosts, groups, labels, runs, benchmarks and the values of
+options.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,20 +14,36 @@ from fleet.model import CORES, CPU_GROUPS, KINDS, Relation
 SUMMARY = "summary:"
 _NEWEST = 50  # runs; more would fill the screen
 _LEVELS = ("L1", "L2", "L3", "LLC", "mem")
-_GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")  # of Linux
+# of Linux
+_GOVERNORS = (
+    "conservative",
+    "ondemand",
+    "performance",
+    "powersave",
+    "schedutil",
+    "userspace",
+)
 
 
 def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
-    """Decorate a lister of words: return those that complete the last item typed; [] on any error."""
+    """Decorate a lister of words: return those that complete the last item typed; [] on
+    any error.
+    """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
         mark, last = "!" * last.startswith("!"), last.removeprefix("!")
-        with contextlib.suppress(Exception):  # a traceback on every press of a key would be no help
+        with contextlib.suppress(
+            Exception
+        ):  # a traceback on every press of a key would be no help
             words = dict.fromkeys(list_words(ctx, last))
-            return [f"{before}{comma}{mark}{word}" for word in words if word.startswith(last)]
+            return [
+                f"{before}{comma}{mark}{word}"
+                for word in words
+                if word.startswith(last)
+            ]
         return []
 
     return complete
@@ -41,7 +59,13 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     inventory = load(Path(ctx.params.get("inventory") or "inventory.yaml"), {})
     yield from (host.name for host in inventory.hosts)
     yield from inventory.groups
-    yield from sorted({f"{key}={value}" for host in inventory.hosts for key, value in host.labels.items()})
+    yield from sorted(
+        {
+            f"{key}={value}"
+            for host in inventory.hosts
+            for key, value in host.labels.items()
+        }
+    )
     yield ALL
 
 
@@ -50,11 +74,18 @@ def _open_listing(ctx: typer.Context) -> "store.Listing":
 
 
 def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """Yield stored hosts, labels and the newest run IDs; after "host@", only that host's labels."""
+    """Yield stored hosts, labels and the newest run IDs; after "host@", only that
+    host's labels.
+    """
     runs = _open_listing(ctx).runs
     host, has_label, _ = incomplete.partition("@")
     if has_label:
-        labels = {f"{key}={value}" for run in runs if run.host_name == host for key, value in run.labels}
+        labels = {
+            f"{key}={value}"
+            for run in runs
+            if run.host_name == host
+            for key, value in run.labels
+        }
         yield from (f"{host}@{label}" for label in sorted(labels))
         return
     yield from (run.host_name for run in runs)
@@ -68,7 +99,9 @@ def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     from fleet.analysis.exchange.imports import load_all_summaries
 
     yield from _list_run_selectors(ctx, incomplete)
-    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(_open_listing(ctx))["summary"])
+    yield from (
+        f"{SUMMARY}{name}" for name in load_all_summaries(_open_listing(ctx))["summary"]
+    )
 
 
 @_complete

@@ -1,4 +1,6 @@
-"""The commands that publish results and take in those of others: report, import, export."""
+"""The commands that publish results and take in those of others: report, import,
+export.
+"""
 
 import sys
 import time
@@ -18,23 +20,31 @@ from fleet.errors import UsageError
 from fleet.text import format_count, one_line, printable
 
 
-@cli.app.command("report", short_help="Write an HTML page, a card of one run, or a site.")
+@cli.app.command(
+    "report", short_help="Write an HTML page, a card of one run, or a site."
+)
 @cli.skip_damaged
 def write_report(
     select: cli.SelectRuns = None,
     output: Annotated[
-        str, option("page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.", "--output -o")
+        str,
+        option(
+            "page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.",
+            "--output -o",
+        ),
     ] = "fleet-report.html",
     title: Annotated[str | None, option("The page's heading.")] = None,
     force: Annotated[bool, option("Replace a file that is not a report.")] = False,
     benchmark: cli.Benchmarks = None,
     sides: Annotated[
-        tuple[str, str] | None, option("Two sides, as `fleet compare` takes them.", "--compare A B")
+        tuple[str, str] | None,
+        option("Two sides, as `fleet compare` takes them.", "--compare A B"),
     ] = None,
     open_: Annotated[bool, option("Show it in a browser.", "--open")] = False,
     results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
-    """Write one self-contained HTML page about hosts, by default those of the last session.
+    """Write one self-contained HTML page about hosts, by default those of the last
+    session.
 
     A card is a picture of the last run; what to paste beside it goes to stdout.
 
@@ -46,21 +56,36 @@ def write_report(
     from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home that it cannot write to
+    # it warns of a home that it cannot write to
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     file, benchmarks = Path(output), cli.join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
     if sides and select:
-        raise UsageError("--compare A B already names the runs; give no other selection.")
+        raise UsageError(
+            "--compare A B already names the runs; give no other selection."
+        )
     if benchmarks and (to_folder or file.suffix in report.CARDS):
-        raise UsageError("--benchmark is for pages: a site shows all benchmarks, a card the first.")
+        raise UsageError(
+            "--benchmark is for pages: a site shows all benchmarks, a card the first."
+        )
     root = cli.open_listing(results)
     words = [word for word in select or () if not word.startswith(SUMMARY)]
     summaries = [word for word in select or () if word.startswith(SUMMARY)]
     if summaries and not to_folder:
-        raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
+        raise UsageError(
+            f"{summaries[0]}: a summary is part of a site; name a folder, -o site/."
+        )
     is_empty = summaries and not (words and root.runs)
-    runs, heading = ([], "") if is_empty else _select_runs_with_heading(root, words, sides, benchmarks)
-    ranges = read_expected(Path(EXPECTED), root.runs if runs else ()) if Path(EXPECTED).exists() else []
+    runs, heading = (
+        ([], "")
+        if is_empty
+        else _select_runs_with_heading(root, words, sides, benchmarks)
+    )
+    ranges = (
+        read_expected(Path(EXPECTED), root.runs if runs else ())
+        if Path(EXPECTED).exists()
+        else []
+    )
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
@@ -73,20 +98,29 @@ def write_report(
         typer.echo(report.render_paste_text(card, file.name))
         return
     ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
-    page = report.render(root, ids, title, sides, words or hosts, benchmarks, heading, ranges)
+    page = report.render(
+        root, ids, title, sides, words or hosts, benchmarks, heading, ranges
+    )
     if to_stdout:
         sys.stdout.write(page)
         return
     write_output(file, [page], replace=True)
-    typer.echo(f"{output}: {format_count(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
+    typer.echo(
+        f"{output}: {format_count(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB"
+    )
     if open_:
         typer.launch(file.absolute().as_uri())
 
 
 def _select_runs_with_heading(
-    root: "store.Listing", words: list[str], sides: tuple[str, str] | None, benchmarks: str | None
+    root: "store.Listing",
+    words: list[str],
+    sides: tuple[str, str] | None,
+    benchmarks: str | None,
 ) -> tuple[list["store.RunSummary"], str]:
-    """Return the runs of `sides` or `words` with these benchmarks, and a heading. Raises UsageError."""
+    """Return the runs of `sides` or `words` with these benchmarks, and a heading.
+    Raises UsageError.
+    """
     if sides:
         by_id = {run.run_id: run for run in root.runs}
         chosen = [side.runs["run_id"] for side in compare.resolve_sides(root, sides)]
@@ -95,39 +129,71 @@ def _select_runs_with_heading(
         return runs, views.render_heading(runs, command="report")
     selected = views.select_runs_to_show(root, words)
     runs = base.filter_runs(selected.runs, benchmarks)
-    return runs, views.render_heading(runs, selected.left_out, selected.missing, "report")
+    return runs, views.render_heading(
+        runs, selected.left_out, selected.missing, "report"
+    )
 
 
-@cli.app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
+@cli.app.command(
+    "import", short_help="Store matrices of other tools, or runs that others exported."
+)
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip.")
+        list[Path],
+        typer.Argument(
+            help="What the tools printed (-: stdin), or runs: .parquet, .zip."
+        ),
     ],
-    name: Annotated[str | None, option("Name of the summary, or host of the runs.", "--name")] = None,
+    name: Annotated[
+        str | None, option("Name of the summary, or host of the runs.", "--name")
+    ] = None,
     results: cli.ResultsPath = cli.RESULTS,
-    agent: Annotated[bool, option("The files are output of `fleet check --script`.")] = False,
+    agent: Annotated[
+        bool, option("The files are output of `fleet check --script`.")
+    ] = False,
     tool: Annotated[
-        str | None, option("core_latency, c2clat, core-to-core-latency or csv. [default: detected]")
+        str | None,
+        option(
+            "core_latency, c2clat, core-to-core-latency or csv. [default: detected]"
+        ),
     ] = None,
     benchmark: Annotated[
-        list[str] | None, option("If the file does not name it: cas, readwrite/c11.", "--benchmark -b NAME")
+        list[str] | None,
+        option(
+            "If the file does not name it: cas, readwrite/c11.", "--benchmark -b NAME"
+        ),
     ] = None,
-    variant: Annotated[str | None, option("The instructions it used: cmpxchg, llsc, …")] = None,
-    estimator: Annotated[str | None, option("median, mean or min. [default: the tool's]")] = None,
+    variant: Annotated[
+        str | None, option("The instructions it used: cmpxchg, llsc, …")
+    ] = None,
+    estimator: Annotated[
+        str | None, option("median, mean or min. [default: the tool's]")
+    ] = None,
     cpus: Annotated[
-        str | None, option("CPUs of rows and columns: 0-3,8. [default: 0, 1, …]", "--cpus -c")
+        str | None,
+        option("CPUs of rows and columns: 0-3,8. [default: 0, 1, …]", "--cpus -c"),
     ] = None,
-    topology: Annotated[str | None, option("A host or run that says what two CPUs share.")] = None,
-    sockets: Annotated[int, option("Sockets, to guess what two CPUs share.", min=1, max=64)] = 1,
+    topology: Annotated[
+        str | None, option("A host or run that says what two CPUs share.")
+    ] = None,
+    sockets: Annotated[
+        int, option("Sockets, to guess what two CPUs share.", min=1, max=64)
+    ] = 1,
     cpu_model: Annotated[str | None, option("The CPU model.")] = None,
     os: Annotated[str | None, option("linux, qnx, …")] = None,
     conditions: Annotated[str | None, option("Other conditions: 'boost off'.")] = None,
-    source: Annotated[str | None, option("Where it comes from. [default: the file]")] = None,
-    label: Annotated[list[str] | None, option("key=value, stored with it; repeatable.")] = None,
+    source: Annotated[
+        str | None, option("Where it comes from. [default: the file]")
+    ] = None,
+    label: Annotated[
+        list[str] | None, option("key=value, stored with it; repeatable.")
+    ] = None,
 ) -> None:
-    """Store matrices of other tools as a summary, or runs that `fleet export` wrote with all samples.
+    """Store matrices of other tools as a summary, or runs that `fleet export` wrote
+    with all samples.
 
-    Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
+    Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9
+    9950X'
     """
     from fleet.analysis.exchange import run_files
     from fleet.plan import kinds, options
@@ -142,13 +208,19 @@ def import_(
 
     named_benchmark, named_variant = _parse_single_benchmark(cli.join_lists(benchmark))
     if variant and named_variant not in (None, variant):
-        raise UsageError(f"--variant {variant}: --benchmark names {named_variant}; keep one of them.")
+        raise UsageError(
+            f"--variant {variant}: --benchmark names {named_variant}; keep one of them."
+        )
     metadata = exchange.ImportMetadata(
         tool=tool,
         benchmark=named_benchmark,
         variant=variant or named_variant,
         estimator=estimator,
-        cpus=None if cpus is None else options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS),
+        cpus=(
+            None
+            if cpus is None
+            else options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS)
+        ),
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,
@@ -161,20 +233,30 @@ def import_(
 
 
 def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
-    """Parse "cas/c11" -> ("cas", "c11"). Raises UsageError for more than a benchmark and its variant."""
+    """Parse "cas/c11" -> ("cas", "c11"). Raises UsageError for more than a benchmark
+    and its variant.
+    """
     from fleet.plan.benchmark_names import parse_benchmark_names
 
     if text is None:
         return None, None
     name, *others = parse_benchmark_names(text)
     if others:
-        raise UsageError(f"--benchmark {text}: name the one benchmark of the summary, such as cas/c11.")
+        raise UsageError(
+            f"--benchmark {text}: name the one benchmark of the summary, such as"
+            " cas/c11."
+        )
     if name.setting:
-        raise UsageError(f"--benchmark {text}: a summary has no settings; name {name.benchmark} alone.")
+        raise UsageError(
+            f"--benchmark {text}: a summary has no settings; name {name.benchmark}"
+            " alone."
+        )
     return name.benchmark, name.variant or None
 
 
-def _import_scheduler_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
+def _import_scheduler_steps(
+    files: list[Path], results: str, labels: Mapping[str, str]
+) -> NoReturn:
     from fleet.cli.run import make_hints, print_outcomes
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
@@ -195,13 +277,16 @@ def _import_scheduler_steps(files: list[Path], results: str, labels: Mapping[str
 def export(
     select: Annotated[
         list[str] | None,
-        cli.make_runs_argument("Runs, or summary:NAME; default: all. A matrix is of the last run."),
+        cli.make_runs_argument(
+            "Runs, or summary:NAME; default: all. A matrix is of the last run."
+        ),
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     format_: Annotated[
         str,
         option(
-            "Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples: samples. "
+            "Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples:"
+            " samples. "
             "Medians of hosts: bmf, openmetrics, markdown.",
             "--format -F",
             complete_formats,
@@ -209,18 +294,28 @@ def export(
     ] = "csv",
     benchmark: cli.Benchmarks = None,
     value: Annotated[
-        str | None, option("A pair's number: median, mean, min, p10, p99 or max. [default: the tool's]")
+        str | None,
+        option(
+            "A pair's number: median, mean, min, p10, p99 or max. [default: the tool's]"
+        ),
     ] = None,
     output: Annotated[
         Path | None,
         option(
-            "The file; .parquet: the run itself, .zip: all selected, without names. [default: stdout]",
+            "The file; .parquet: the run itself, .zip: all selected, without names."
+            " [default: stdout]",
             "--output -o",
         ),
     ] = None,
-    keep: Annotated[list[str] | None, option("Keep in a file of runs: labels, hostname; repeatable.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        option("Keep in a file of runs: labels, hostname; repeatable."),
+    ] = None,
     without_samples: Annotated[
-        bool, option("Write medians with intervals to a file of runs, not samples.", "--medians")
+        bool,
+        option(
+            "Write medians with intervals to a file of runs, not samples.", "--medians"
+        ),
     ] = False,
 ) -> None:
     """Write a run as CSV, as another tool prints it, or runs whole, for `fleet import`.
@@ -236,19 +331,33 @@ def export(
         parse_choice("--value", value, exports.VALUES)
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
-        raise UsageError("--medians needs --output with the name of a .parquet or .zip file.")
+        raise UsageError(
+            "--medians needs --output with the name of a .parquet or .zip file."
+        )
     root, benchmarks = store.Listing(results), cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:
-            raise UsageError("--benchmark: a file of runs holds whole runs; leave the option out.")
+            raise UsageError(
+                "--benchmark: a file of runs holds whole runs; leave the option out."
+            )
         run_ids = _select_run_ids(root, select, only_last=output.suffix != ".zip")
-        cli.print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
+        cli.print_text(
+            export_runs(root, run_ids, output, keep or (), medians=without_samples)
+        )
     elif format_ in exports.DASHBOARDS:
-        _write([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])], output)
+        _write(
+            [_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])],
+            output,
+        )
     elif format_ == exports.SAMPLES:
         if value is not None:
-            raise UsageError("--value chooses a number per pair; -F samples exports every sample.")
-        _write(exports.export_samples(root, _select_run_ids(root, select), benchmarks), output)
+            raise UsageError(
+                "--value chooses a number per pair; -F samples exports every sample."
+            )
+        _write(
+            exports.export_samples(root, _select_run_ids(root, select), benchmarks),
+            output,
+        )
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
@@ -256,8 +365,12 @@ def export(
         _write([exports.export_matrix(root, name, format_, benchmarks, value)], output)
 
 
-def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_last: bool = False) -> list[str]:
-    """Return the IDs of the selected runs, by default all. only_last: only the last one; say so on stderr."""
+def _select_run_ids(
+    root: "store.Listing", select: list[str] | None, *, only_last: bool = False
+) -> list[str]:
+    """Return the IDs of the selected runs, by default all. only_last: only the last
+    one; say so on stderr.
+    """
     runs = base.select_runs(root.runs, select or ["all"], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
@@ -266,16 +379,29 @@ def _select_run_ids(root: "store.Listing", select: list[str] | None, *, only_las
 
 
 def _format_medians(
-    root: "store.Listing", select: list[str] | None, benchmark: str | None, render: Callable[[Any], str]
+    root: "store.Listing",
+    select: list[str] | None,
+    benchmark: str | None,
+    render: Callable[[Any], str],
 ) -> str:
-    """Render the hosts' medians, by default of the last session. Raises UsageError if there are none."""
+    """Render the hosts' medians, by default of the last session. Raises UsageError if
+    there are none.
+    """
     runs = views.select_runs_to_show(root, select or []).runs
     descriptions = reduce.merge_descriptions(runs)
-    rows = reduce.load_overview_history(root, runs, reduce.Only(benchmark), descriptions)
+    rows = reduce.load_overview_history(
+        root, runs, reduce.Only(benchmark), descriptions
+    )
     table = views.compute_host_medians(reduce.drop_points(rows, descriptions))
     if table.empty:
-        raise UsageError("these runs have no latencies between CPUs; -F samples exports every sample.")
-    last_run = {run.host_id: run.started_utc for run in sorted(runs, key=lambda run: run.started_utc)}
+        raise UsageError(
+            "these runs have no latencies between CPUs; -F samples exports every"
+            " sample."
+        )
+    last_run = {
+        run.host_id: run.started_utc
+        for run in sorted(runs, key=lambda run: run.started_utc)
+    }
     return render(table.assign(measured_utc=table["host_id"].map(last_run)))
 
 

@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 @cli.app.command(short_help="Write a commented inventory.yaml to start from.")
 def init(
     inventory: cli.InventoryPath = cli.INVENTORY,
-    from_ssh_config: Annotated[bool, option("With the hosts of ~/.ssh/config.")] = False,
-    from_ansible: Annotated[Path | None, option("With the hosts of an Ansible inventory.")] = None,
-    from_slurm: Annotated[bool, option("Nodes of a Slurm allocation, or of the cluster.")] = False,
+    from_ssh_config: Annotated[
+        bool, option("With the hosts of ~/.ssh/config.")
+    ] = False,
+    from_ansible: Annotated[
+        Path | None, option("With the hosts of an Ansible inventory.")
+    ] = None,
+    from_slurm: Annotated[
+        bool, option("Nodes of a Slurm allocation, or of the cluster.")
+    ] = False,
     from_kubectl: Annotated[bool, option("Running pods.")] = False,
     from_docker: Annotated[bool, option("Containers of docker.")] = False,
     from_podman: Annotated[bool, option("Containers of podman.")] = False,
@@ -41,14 +47,18 @@ def init(
 
     from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
     if (from_ansible is not None) + from_ssh_config + sum(from_clusters) > 1:
-        raise UsageError("The options --from-... exclude one another; take one, then edit the file.")
+        raise UsageError(
+            "The options --from-... exclude one another; take one, then edit the file."
+        )
     if any(from_clusters):
         text = clusters.from_cluster(clusters.CLUSTERS[from_clusters.index(True)])
     elif from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
         named = os.environ.get("FLEET_SSH_CONFIG", "none")
-        text = starter.from_ssh_config(find_user_file() if named == "none" else Path(named))
+        text = starter.from_ssh_config(
+            find_user_file() if named == "none" else Path(named)
+        )
     else:
         text = starter.read_starter()
     from fleet.store.files import write_output
@@ -57,16 +67,21 @@ def init(
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 
 
-@cli.app.command("hosts", short_help="Show what the inventory resolves to; connects to nothing.")
+@cli.app.command(
+    "hosts", short_help="Show what the inventory resolves to; connects to nothing."
+)
 def list_hosts(
     select: cli.Select = None,
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
-    resolve: Annotated[bool, option("Ask the program of hosts_from for its hosts.")] = False,
+    resolve: Annotated[
+        bool, option("Ask the program of hosts_from for its hosts.")
+    ] = False,
     json: cli.Json = False,
 ) -> None:
-    """Show the inventory's hosts, and what each host's last run says; start no program without --resolve.
+    """Show the inventory's hosts, and what each host's last run says; start no program
+    without --resolve.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
@@ -74,25 +89,43 @@ def list_hosts(
 
     loaded = cli.load_inventory(inventory, None if resolve else {})
     if loaded.unasked_program:
-        note = f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts --resolve` asks it."
+        note = (
+            f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts"
+            " --resolve` asks it."
+        )
         cli.print_text(f"fleet: {note}", err=True)
     from fleet.store.places import Folder, parse_place
 
-    chosen = cli.select_hosts(loaded, select, limit, results) if select or limit or loaded.hosts else ()
+    chosen = (
+        cli.select_hosts(loaded, select, limit, results)
+        if select or limit or loaded.hosts
+        else ()
+    )
     # a bucket would have to be connected to
-    listing = store.Listing(results) if isinstance(parse_place(results), Folder) else None
+    listing = (
+        store.Listing(results) if isinstance(parse_place(results), Folder) else None
+    )
     last_runs = {run.host_id: run for run in listing.runs} if listing else {}
     starts = {host: run.started_utc for host, run in last_runs.items()}
-    smt = base.describe_smt_by_host(listing, tuple(last_runs.values())) if listing else {}
+    smt = (
+        base.describe_smt_by_host(listing, tuple(last_runs.values())) if listing else {}
+    )
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        cli.print_text(render_hosts(chosen, starts, smt, cli.get_width_and_colour()["width"]))
+        cli.print_text(
+            render_hosts(chosen, starts, smt, cli.get_width_and_colour()["width"])
+        )
 
 
-@cli.upkeep_command(short_help="Allow an inventory in this folder to start its programs.")
-def trust(inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY) -> None:
-    """Allow an inventory that no option names to start its programs until it changes; list them.
+@cli.upkeep_command(
+    short_help="Allow an inventory in this folder to start its programs."
+)
+def trust(
+    inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY,
+) -> None:
+    """Allow an inventory that no option names to start its programs until it changes;
+    list them.
 
     Example: fleet trust inventory.yaml
     """
@@ -106,7 +139,9 @@ def trust(inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cl
     typer.echo(f"Trusted {inventory} as it is now.")
 
 
-@cli.app.command(short_help="Name what would disturb a run on each host; changes nothing.")
+@cli.app.command(
+    short_help="Name what would disturb a run on each host; changes nothing."
+)
 @partial(add_plan_options, listed=("benchmarks", "cpus"))
 def check(
     select: cli.Select = None,
@@ -120,7 +155,8 @@ def check(
     json: cli.Json = False,
     script: Annotated[bool, option("Print the script for a scheduler's step.")] = False,
 ) -> None:
-    """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.
+    """Name what would disturb a run on each host, its remedy, and what `fleet run`
+    would do; change nothing.
 
     Takes every option of a plan that `fleet run --help-all` lists.
 
@@ -140,7 +176,9 @@ def check(
     require_no_conflicts(hosts, requested)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         checks = check_hosts(hosts, access, requested)
-    (typer.echo if json else cli.print_text)(render_checks_json(checks) if json else render_checks(checks))
+    (typer.echo if json else cli.print_text)(
+        render_checks_json(checks) if json else render_checks(checks)
+    )
     raise typer.Exit(events.exit_code([result.outcome for result in checks]))
 
 
@@ -152,12 +190,15 @@ def clean(
     results: cli.ResultsPath = cli.RESULTS,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
-    dry_run: Annotated[bool, option("Only list what would be removed.", "--dry-run -n")] = False,
+    dry_run: Annotated[
+        bool, option("Only list what would be removed.", "--dry-run -n")
+    ] = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
 ) -> None:
-    """Remove what fleet left on the hosts, except on those that a session on this machine is measuring.
+    """Remove what fleet left on the hosts, except on those that a session on this
+    machine is measuring.
 
     Example: fleet clean 'rpi*' --dry-run
     """
@@ -168,7 +209,11 @@ def clean(
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(hosts, access, store.Store(results), dry_run=dry_run)
-    text = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
+    text = (
+        render_cleaned_json(cleaned)
+        if json
+        else render_cleaned(cleaned, dry_run=dry_run)
+    )
     (typer.echo if json else cli.print_text)(text)
     raise typer.Exit(events.exit_code([host.outcome for host in cleaned]))
 
@@ -182,4 +227,8 @@ def _open_access(
     from fleet.session.context import HostAccess
 
     with progress(hosts, quiet=quiet) as show, cli.stop_on_signals():
-        yield HostAccess(connect=partial(connect, timeout_s=connect_timeout_s), emit=show, parallel=parallel)
+        yield HostAccess(
+            connect=partial(connect, timeout_s=connect_timeout_s),
+            emit=show,
+            parallel=parallel,
+        )

@@ -1,6 +1,8 @@
-"""The one module that knows how typer parses and prints help; all others use typer's public names.
+"""The one module that knows how typer parses and prints help; all others use typer's
+public names.
 
-Help is plain text in panels, since rich loads slowly. From 0.26 on, typer has its own copy of click.
+Help is plain text in panels, since rich loads slowly. From 0.26 on, typer has its own
+copy of click.
 """
 
 import os
@@ -23,18 +25,23 @@ from fleet.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HELP_ALL = "--help-all"
-_HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
+# stands for "-" while lines are broken, so that names and options stay whole
+_HYPHEN = "\u2011"
 
 ParserError = click.exceptions.ClickException
 
 
 class Command(TyperCommand):
-    """A command whose help has panels and whose errors explain a value that was typed as an option."""
+    """A command whose help has panels and whose errors explain a value that was typed
+    as an option.
+    """
 
     def __init__(self, *names: Any, **settings: Any) -> None:
         super().__init__(*names, **settings)
         arguments = signature(self.callback).parameters if self.callback else {}
-        for parameter in self.params:  # click 8.5 takes the help of arguments away from typer before 0.26
+        for parameter in (
+            self.params
+        ):  # click 8.5 takes the help of arguments away from typer before 0.26
             if parameter.param_type_name == "argument":
                 (described,) = arguments[str(parameter.name)].annotation.__metadata__
                 parameter.help = described.help  # type: ignore[attr-defined]
@@ -43,44 +50,72 @@ class Command(TyperCommand):
             if not parameter.is_eager or parameter.name == "inventory":
                 flag = max(parameter.opts, key=len).lstrip("-")
                 variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
-                other = parameter.envvar or []  # such as FLEET_INVENTORY, for every command
-                parameter.envvar = [variable, *([other] if isinstance(other, str) else other)]
+                # such as FLEET_INVENTORY, for every command
+                other = parameter.envvar or []
+                parameter.envvar = [
+                    variable,
+                    *([other] if isinstance(other, str) else other),
+                ]
                 parameter.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. If an unknown option is a value of other options, name these in the error."""
+        """Parse the arguments. If an unknown option is a value of other options, name
+        these in the error.
+        """
         try:
             return super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
             value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
             takes = [
-                option.opts[0] for option in self.params if value.search(getattr(option, "help", None) or "")
+                option.opts[0]
+                for option in self.params
+                if value.search(getattr(option, "help", None) or "")
             ]
             if takes:
-                err.message = f"No such option {err.option_name!r}; it is a value of {' and '.join(takes)}."
+                err.message = (
+                    f"No such option {err.option_name!r}; it is a value of"
+                    f" {' and '.join(takes)}."
+                )
                 err.possibilities = None
             raise
         except click.exceptions.BadParameter as err:
-            err.message += self._name_setting_variable(ctx, err.param.name if err.param else None)
+            err.message += self._name_setting_variable(
+                ctx, err.param.name if err.param else None
+            )
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command. If a UsageError begins with an option that a variable set, name that variable."""
+        """Call the command. If a UsageError begins with an option that a variable set,
+        name that variable.
+        """
         try:
             return super().invoke(ctx)
         except UsageError as err:
-            err.args = (f"{err}{self._name_setting_variable(ctx, str(err).partition(' ')[0])}",)
+            err.args = (
+                f"{err}{self._name_setting_variable(ctx, str(err).partition(' ')[0])}",
+            )
             raise
 
     def _name_setting_variable(self, ctx: click.Context, option: str | None) -> str:
-        named = [parameter for parameter in self.params if option in {parameter.name, *parameter.opts}]
+        named = [
+            parameter
+            for parameter in self.params
+            if option in {parameter.name, *parameter.opts}
+        ]
         sources = {ctx.get_parameter_source(str(parameter.name)) for parameter in named}
         if sources != {click.core.ParameterSource.ENVIRONMENT}:
             return ""
-        return f" (${next(name for name in named[0].envvar or () if os.environ.get(name))} sets it)"
+        return (
+            f" (${next(name for name in named[0].envvar or () if os.environ.get(name))}"
+            " sets it)"
+        )
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments, then each panel of options, then the options without a panel."""
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write the arguments, then each panel of options, then the options without a
+        panel.
+        """
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter, (names, text) in list_parameters(ctx):
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
@@ -94,20 +129,30 @@ class Command(TyperCommand):
                     formatter.write_dl(rows)
         formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
 
-    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: click 8.5 calls this too, and `format_options` writes the arguments."""
+    def format_arguments(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write nothing: click 8.5 calls this too, and `format_options` writes the
+        arguments.
+        """
 
 
 class Group(TyperGroup):
     """All commands, in panels and in the order in which they were registered."""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
         """Write the commands, each below the heading of its panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Commands": []}
         for name, command in self.commands.items():
             if not command.hidden:
                 title = getattr(command, "rich_help_panel", None) or "Commands"
-                panels.setdefault(title, []).append((name, command.get_short_help_str(80)))
+                panels.setdefault(title, []).append(
+                    (name, command.get_short_help_str(80))
+                )
         for title, rows in panels.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -117,18 +162,31 @@ class Program(typer.Typer):
     """A typer app that consists of a `Group` of `Command`s."""
 
     def __init__(self, **settings: Any) -> None:
-        suggests = hasattr(click.exceptions, "NoSuchCommand")  # then click names similar commands itself
-        settings |= {"cls": Group, "suggest_commands": not suggests, "add_completion": False}
-        super().__init__(rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
-        completion_init()  # as typer does for its own options, instead of which there is `fleet completion`
+        # then click names similar commands itself
+        suggests = hasattr(click.exceptions, "NoSuchCommand")
+        settings |= {
+            "cls": Group,
+            "suggest_commands": not suggests,
+            "add_completion": False,
+        }
+        super().__init__(
+            rich_markup_mode=None, pretty_exceptions_enable=False, **settings
+        )
+        # as typer does for its own options, instead of which there is `fleet
+        # completion`
+        completion_init()
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
+    def command(
+        self, name: str | None = None, **settings: Any
+    ) -> Callable[[_Function], _Function]:
         """Register a command."""
         return super().command(name, cls=Command, **settings)
 
 
 def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """Return the option --help-all, which lists hidden options too, then these rows below a title."""
+    """Return the option --help-all, which lists hidden options too, then these rows
+    below a title.
+    """
 
     def print_whole_help(context: typer.Context, is_asked: bool) -> None:
         if is_asked:
@@ -144,7 +202,9 @@ def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
 
 
 def is_given(parameter: str) -> bool:
-    """Report whether an argument, a variable or a setting sets this parameter of the running command."""
+    """Report whether an argument, a variable or a setting sets this parameter of the
+    running command.
+    """
     source = click.globals.get_current_context().get_parameter_source(parameter)
     return source is not click.core.ParameterSource.DEFAULT
 
@@ -160,8 +220,12 @@ def list_command_contexts(root: typer.Context) -> Iterator[typer.Context]:
 
 
 def completion_script(shell: str) -> str:
-    """Return the script with which a shell completes fleet's arguments. shell: bash, zsh or fish."""
-    return get_completion_script(prog_name="fleet", complete_var="_FLEET_COMPLETE", shell=shell)
+    """Return the script with which a shell completes fleet's arguments. shell: bash,
+    zsh or fish.
+    """
+    return get_completion_script(
+        prog_name="fleet", complete_var="_FLEET_COMPLETE", shell=shell
+    )
 
 
 def _reveal_options(command: click.Command) -> None:
@@ -171,8 +235,16 @@ def _reveal_options(command: click.Command) -> None:
             parameter.hidden = False  # type: ignore[attr-defined]
 
 
-def list_parameters(context: click.Context) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
-    """Yield the parameters that a command's help lists, each with its name and its help."""
+def list_parameters(
+    context: click.Context,
+) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
+    """Yield the parameters that a command's help lists, each with its name and its
+    help.
+    """
     for parameter in context.command.get_params(context):
         if (record := parameter.get_help_record(context)) is not None:
-            yield parameter, (record[0], record[1].replace(r"\[", "["))  # typer 0.20 escapes it for rich
+            # typer 0.20 escapes it for rich
+            yield (
+                parameter,
+                (record[0], record[1].replace(r"\[", "[")),
+            )

@@ -13,15 +13,29 @@ from fleet.plan.options import BY_NAME, Option, parse_requested
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
 PANELS: Mapping[str, str] = {  # of the help, each with its plan options
-    "What to measure": "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load "
-    "reads share message_lines shape few_pairs states blocks counters",
+    "What to measure": (
+        "benchmarks variant preset pairs cpus sizes stride_bytes operations threads"
+        " load reads share message_lines shape few_pairs states blocks counters"
+    ),
     HOW_MUCH: "samples iterations warmup rounds precision time_budget_s spread_s",
-    "How to measure": "order line owner node nodes separation_bytes pages governor boost seed priority "
-    "deadline_s",
+    "How to measure": (
+        "order line owner node nodes separation_bytes pages governor boost seed"
+        " priority deadline_s"
+    ),
 }
 _FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
-BENCHMARK_QUESTIONS = [(name, benchmark.question) for name, benchmark in BENCHMARKS.items()]
-USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
+BENCHMARK_QUESTIONS = [
+    (name, benchmark.question) for name, benchmark in BENCHMARKS.items()
+]
+USUAL = (
+    "benchmarks",
+    "cpus",
+    "counters",
+    "rounds",
+    "precision",
+    "time_budget_s",
+    "governor",
+)
 
 _COMPLETIONS = {
     "benchmarks": completion.complete_benchmarks,
@@ -30,10 +44,14 @@ _COMPLETIONS = {
 }
 
 
-def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -> Callable[..., None]:
-    """Make a command take plan options, and pass it their parsed values as its parameter `requested`.
+def add_plan_options(
+    command: Callable[..., None], *, listed: Collection[str]
+) -> Callable[..., None]:
+    """Make a command take plan options, and pass it their parsed values as its
+    parameter `requested`.
 
-    listed: the options that --help lists; others are hidden. The command raises UsageError for wrong values.
+    listed: the options that --help lists; others are hidden. The command raises
+    UsageError for wrong values.
     """
 
     @wraps(command)
@@ -57,7 +75,8 @@ def add_plan_options(command: Callable[..., None], *, listed: Collection[str]) -
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:
     is_benchmarks = plan_option.name == "benchmarks"
     allowed = f"{_FRONT_BENCHMARKS}, …" if is_benchmarks else plan_option.kind.allowed
-    values = "" if plan_option.kind.limits else f"{allowed}; "  # an error says which numbers
+    # an error says which numbers
+    values = "" if plan_option.kind.limits else f"{allowed}; "
     letter = f"-{plan_option.letter} " if plan_option.letter else ""
     described = option(
         f"{plan_option.help} [{values}default: {plan_option.default}]",
@@ -68,5 +87,8 @@ def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Paramet
     )
     kind: Any = list[str] | None if is_benchmarks else str | None
     return Parameter(
-        plan_option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind, described]
+        plan_option.name,
+        Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[kind, described],
     )

@@ -15,16 +15,26 @@ from fleet.model import CPU_GROUPS
 from fleet.text import as_document, one_line
 
 
-@cli.app.command(short_help="List stored runs, or how a relation has changed over time.")
+@cli.app.command(
+    short_help="List stored runs, or how a relation has changed over time."
+)
 @cli.skip_damaged
 def runs(
     select: cli.SelectRuns = None,
     relation: Annotated[
-        str | None, option("This relation or level, run by run: smt, L2, mem, …", complete=complete_relations)
+        str | None,
+        option(
+            "This relation or level, run by run: smt, L2, mem, …",
+            complete=complete_relations,
+        ),
     ] = None,
-    point: Annotated[str | None, option("This point, run by run: random.512K.huge.")] = None,
+    point: Annotated[
+        str | None, option("This point, run by run: random.512K.huge.")
+    ] = None,
     benchmark: cli.Benchmarks = None,
-    summaries: Annotated[bool, option("List what others measured, shipped or imported.")] = False,
+    summaries: Annotated[
+        bool, option("List what others measured, shipped or imported.")
+    ] = False,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
 ) -> None:
@@ -34,7 +44,9 @@ def runs(
     """
     if summaries:
         if select or relation or point or benchmark:
-            raise typer.BadParameter("--summaries lists all; `fleet show summary:NAME` shows one.")
+            raise typer.BadParameter(
+                "--summaries lists all; `fleet show summary:NAME` shows one."
+            )
         _print_summaries([], results, json=json)
         return
     root, benchmarks = cli.open_listing(results), cli.join_lists(benchmark)
@@ -46,10 +58,16 @@ def runs(
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
         listed = base.filter_runs(listed, benchmarks)
-        text = views.runs_as_json(listed) if json else views.render_runs(listed, width=width)
+        text = (
+            views.runs_as_json(listed)
+            if json
+            else views.render_runs(listed, width=width)
+        )
     else:
         name, descriptions = point or str(relation), reduce.merge_descriptions(listed)
-        rows = reduce.load_history(root, listed, name, benchmarks, descriptions, point=point is not None)
+        rows = reduce.load_history(
+            root, listed, name, benchmarks, descriptions, point=point is not None
+        )
         if json:
             text = base.format_document("history", rows)
         else:
@@ -65,11 +83,14 @@ def show(
     cpus: cli.Cpus = None,
     ladder: Annotated[bool, option("Every size and every counted event.")] = False,
     map_: Annotated[bool, option("Draw heat maps.", "--map")] = False,
-    pair: Annotated[str | None, option("The bursts of two CPUs as a histogram: 3-17.", "A-B")] = None,
+    pair: Annotated[
+        str | None, option("The bursts of two CPUs as a histogram: 3-17.", "A-B")
+    ] = None,
     cpus_of: Annotated[
         str | None,
         option(
-            "Only lists of CPUs, a line each, as taskset takes them: package, node, die, llc, cluster, "
+            "Only lists of CPUs, a line each, as taskset takes them: package, node,"
+            " die, llc, cluster, "
             "core, smt (siblings), or cores (one CPU of each).",
             "GROUP",
             complete_groups,
@@ -78,19 +99,24 @@ def show(
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
     csv: Annotated[bool, option("Print every pair and point as CSV.")] = False,
-    ways: Annotated[bool, option("Both directions of messages, and the offset of clocks.")] = False,
+    ways: Annotated[
+        bool, option("Both directions of messages, and the offset of clocks.")
+    ] = False,
 ) -> None:
-    """Show hosts, by default those of the last session: several in one table, a single one in detail.
+    """Show hosts, by default those of the last session: several in one table, a single
+    one in detail.
 
-    Numbers, also of --json and --csv, are of all comparable runs; details are of the last. summary:NAME shows
-    a published table.
+    Numbers, also of --json and --csv, are of all comparable runs; details are of the
+    last. summary:NAME shows a published table.
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     if cpus_of and (pair or csv):
-        raise typer.BadParameter("--cpus-of prints nothing but lists; only --json can be added.")
+        raise typer.BadParameter(
+            "--cpus-of prints nothing but lists; only --json can be added."
+        )
     if ways and (json or csv):
         raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
     if cli.has_summary(select or ()):
@@ -109,10 +135,15 @@ def show(
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))
         if chosen.missing:
-            typer.echo(views.render_heading(chosen.runs, chosen.left_out, chosen.missing), err=True)
+            typer.echo(
+                views.render_heading(chosen.runs, chosen.left_out, chosen.missing),
+                err=True,
+            )
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
-        text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
+        text = views.show_runs(
+            root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_
+        )
         cli.print_paged(text)
 
 
@@ -125,36 +156,65 @@ def _print_pair(
     json: bool,
     csv: bool,
 ) -> None:
-    """Print the bursts of a pair of CPUs, as histograms or as JSON or CSV with a row per burst."""
+    """Print the bursts of a pair of CPUs, as histograms or as JSON or CSV with a row
+    per burst.
+    """
     bursts = views.load_pair_bursts(root, chosen, pair, only)
     if json or csv:
-        text = base.format_document("bursts", bursts) if json else base.format_csv(bursts).removesuffix("\n")
+        text = (
+            base.format_document("bursts", bursts)
+            if json
+            else base.format_csv(bursts).removesuffix("\n")
+        )
         typer.echo(text)
     else:
-        cli.print_paged(views.render_histograms(bursts, reduce.merge_descriptions(chosen)))
+        cli.print_paged(
+            views.render_histograms(bursts, reduce.merge_descriptions(chosen))
+        )
 
 
-def _print_cpus(root: "store.Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:
-    """Print these runs' lists of CPUs, one a line; for several hosts, put the host's name before each."""
+def _print_cpus(
+    root: "store.Listing", run_ids: Sequence[str], group: str, *, json: bool
+) -> None:
+    """Print these runs' lists of CPUs, one a line; for several hosts, put the host's
+    name before each.
+    """
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
-    lists = {names[run_id]: views.list_cpu_groups(root, run_id, group) for run_id in run_ids}
+    lists = {
+        names[run_id]: views.list_cpu_groups(root, run_id, group) for run_id in run_ids
+    }
     if json:
-        typer.echo(as_document("cpus", [{"host": host, "cpus": cpus} for host, cpus in lists.items()]))
+        typer.echo(
+            as_document(
+                "cpus", [{"host": host, "cpus": cpus} for host, cpus in lists.items()]
+            )
+        )
         return
     for host, cpus in lists.items():
         for line in cpus:
             typer.echo(f"{host}  {line}" if len(lists) > 1 else line)
 
 
-def _print_summaries(names: list[str], results: str, *others: object, json: bool) -> None:
-    """Print these summaries, or a list of all. others: values of options that must not be given."""
-    from fleet.analysis.exchange.summaries import format_summaries_json, render_summaries
+def _print_summaries(
+    names: list[str], results: str, *others: object, json: bool
+) -> None:
+    """Print these summaries, or a list of all. others: values of options that must not
+    be given.
+    """
+    from fleet.analysis.exchange.summaries import (
+        format_summaries_json,
+        render_summaries,
+    )
 
     if any(others):
-        raise typer.BadParameter("a summary is shown whole; of the options only --json applies.")
+        raise typer.BadParameter(
+            "a summary is shown whole; of the options only --json applies."
+        )
     if json:
         typer.echo(format_summaries_json(results, names))
     else:
-        cli.print_paged(render_summaries(results, names, views.Canvas(**cli.get_width_and_colour())))
+        cli.print_paged(
+            render_summaries(results, names, views.Canvas(**cli.get_width_and_colour()))
+        )

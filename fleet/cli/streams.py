@@ -13,7 +13,9 @@ _KEPT = "\n\t"  # what tools print has tabs
 
 
 def escape_stream(stream: TextIO) -> TextIO:
-    """Return a stream that escapes what is written to `stream`; `stream` itself if it has no byte buffer."""
+    """Return a stream that escapes what is written to `stream`; `stream` itself if it
+    has no byte buffer.
+    """
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, _Escaping):
         return stream
     stream.flush()
@@ -21,7 +23,9 @@ def escape_stream(stream: TextIO) -> TextIO:
 
 
 class PrintError(OSError):
-    """Writing to stdout or stderr failed. It has no errno, since typer would exit by itself on EPIPE."""
+    """Writing to stdout or stderr failed. It has no errno, since typer would exit by
+    itself on EPIPE.
+    """
 
     def __init__(self, err: OSError) -> None:
         super().__init__(err.strerror)
@@ -29,15 +33,19 @@ class PrintError(OSError):
 
 
 class _Escaping(io.TextIOWrapper):
-    """A text stream that escapes control and unencodable characters; colour codes pass to a terminal.
+    """A text stream that escapes control and unencodable characters; colour codes pass
+    to a terminal.
 
-    Closing it leaves the wrapped stream open: the live table, which escapes by itself, writes to that.
+    Closing it leaves the wrapped stream open: the live table, which escapes by itself,
+    writes to that.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         encoding = stream.encoding
         if codecs.lookup(encoding).name == "ascii":
-            encoding = "utf-8"  # as click has it, which would write past an ASCII stream
+            encoding = (  # as click has it, which would write past an ASCII stream
+                "utf-8"
+            )
         super().__init__(
             stream.buffer,
             encoding,
@@ -69,6 +77,11 @@ class _Escaping(io.TextIOWrapper):
 
 
 def escape_controls(text: str, *, colours: bool) -> str:
-    """Escape control characters for a terminal or a pager. colours: leave colour codes as they are."""
+    """Escape control characters for a terminal or a pager. colours: leave colour codes
+    as they are.
+    """
     parts = _COLOURS.split(text) if colours else [text]  # at odd places the codes
-    return "".join(part if place % 2 else printable(part, _KEPT) for place, part in enumerate(parts))
+    return "".join(
+        part if place % 2 else printable(part, _KEPT)
+        for place, part in enumerate(parts)
+    )

@@ -16,11 +16,16 @@ _FOLD_FINDINGS_ABOVE = 3  # hosts
 
 
 def render_checks(checks: Sequence[CheckedHost]) -> str:
-    """Render a block per host. If there are several, group equal findings; if many, equal machines, too."""
+    """Render a block per host. If there are several, group equal findings; if many,
+    equal machines, too.
+    """
     if len(checks) <= _FOLD_FINDINGS_ABOVE:
         parts = [_render_host(check, findings=True) for check in checks]
     elif len(checks) <= MANY:
-        parts = [*(_render_host(check, findings=False) for check in checks), *_group_findings(checks)]
+        parts = [
+            *(_render_host(check, findings=False) for check in checks),
+            *_group_findings(checks),
+        ]
     else:
         failures = render_failures([check.outcome for check in checks])
         parts = [*_group_machines(checks), *failures, *_group_findings(checks)]
@@ -36,49 +41,77 @@ def _render_host(check: CheckedHost, *, findings: bool) -> str:
     if facts is not None and check.intended is not None:
         lines += [f"  {line}" for line in _describe_run(facts, check.intended)]
     else:
-        lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
+        lines += [
+            f"{name}: {outcome.state} in stage {outcome.stage}",
+            f"  {outcome.message}",
+        ]
     if findings:
         lines += [_render_finding(finding) for finding in check.findings]
     if check.reported:
-        lines += ["  The host reported (if fleet misinterprets it, include this in a bug report):"]
+        lines += [
+            "  The host reported (if fleet misinterprets it, include this in a bug"
+            " report):"
+        ]
         lines += [f"    {line}" for line in check.reported]
     return "\n".join(lines)
 
 
 def _describe_machine(facts: Facts) -> str:
-    cpus = f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable"
+    cpus = (
+        f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of"
+        f" {len(facts.cpus)} CPUs usable"
+    )
     return f"{cpus}, kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
 
 
 def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
-    place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
+    place = (
+        f"its directory is {facts.workdir}"
+        if facts.workdir_made
+        else f"would create {facts.workdir}"
+    )
     forecast, kinds = intended.forecast, intended.plan.benchmarks
     if forecast is None:
         cost = f"; no forecast: {intended.why}"
     else:
         counts = [format_count(forecast.pairs, "pair")] if needs_pairs(kinds) else []
         counts += [format_count(forecast.points, "point")] if forecast.points else []
-        counts += [f"{format_count(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
+        counts += [
+            f"{format_count(forecast.bursts, 'burst')} or more",
+            f"about {forecast.time_text}",
+        ]
         counts += [forecast.memory_text] if forecast.memory_text else []
         cost = f" on {format_count(forecast.cpus, 'CPU')}: {', '.join(counts)}"
-    return [f"The agent {intended.agent}; {place}.", f"fleet run would measure {', '.join(kinds)}{cost}."]
+    return [
+        f"The agent {intended.agent}; {place}.",
+        f"fleet run would measure {', '.join(kinds)}{cost}.",
+    ]
 
 
 def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render a block for each kind of equal hosts, with names, the most frequent first; count the rest."""
+    """Render a block for each kind of equal hosts, with names, the most frequent first;
+    count the rest.
+    """
     names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for check in checks:
         if check.facts is not None and check.intended is not None:
-            kind = (_describe_machine(check.facts), *_describe_run(check.facts, check.intended))
+            kind = (
+                _describe_machine(check.facts),
+                *_describe_run(check.facts, check.intended),
+            )
             names_by_kind[kind].append(check.outcome.host.name)
     kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
     texts = [
-        "\n  ".join([f"{format_count(len(names), 'host')}: {join_names(names)}", *lines])
+        "\n  ".join(
+            [f"{format_count(len(names), 'host')}: {join_names(names)}", *lines]
+        )
         for lines, names in kinds[:MESSAGES_SHOWN]
     ]
     if rest := kinds[MESSAGES_SHOWN:]:
         hosts = format_count(sum(len(names) for _, names in rest), "host")
-        texts.append(f"{format_count(len(rest), 'other kind')} of machine, {hosts}: see --json.")
+        texts.append(
+            f"{format_count(len(rest), 'other kind')} of machine, {hosts}: see --json."
+        )
     return texts
 
 
@@ -88,29 +121,44 @@ def _render_finding(finding: Finding, hosts: str = "") -> str:
 
 
 def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render each kind of finding once, worded as for its first host, with all its hosts; the worst first."""
-    findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
+    """Render each kind of finding once, worded as for its first host, with all its
+    hosts; the worst first.
+    """
+    findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(
+        dict
+    )
     for check in checks:
         for finding in check.findings:
             kind = (finding.severity, finding.kind, finding.remedy)
             findings_by_kind[kind][check.outcome.host.name] = finding
-    kinds = sorted(findings_by_kind.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])))
+    kinds = sorted(
+        findings_by_kind.items(),
+        key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])),
+    )
     lines = []
     for _, by_name in kinds:
         name, first = next(iter(by_name.items()))
         differ = len({finding.found for finding in by_name.values()}) > 1
         similar = f" (on {name}; similar on the others)" * differ
-        hosts = f"{similar}\n      {format_count(len(by_name), 'host')}: {join_names(by_name)}"
+        hosts = (
+            f"{similar}\n      {format_count(len(by_name), 'host')}:"
+            f" {join_names(by_name)}"
+        )
         lines.append(_render_finding(first, hosts))
     return ["Findings\n" + "\n".join(lines)] if lines else []
 
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:
-    """Render a JSON list, one object per host; `check` is null for a host without facts."""
+    """Render a JSON list, one object per host; `check` is null for a host without
+    facts.
+    """
     rows = []
     for check in checks:
         facts, notes = check.facts, list(check.outcome.notes)
-        row = outcome_object(check.outcome) | {"notes": notes, "reported": list(check.reported)}
+        row = outcome_object(check.outcome) | {
+            "notes": notes,
+            "reported": list(check.reported),
+        }
         row["check"] = facts and {
             "target": str(facts.target),
             "cpu_model": facts.cpu_model,
@@ -130,7 +178,10 @@ def _make_preview_object(intended: RunPreview) -> dict[str, object]:
     return {
         "agent": intended.agent,
         "plan": asdict(intended.plan),
-        **{name: forecast and getattr(forecast, name) for name in ("cpus", "pairs", "points", "bursts")},
+        **{
+            name: forecast and getattr(forecast, name)
+            for name in ("cpus", "pairs", "points", "bursts")
+        },
         "memory_bytes": forecast and forecast.bytes,
         "seconds": forecast and asdict(forecast.duration),
         "no_forecast": None if forecast else intended.why,

@@ -1,4 +1,6 @@
-"""Renders what `fleet run --dry-run` prints: the plans of hosts and their costs, as text and as JSON."""
+"""Renders what `fleet run --dry-run` prints: the plans of hosts and their costs, as
+text and as JSON.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,8 +15,8 @@ from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_document, format_count, table
 
 _TYPICAL = (
-    "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
-    "`fleet check` asks the host."
+    "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB"
+    " for all; `fleet check` asks the host."
 )
 
 
@@ -23,7 +25,11 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
     rows = []
     for planned in plans:
         host, plan = planned.host, planned.plan
-        benchmarks = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
+        benchmarks = (
+            "all"
+            if set(plan.benchmarks) == set(BENCHMARKS)
+            else ",".join(plan.benchmarks)
+        )
         cpus = "all allowed" if plan.cpus is None else format_cpus_or_kind(plan.cpus)
         settings = (benchmarks, plan.variant or "auto", cpus, _describe_sampling(plan))
         rows.append((host.name, format_address(host), *settings))
@@ -33,7 +39,9 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
         text = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {common}"
     else:
         text = table(titles, rows)
-    return "\n\n".join((text, _render_costs(plans), "Dry run: connected to no host, stored nothing."))
+    return "\n\n".join(
+        (text, _render_costs(plans), "Dry run: connected to no host, stored nothing.")
+    )
 
 
 def _describe_sampling(plan: Plan) -> str:
@@ -41,10 +49,15 @@ def _describe_sampling(plan: Plan) -> str:
     options = resolve_defaults(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
-        parts.append(format_count(options.rounds, "round") + " or more" * bool(options.precision))
+        parts.append(
+            format_count(options.rounds, "round") + " or more" * bool(options.precision)
+        )
     parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
     parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
-    for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
+    for name, value in (
+        ("samples", plan.samples),
+        ("round trips a sample", plan.iterations),
+    ):
         parts += [f"{value} {name}"] if value is not None else []
     parts += [_describe_pairs(plan.pairs)] if plan.pairs is not None else []
     return ", ".join(part for part in parts if part)
@@ -63,25 +76,49 @@ def _describe_pairs(choice: PairChoice) -> str:
 
 
 def _render_costs(plans: Sequence[PlannedHost]) -> str:
-    """Render the time and memory needed: on machines measured before, then on assumed typical ones."""
+    """Render the time and memory needed: on machines measured before, then on assumed
+    typical ones.
+    """
     names_by_cost: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
     for planned in plans:
         for cost in planned.costs:
-            names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(planned.host.name)
+            names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(
+                planned.host.name
+            )
     if not names_by_cost:
-        return "`fleet check` counts the CPUs of that kind, and forecasts how long it takes."
+        return (
+            "`fleet check` counts the CPUs of that kind, and forecasts how long it"
+            " takes."
+        )
     texts = {text for _, _, text in names_by_cost}
-    if len(names_by_cost) > 1 and len(texts) == 1 and not any(key[0] for key in names_by_cost):
+    if (
+        len(names_by_cost) > 1
+        and len(texts) == 1
+        and not any(key[0] for key in names_by_cost)
+    ):
         duration = texts.pop().removesuffix(".")
-        lines = [f"Measuring takes {'' if duration.startswith('under') else 'about '}{duration}."]
+        lines = [
+            "Measuring takes"
+            f" {'' if duration.startswith('under') else 'about '}{duration}."
+        ]
     else:
         lines = ["Measuring takes about"]
-        for was_measured, cpus, text in sorted(names_by_cost, key=lambda key: (not key[0], *key[1:])):
-            names = join_names(names_by_cost[was_measured, cpus, text]) if was_measured else ""
+        for was_measured, cpus, text in sorted(
+            names_by_cost, key=lambda key: (not key[0], *key[1:])
+        ):
+            names = (
+                join_names(names_by_cost[was_measured, cpus, text])
+                if was_measured
+                else ""
+            )
             width = format_count(cpus, "CPU")
-            lines.append(f"  {names} ({width}): {text}" if names else f"  {width}: {text}")
+            lines.append(
+                f"  {names} ({width}): {text}" if names else f"  {width}: {text}"
+            )
     unknown = [planned.host.name for planned in plans if not planned.was_measured]
-    return "\n".join(lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else []))
+    return "\n".join(
+        lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else [])
+    )
 
 
 def _describe_cost(cost: Cost) -> str:
@@ -93,12 +130,16 @@ def _describe_cost(cost: Cost) -> str:
 
 
 def render_plans_json(plans: Sequence[PlannedHost]) -> str:
-    """Render a JSON list of {host, plan, seconds}; seconds are null if the CPUs are unknown."""
+    """Render a JSON list of {host, plan, seconds}; seconds are null if the CPUs are
+    unknown.
+    """
     objects = []
     for planned in plans:
         plan = asdict(planned.plan)
         del plan["deadline_s"]  # depends on the host
         forecast = planned.costs[0].forecast if len(planned.costs) == 1 else None
         seconds = None if forecast is None else asdict(forecast.duration)
-        objects.append({"host": host_object(planned.host), "plan": plan, "seconds": seconds})
+        objects.append(
+            {"host": host_object(planned.host), "plan": plan, "seconds": seconds}
+        )
     return as_document("plan", objects)

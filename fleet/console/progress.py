@@ -1,4 +1,6 @@
-"""Shows a session in progress on stderr: a live table on a terminal, else a line per change."""
+"""Shows a session in progress on stderr: a live table on a terminal, else a line per
+change.
+"""
 
 import logging
 import os
@@ -26,14 +28,25 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """Yield a handler that shows events: in a live table, or in lines for pipes, CI and --verbose."""
+    """Yield a handler that shows events: in a live table, or in lines for pipes, CI and
+    --verbose.
+    """
     is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
-    if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
+    if (
+        quiet or sys.stderr is None
+    ):  # it is None where the program was started with stderr closed
         yield events.ignore
-    elif sys.stderr.isatty() and not is_verbose and os.environ.get("CI", "false") in ("", "false"):
-        from fleet.console.live_table import LiveTable  # noqa: PLC0415  a tenth of a second of rich
+    elif (
+        sys.stderr.isatty()
+        and not is_verbose
+        and os.environ.get("CI", "false") in ("", "false")
+    ):
+        from fleet.console.live_table import (  # noqa: PLC0415  a tenth of a second of rich
+            LiveTable,
+        )
 
-        below = getattr(sys.stderr, "below", sys.stderr)  # of the stream that would escape its moves
+        # of the stream that would escape its moves
+        below = getattr(sys.stderr, "below", sys.stderr)
         table = LiveTable(hosts, console_class()(file=below), as_map=as_map)
         with table.live():
             yield table
@@ -44,9 +57,13 @@ def progress(
 
 
 class _LineWriter:
-    """Writes whole lines to stderr from any thread; stops without an error when nobody can read them."""
+    """Writes whole lines to stderr from any thread; stops without an error when nobody
+    can read them.
+    """
 
-    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.rows = Rows(hosts, clock)
         self._writing = threading.Lock()
         self._wrote_at = clock()
@@ -63,14 +80,18 @@ class _LineWriter:
                 os.close(null)
 
     def break_silence(self) -> float:
-        """Write a line if there was none for SILENCE_S. Return how many seconds later to call this again."""
+        """Write a line if there was none for SILENCE_S. Return how many seconds later
+        to call this again.
+        """
         if self._wrote_at + SILENCE_S <= self.rows.clock():
             self.write(self.rows.describe_session())
         return self._wrote_at + SILENCE_S - self.rows.clock()
 
     @contextmanager
     def breaking_silence(self) -> Iterator[None]:
-        """Return a context in which a thread calls `break_silence` whenever that is due."""
+        """Return a context in which a thread calls `break_silence` whenever that is
+        due.
+        """
         ended = threading.Event()
 
         def watch() -> None:
@@ -87,9 +108,13 @@ class _LineWriter:
 
 
 class Lines(_LineWriter):
-    """Writes a line per event: bursts only at each tenth, with medians; notes only if hosts are few."""
+    """Writes a line per event: bursts only at each tenth, with medians; notes only if
+    hosts are few.
+    """
 
-    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(hosts, clock)
         self._with_notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
         self._tenths: dict[str, int] = {}
@@ -106,22 +131,33 @@ class Lines(_LineWriter):
             case events.BurstsReceived():
                 self._write_tenths(event)
             case events.CommandEnded() | events.DurationEstimated():
-                pass  # its output is in the log; the agent's own estimate arrives as a note
+                # its output is in the log; the agent's own estimate arrives as a note
+                pass
             case events.NoteAdded(host, text):
                 if self._with_notes:
                     self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
-                bursts = f", {format_count(outcome.bursts, 'burst')}" if outcome.bursts else ""
-                self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
+                bursts = (
+                    f", {format_count(outcome.bursts, 'burst')}"
+                    if outcome.bursts
+                    else ""
+                )
+                self._write(
+                    outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s"
+                )
 
     def _write_tenths(self, event: events.BurstsReceived) -> None:
-        """Print the count at each tenth that is done, and a line the first time that rounds are added."""
+        """Print the count at each tenth that is done, and a line the first time that
+        rounds are added.
+        """
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):
             self._tenths[host.name] = tenth
             medians = self.rows.by_name[host.name].format_medians()
-            self._write(host, f"{done} of {total} bursts{', ' * bool(medians)}{medians}")
+            self._write(
+                host, f"{done} of {total} bursts{', ' * bool(medians)}{medians}"
+            )
         if total > self._planned.setdefault(host.name, total):
             self._planned[host.name] = sys.maxsize  # printed once
             self._write(host, "further rounds, until every pair reaches the precision")
@@ -131,9 +167,13 @@ class Lines(_LineWriter):
 
 
 class Tallies(_LineWriter):
-    """Writes a line of counts at each tenth of the hosts done, and names the first failures."""
+    """Writes a line of counts at each tenth of the hosts done, and names the first
+    failures.
+    """
 
-    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(hosts, clock)
         self._counting = threading.Lock()
         self._steps = 0
@@ -150,10 +190,15 @@ class Tallies(_LineWriter):
         if outcome.state is not State.COMPLETE:
             self._failures += 1
             if self._failures <= FAILURES_NAMED:
-                self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
+                self.write(
+                    f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}"
+                )
         with self.rows.guard:
             rows = self.rows.by_name.values()
-            steps, counts = TALLIES * sum(row.state is not None for row in rows) // len(rows), tally(rows)
+            steps, counts = (
+                TALLIES * sum(row.state is not None for row in rows) // len(rows),
+                tally(rows),
+            )
         if steps > self._steps:
             self.write(counts)
         self._steps = steps

@@ -1,4 +1,6 @@
-"""The made-up machines of `fleet demo` and their runs: lab.tar.xz, which `make lab` makes."""
+"""The made-up machines of `fleet demo` and their runs: lab.tar.xz, which `make lab`
+makes.
+"""
 
 import tarfile
 from contextlib import suppress
@@ -11,17 +13,22 @@ _ARCHIVE = Path(__file__).with_name("lab.tar.xz")
 
 
 def unpack_lab(folder: Path) -> None:
-    """Unpack inventory.yaml and results/ into a new or empty folder. Raises UsageError or StoreError."""
+    """Unpack inventory.yaml and results/ into a new or empty folder. Raises UsageError
+    or StoreError.
+    """
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise UsageError(f"{folder}: already there and not empty; name a new folder.")
+            raise UsageError(
+                f"{folder}: already there and not empty; name a new folder."
+            )
         with (
             TemporaryDirectory(prefix=".unpacking-", dir=folder) as beside,
             tarfile.open(_ARCHIVE) as archive,
         ):
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # before 3.11.4: none
+            # before 3.11.4: none
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(beside)  # noqa: S202  our own archive
             for path in Path(beside).iterdir():
                 path.rename(folder / path.name)
@@ -29,4 +36,6 @@ def unpack_lab(folder: Path) -> None:
         if is_new:
             with suppress(OSError):
                 folder.rmdir()
-        raise StoreError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
+        raise StoreError(
+            f"{folder}: cannot be made: {err.strerror}. Choose another folder."
+        ) from err

@@ -1,1 +1,3 @@
-"""Gathers facts about a host: its hardware, OS and settings. The functions that parse are pure."""
+"""Gathers facts about a host: its hardware, OS and settings. The functions that parse
+are pure.
+"""

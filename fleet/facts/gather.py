@@ -1,4 +1,6 @@
-"""Asks a host what it is: one probe, parsed by the module of its OS. Raises, never guesses."""
+"""Asks a host what it is: one probe, parsed by the module of its OS. Raises, never
+guesses.
+"""
 
 import re
 from contextlib import suppress
@@ -7,7 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from fleet.errors import DataError, DeployError, FleetError, LinkError, ProbeError, TimeLimitError
+from fleet.errors import (
+    DataError,
+    DeployError,
+    FleetError,
+    LinkError,
+    ProbeError,
+    TimeLimitError,
+)
 from fleet.facts import probe, systems
 from fleet.facts.systems import STEP_OS, SYSTEMS
 from fleet.model import Facts, Host, Load, Usage
@@ -17,10 +26,16 @@ from fleet.remote.output import Completed
 
 PROBE_TIMEOUT_S, LOAD_TIMEOUT_S, COMPILER_TIMEOUT_S = 30.0, 20.0, 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
-_NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")  # the shell kept nothing that mkdir said
+# the shell kept nothing that mkdir said
+_NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")
 _MIN_FILES = 20
-_FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
-_NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
+_FEW_FILES = (
+    " This account may open too few files there for a shell to work (`ulimit -n`):"
+    " allow 64 or more."
+)
+_NO_PROCESSES = (
+    " This account may start too few processes there (`ulimit -u`): allow 64 or more."
+)
 _LIMITS = {  # what a shell prints, and what to do
     ": 1: Invalid argument": _FEW_FILES,  # dash, with less than 11 files
     "Too many open files": _FEW_FILES,
@@ -29,11 +44,19 @@ _LIMITS = {  # what a shell prints, and what to do
 }
 STEP_HEAD_BYTES = 8 << 20
 _STEP_HEAD = '#!/bin/sh\ndate -u "+@fleet-step %Y-%m-%dT%H:%M:%SZ"'
-STEP_BEGAN = re.compile(rb"@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE)
+STEP_BEGAN = re.compile(
+    rb"@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE
+)
 _STEP_FORMS = {  # what is done to a step's output, and how to undo it
-    rb"\A(\x1f\x8b|\xfd7zXZ|\x28\xb5\x2f\xfd|BZh)": "it is compressed: decompress it first.",
-    rb"(?m)^ *[0-9]+: .*@fleet-": "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off.",
-    rb"@fleet-step .*\r\n": "it has Windows line ends: `sed 's/\\r$//'` takes them off.",
+    rb"\A(\x1f\x8b|\xfd7zXZ|\x28\xb5\x2f\xfd|BZh)": (
+        "it is compressed: decompress it first."
+    ),
+    rb"(?m)^ *[0-9]+: .*@fleet-": (
+        "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off."
+    ),
+    rb"@fleet-step .*\r\n": (
+        "it has Windows line ends: `sed 's/\\r$//'` takes them off."
+    ),
 }
 _MAX_CHARACTERS = 240  # of an unusable answer that a message quotes
 _MAX_PLACES = 8  # refused, in a message
@@ -56,7 +79,9 @@ class StepHead(NamedTuple):
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Gather a host's facts, and create its workdir. Raises ProbeError, DeployError, LinkError."""
+    """Gather a host's facts, and create its workdir. Raises ProbeError, DeployError,
+    LinkError.
+    """
     try:
         facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
@@ -64,8 +89,12 @@ def gather(connection: Connection, host: Host) -> Facts:
             raise
         limit = None
         with suppress(FleetError):
-            limit = re.search(rb"(?:^|\s)([0-9]{1,9})\s*$", connection.run("ulimit -n").stdout)
-        raise DeployError(f"{err}{_FEW_FILES if limit and int(limit[1]) < _MIN_FILES else ''}") from err
+            limit = re.search(
+                rb"(?:^|\s)([0-9]{1,9})\s*$", connection.run("ulimit -n").stdout
+            )
+        raise DeployError(
+            f"{err}{_FEW_FILES if limit and int(limit[1]) < _MIN_FILES else ''}"
+        ) from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
@@ -73,7 +102,9 @@ def gather(connection: Connection, host: Host) -> Facts:
 
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
-    """Return the facts in a read-only probe's answer, and the error if no workdir can be used, else None."""
+    """Return the facts in a read-only probe's answer, and the error if no workdir can
+    be used, else None.
+    """
     facts = _parse_without_workdir(text, host)
     try:
         return _add_workdir(facts, host), None
@@ -82,15 +113,21 @@ def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError 
 
 
 def parse_answer(text: str, host: Host) -> Facts:
-    """Parse a whole answer, perhaps one stored with a run long ago. Pure; raises as `gather` does."""
+    """Parse a whole answer, perhaps one stored with a run long ago. Pure; raises as
+    `gather` does.
+    """
     return _add_workdir(_parse_without_workdir(text, host), host)
 
 
 def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """Run each OS's probe, the inventory's OS first, until one fits; return its answer. Raises ProbeError."""
+    """Run each OS's probe, the inventory's OS first, until one fits; return its answer.
+    Raises ProbeError.
+    """
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         names, cc = SYSTEMS[name].probe, host.toolchain.cc
-        script = probe.render_probe(names, workdir=host.workdir, cc=cc, read_only=read_only)
+        script = probe.render_probe(
+            names, workdir=host.workdir, cc=cc, read_only=read_only
+        )
         try:
             completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
         except LinkError as err:
@@ -99,41 +136,54 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
         text = probe.extract_answer(completed.stdout)
         if text is None:
             raise ProbeError(_no_answer_message(host, completed))
-        if "other" not in probe.split_sections(text):  # else the host runs another OS than the probe is for
+        if "other" not in probe.split_sections(
+            text
+        ):  # else the host runs another OS than the probe is for
             break
     return text or ""
 
 
-def _raise_if_compiler_hangs(connection: Connection, host: Host, why: LinkError) -> None:
-    """Raise ProbeError if the host answers, but one of the compilers that the probe asks does not."""
+def _raise_if_compiler_hangs(
+    connection: Connection, host: Host, why: LinkError
+) -> None:
+    """Raise ProbeError if the host answers, but one of the compilers that the probe
+    asks does not.
+    """
     answered = ""
     try:
         for command in (":", host.toolchain.cc or ":", *_COMPILERS):
-            connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
+            connection.run(
+                f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S
+            )
             answered = command
     except LinkError as err:
         if answered and isinstance(err, TimeLimitError):
             raise ProbeError(
-                f"{host.name}: the compiler there, {command!r}, never answers --version. Does it wait for a "
-                "licence? Try it by hand, or give the host a PATH without it as `env:` in the inventory."
+                f"{host.name}: the compiler there, {command!r}, never answers"
+                " --version. Does it wait for a licence? Try it by hand, or give the"
+                " host a PATH without it as `env:` in the inventory."
             ) from why
 
 
 def _parse_without_workdir(text: str, host: Host) -> Facts:
-    """Parse all facts but the workdir. Raises ProbeError, also if they contradict the inventory."""
+    """Parse all facts but the workdir. Raises ProbeError, also if they contradict the
+    inventory.
+    """
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     if system is None and not (uname := probe.find_value(sections, "uname_s")):
         path = probe.find_value(sections, "path")
         raise ProbeError(
-            f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
-            f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
+            f"{host.name}: the host has no `uname` where its shell looks for programs:"
+            f" PATH is {path[:200]!r} there. Correct the PATH that its sshd or login"
+            " shell sets for commands."
         )
     if system is None:
         titles = " and ".join(system.title for system in SYSTEMS.values())
         raise ProbeError(
-            f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
-            f"it knows {titles}. Remove the host from the inventory, or check its address."
+            f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet"
+            f" cannot measure; it knows {titles}. Remove the host from the inventory,"
+            " or check its address."
         )
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
@@ -142,11 +192,15 @@ def _parse_without_workdir(text: str, host: Host) -> Facts:
         if system.describe_answer(sections):
             advice += f"; `fleet check {host.name}` prints all it answered"
         raise ProbeError(f"{host.name}: {err}. {advice}.") from err
-    for name, declared, actual in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
+    for name, declared, actual in (
+        ("os", host.os, facts.target.os),
+        ("arch", host.arch, facts.arch),
+    ):
         if declared is not None and declared != actual:
             raise ProbeError(
-                f"{host.name}: the inventory says `{name}: {declared}`, the host says {actual}. "
-                f"Correct or remove the line ({host.origin or 'inventory'}), or check the address."
+                f"{host.name}: the inventory says `{name}: {declared}`, the host says"
+                f" {actual}. Correct or remove the line ({host.origin or 'inventory'}),"
+                " or check the address."
             )
     return facts
 
@@ -160,35 +214,53 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
         if word == "chosen":
             entries = tuple(filter(None, lines[index + 1 :]))
             hashes = "\n".join(sections.get("hashes", []))  # as sha256sum prints them
-            matches = re.findall(r"^([0-9a-f]{64}) [ *].*/([^/\n]+)$", hashes, re.MULTILINE)
+            matches = re.findall(
+                r"^([0-9a-f]{64}) [ *].*/([^/\n]+)$", hashes, re.MULTILINE
+            )
             by_name = MappingProxyType({name: digest for digest, name in matches})
-            return replace(facts, workdir=rest, workdir_entries=entries, workdir_hashes=by_name)
+            return replace(
+                facts, workdir=rest, workdir_entries=entries, workdir_hashes=by_name
+            )
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
             refused.append(rest[:_MAX_CHARACTERS])
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
-        remedy = next((text for sign, text in _REMEDIES.items() if sign in reason), "name another directory")
-        raise DeployError(f"{host.name}: the inventory's workdir {reason}. To do: {remedy}.")
+        remedy = next(
+            (text for sign, text in _REMEDIES.items() if sign in reason),
+            "name another directory",
+        )
+        raise DeployError(
+            f"{host.name}: the inventory's workdir {reason}. To do: {remedy}."
+        )
     listed = "".join(f"\n  {reason}" for reason in refused[:_MAX_PLACES])
     raise DeployError(
-        f"{host.name}: found no directory to put the agent in:{listed}\n"
-        "Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
+        f"{host.name}: found no directory to put the agent in:{listed}\nName one that"
+        " we may write to and run programs from, as `workdir:` for this host in the"
+        " inventory."
     )
 
 
 def render_scheduler_step() -> str:
-    """Render a script for a Linux scheduler: print the time and probe's answer, then run the arguments."""
+    """Render a script for a Linux scheduler: print the time and probe's answer, then
+    run the arguments.
+    """
     probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
 def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
-    """Parse what precedes the agent's lines. head: the file, at least up to them. Raises ProbeError."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
+    """Parse what precedes the agent's lines. head: the file, at least up to them.
+    Raises ProbeError.
+    """
+    if (
+        head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"))
+        or b"@\0f\0l\0" in head
+    ):
         raise ProbeError(
-            f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
+            f"{path}: it is in UTF-16, or has a byte order mark; keep what the step"
+            " prints as it is."
         )
     began, text = STEP_BEGAN.search(head), probe.extract_answer(head)
     if began is None or text is None:
@@ -196,28 +268,37 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
             if re.search(sign, head):
                 raise ProbeError(f"{path}: {advice}")
         raise ProbeError(
-            f"{path}: does not hold what `fleet check --script` finds out, before the agent's lines. "
-            "Start the agent by that script (docs/remote.md)."
+            f"{path}: does not hold what `fleet check --script` finds out, before the"
+            " agent's lines. Start the agent by that script (docs/remote.md)."
         )
     end = head.index(b"\n", head.index(f"\n{probe.MARK} end".encode()) + 1)
     return StepHead(began[1].decode(), parse_with_workdir_error(text, host)[0], end + 1)
 
 
 def describe_answer(text: str) -> tuple[str, ...]:
-    """Render a probe's answer as lines for people; empty for an OS whose facts suffice."""
+    """Render a probe's answer as lines for people; empty for an OS whose facts
+    suffice.
+    """
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     return system.describe_answer(sections) if system else ()
 
 
 def ask_load(connection: Connection, facts: Facts) -> Load:
-    """Ask how busy and hot the host is; return an empty Load if the OS does not publish that."""
+    """Ask how busy and hot the host is; return an empty Load if the OS does not publish
+    that.
+    """
     script = render_load_script(facts)
-    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"", facts)
+    return parse_load(
+        connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"",
+        facts,
+    )
 
 
 def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
-    """Sample for a second which programs use the host's CPUs; None if the OS does not publish it."""
+    """Sample for a second which programs use the host's CPUs; None if the OS does not
+    publish it.
+    """
     system = SYSTEMS[facts.target.os]
     script = probe.render_load_probe(system.load, "usage_only").decode()
     if not script:
@@ -228,23 +309,32 @@ def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
 
 
 def render_load_script(facts: Facts) -> str:
-    """Render the sh text that asks for the load; "" where the OS does not publish it."""
+    """Render the sh text that asks for the load; "" where the OS does not
+    publish it.
+    """
     return probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:
     """Parse the load in a host's output; return an empty Load if it is missing."""
-    return SYSTEMS[facts.target.os].parse_load(probe.split_sections(probe.extract_answer(output) or ""))
+    return SYSTEMS[facts.target.os].parse_load(
+        probe.split_sections(probe.extract_answer(output) or "")
+    )
 
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
-    output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
+    output = (completed.stderr.strip() or completed.stdout.strip()).decode(
+        "utf-8", "replace"
+    )
     half = _MAX_CHARACTERS // 2
-    excerpt = output if len(output) <= 2 * half else f"{output[:half]} … {output[-half:]}"
+    excerpt = (
+        output if len(output) <= 2 * half else f"{output[:half]} … {output[-half:]}"
+    )
     advice = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
     printed = f"it printed {excerpt!r}" if output else "it printed nothing"
     return (
-        f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
-        "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{shell_test_command(host)}`.{advice}"
+        f"{host.name}: /bin/sh did not answer the probe (exit code"
+        f" {completed.exit_code}; {printed}). fleet needs an account that may run"
+        " commands, and whose login scripts leave stdin alone; try"
+        f" `{shell_test_command(host)}`.{advice}"
     )

@@ -16,10 +16,13 @@ Files = Mapping[str, str]  # by path without the first /
 _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
 _MACHINE_ID = re.compile(r"(?<=^etc/machine-id:)\S+$", re.MULTILINE)
 _COMMAND_LINE = re.compile(r"^proc/cmdline:.*$", re.MULTILINE)
-_PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
-_SMBIOS = re.compile(rf"^({MARK} smbios)$(.*?)(?=^{MARK} |\Z)", re.MULTILINE | re.DOTALL)
-# What names a secret, and its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
-# usbcore.authorized_default.
+# of the kernel's command line: quotes hold blanks together
+_PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')
+_SMBIOS = re.compile(
+    rf"^({MARK} smbios)$(.*?)(?=^{MARK} |\Z)", re.MULTILINE | re.DOTALL
+)
+# What names a secret, and its value. Not iommu.passthrough, bypass, keymap, keytable,
+# keyboard, hotkey and usbcore.authorized_default.
 _SECRET = re.compile(
     r"((?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|table|board)|psk|pwd"
     r"|auth(?!orized_default))[^=]*=).*",
@@ -35,44 +38,68 @@ def render_probe(
     root: str = "",  # where /proc, /sys and /etc are; for tests
     read_only: bool = False,  # write nothing
 ) -> bytes:
-    """Return an OS's probe as sh text; a host of another OS answers with a section `other`."""
+    """Return an OS's probe as sh text; a host of another OS answers with a section
+    `other`.
+    """
     settings = {"MARK": MARK, "PLACES": workdir or "", "CC": cc or "", "ROOT": root}
     settings["READ_ONLY"] = "1" if read_only else ""
-    return f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null 2>/dev/null\n".encode()
+    return (
+        f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null"
+        " 2>/dev/null\n".encode()
+    )
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return sh text that calls `function` (load_only or usage_only) of these scripts; empty without any."""
+    """Return sh text that calls `function` (load_only or usage_only) of these scripts;
+    empty without any.
+    """
     if not names:
         return b""
     text = _minify_scripts(names)
-    return f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\n{function} </dev/null 2>/dev/null\n".encode()
+    return (
+        f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\n{function} </dev/null"
+        " 2>/dev/null\n".encode()
+    )
 
 
 @cache
 def _minify_scripts(names: Sequence[str]) -> str:
-    """Join the scripts without comments and indentation, since a host's shell reads byte by byte."""
-    texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
-    lines = (_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines())
+    """Join the scripts without comments and indentation, since a host's shell reads
+    byte by byte.
+    """
+    texts = [
+        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names
+    ]
+    lines = (
+        _COMMENT.sub("", line.lstrip("\t"))
+        for text in texts
+        for line in text.splitlines()
+    )
     return "\n".join(filter(None, lines))
 
 
 def extract_answer(output: bytes) -> str | None:
-    """Return the probe's part of a host's output, with private values hidden; None if it is not complete."""
+    """Return the probe's part of a host's output, with private values hidden; None if
+    it is not complete.
+    """
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
     match = re.search(rf"{MARK} begin$.*?^{MARK} end$", text, re.MULTILINE | re.DOTALL)
     return _hide_private(match[0]) if match else None
 
 
 def find_value(answer_sections: Sections, key: str) -> str:
-    """Return the value of a line `KEY VALUE` of the section `system`; empty if there is none."""
+    """Return the value of a line `KEY VALUE` of the section `system`; empty if there is
+    none.
+    """
     lines = (line.partition(" ") for line in answer_sections.get("system", []))
     return next((text.strip() for name, _, text in lines if name == key), "")
 
 
 @lru_cache(maxsize=64)  # read several times for each host
 def split_sections(text: str) -> Sections:
-    """Return an answer's lines by section, split at marker lines. The result is cached; do not change it."""
+    """Return an answer's lines by section, split at marker lines. The result is cached;
+    do not change it.
+    """
     result: Sections = {}
     lines: list[str] = []
     for line in text.split("\n"):
@@ -84,9 +111,19 @@ def split_sections(text: str) -> Sections:
 
 
 def _hide_private(text: str) -> str:
-    """Hash the machine ID; remove secrets from the kernel's command line and serial numbers from SMBIOS."""
-    text = _MACHINE_ID.sub(lambda match: hashlib.sha256(match[0].encode()).hexdigest(), text)
-    text = _SMBIOS.sub(lambda match: "\n".join([match[1], *keep_memory_only(match[2].split("\n")), ""]), text)
+    """Hash the machine ID; remove secrets from the kernel's command line and serial
+    numbers from SMBIOS.
+    """
+    text = _MACHINE_ID.sub(
+        lambda match: hashlib.sha256(match[0].encode()).hexdigest(), text
+    )
+    text = _SMBIOS.sub(
+        lambda match: "\n".join(
+            [match[1], *keep_memory_only(match[2].split("\n")), ""]
+        ),
+        text,
+    )
     return _COMMAND_LINE.sub(
-        lambda line: _PARAMETER.sub(lambda word: _SECRET.sub(r"\1…", word[0]), line[0]), text
+        lambda line: _PARAMETER.sub(lambda word: _SECRET.sub(r"\1…", word[0]), line[0]),
+        text,
     )

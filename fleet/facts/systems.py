@@ -1,4 +1,6 @@
-"""Lists the operating systems whose facts fleet can gather: a row and a module each, tried in this order."""
+"""Lists the operating systems whose facts fleet can gather: a row and a module each,
+tried in this order.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,23 +14,35 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Os:
-    """An operating system: the scripts that probe it, and pure functions that interpret their answers."""
+    """An operating system: the scripts that probe it, and pure functions that interpret
+    their answers.
+    """
 
     title: str  # for messages
-    probe: tuple[str, ...]  # scripts; on another OS they answer with the section `other`
+    # scripts; on another OS they answer with the section `other`
+    probe: tuple[str, ...]
     is_answer: Callable[[Sections], bool]
     parse: Callable[[Sections, str | None], Facts]  # with the inventory's architecture
     find_noise: Callable[[Facts, Usage | None], Iterable[Finding]]
     load: tuple[str, ...] = ()  # scripts for `parse_load` and `parse_usage`
     parse_load: Callable[[Sections], Load] = lambda _: Load()
-    parse_usage: Callable[[Sections, int], Usage | None] = lambda *_: None  # the number of CPUs online
-    search_path: Callable[[Sections], str | None] = lambda _: None  # the PATH for later commands
-    describe_answer: Callable[[Sections], tuple[str, ...]] = lambda _: ()  # lines for `fleet check`
+    # the number of CPUs online
+    parse_usage: Callable[[Sections, int], Usage | None] = lambda *_: None
+    # the PATH for later commands
+    search_path: Callable[[Sections], str | None] = lambda _: None
+    # lines for `fleet check`
+    describe_answer: Callable[[Sections], tuple[str, ...]] = lambda _: ()
 
 
 SYSTEMS: Mapping[str, Os] = {
     "linux": Os(
-        *("Linux", ("load_linux.sh", "probe_linux.sh"), linux.is_answer, linux.parse, linux_noise.find_noise),
+        *(
+            "Linux",
+            ("load_linux.sh", "probe_linux.sh"),
+            linux.is_answer,
+            linux.parse,
+            linux_noise.find_noise,
+        ),
         *(("load_linux.sh",), linux.parse_load, linux.parse_usage),
     ),
     "qnx": Os(
@@ -42,15 +56,25 @@ STEP_OS = SYSTEMS["linux"]  # of nodes on which a scheduler starts a step
 
 def os_from_answer(sections: Sections) -> Os | None:
     """Return the OS of the host that gave this answer; None if it is not supported."""
-    return next((system for system in SYSTEMS.values() if system.is_answer(sections)), None)
+    return next(
+        (system for system in SYSTEMS.values() if system.is_answer(sections)), None
+    )
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> tuple[Finding, ...]:
-    """Return findings on all that disturbs measurements on the host, worst first. usage: how busy it is."""
+    """Return findings on all that disturbs measurements on the host, worst first.
+    usage: how busy it is.
+    """
     unsorted = SYSTEMS[facts.target.os].find_noise(facts, usage)
-    return tuple(sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)))
+    return tuple(
+        sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity))
+    )
 
 
 def describe_serious_findings(facts: Facts) -> tuple[str, ...]:
     """Return the serious findings as sentences, for a run's notes."""
-    return tuple(finding.found for finding in find_noise(facts) if finding.severity is Severity.SERIOUS)
+    return tuple(
+        finding.found
+        for finding in find_noise(facts)
+        if finding.severity is Severity.SERIOUS
+    )

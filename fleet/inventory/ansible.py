@@ -1,4 +1,6 @@
-"""Make a first inventory.yaml from an Ansible inventory; run and decrypt nothing in it."""
+"""Make a first inventory.yaml from an Ansible inventory; run and decrypt nothing
+in it.
+"""
 
 import json
 import os
@@ -28,13 +30,26 @@ _KEYS = {  # of our entries, by variable; "" for arguments of ssh
     **dict.fromkeys(("ansible_host", "ansible_ssh_host"), "address"),
     **dict.fromkeys(("ansible_port", "ansible_ssh_port"), "port"),
     **dict.fromkeys(("ansible_user", "ansible_ssh_user"), "user"),
-    **dict.fromkeys(("ansible_private_key_file", "ansible_ssh_private_key_file"), "identity_files"),
-    **dict.fromkeys(("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"), ""),
+    **dict.fromkeys(
+        ("ansible_private_key_file", "ansible_ssh_private_key_file"), "identity_files"
+    ),
+    **dict.fromkeys(
+        ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"), ""
+    ),
 }
 _USED = {*_KEYS, "ansible_connection"}  # values of other variables are never written
 _LOCAL = {"local", "ansible.builtin.local"}
-_SSH = {"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"}
-_SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"  # ssh(1)
+_SSH = {
+    "ssh",
+    "smart",
+    "paramiko",
+    "paramiko_ssh",
+    "ansible.builtin.ssh",
+    "ansible.builtin.paramiko_ssh",
+}
+_SSH_OPTIONS = (  # ssh(1)
+    "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"
+)
 _OPTION_KEYWORDS = {"-J": "ProxyJump", "-i": "IdentityFile"}
 _MAX_NAMES = 12  # variables and hosts in a sentence
 _TIMEOUT_S = 60
@@ -47,7 +62,9 @@ _ERROR_LIMIT = 4_000  # characters
 
 @dataclass(slots=True)
 class _Result:
-    """Host entries by our name; our host names by Ansible's. left_out: by description, the names affected."""
+    """Host entries by our name; our host names by Ansible's. left_out: by description,
+    the names affected.
+    """
 
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
     host_names: dict[str, str] = field(default_factory=dict)
@@ -55,32 +72,56 @@ class _Result:
     taken: set[str] = field(default_factory=set)
 
     def choose_name(self, ansible_name: str) -> str:
-        """Reserve and return our name for a host or group; "" if it is not a valid name or is taken."""
+        """Reserve and return our name for a host or group; "" if it is not a valid name
+        or is taken.
+        """
         name = as_name(ansible_name, self.taken)
         self.taken.add(name.casefold())
         return name
 
     def leave_out(self, part: str, *names: str) -> None:
-        """Record what is not carried over. part: its description. names: hosts or variables affected."""
+        """Record what is not carried over. part: its description. names: hosts or
+        variables affected.
+        """
         self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
 
     def describe_left_out(self) -> Iterator[str]:
-        """Yield a description of each thing left out, with the names affected but no variable's value."""
+        """Yield a description of each thing left out, with the names affected but no
+        variable's value.
+        """
         for part, names in self.left_out.items():
-            more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-            yield f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part
+            more = (
+                f" and {len(names) - _MAX_NAMES} more"
+                if len(names) > _MAX_NAMES
+                else ""
+            )
+            yield (
+                f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part
+            )
 
 
 def from_ansible(path: Path) -> str:
-    """Convert an Ansible inventory's hosts and groups to the text of an inventory. Raises InventoryError."""
+    """Convert an Ansible inventory's hosts and groups to the text of an inventory.
+    Raises InventoryError.
+    """
     listing, encrypted = read_listing_and_vaults(path)
-    variables = _mapping_or_empty(_mapping_or_empty(listing.pop("_meta", None)).get("hostvars"))
-    bodies = [listing.get("ungrouped"), *listing.values()]  # hosts outside all groups come first
-    hosts = list(dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts")))
+    variables = _mapping_or_empty(
+        _mapping_or_empty(listing.pop("_meta", None)).get("hostvars")
+    )
+    # hosts outside all groups come first
+    bodies = [
+        listing.get("ungrouped"),
+        *listing.values(),
+    ]
+    hosts = list(
+        dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts"))
+    )
     if not hosts:
         raise InventoryError(f"{path}: names no host. Is it an Ansible inventory?")
     if len(hosts) > HOST_LIMIT:
-        raise InventoryError(f"{path}: more than {HOST_LIMIT} hosts; split the inventory")
+        raise InventoryError(
+            f"{path}: more than {HOST_LIMIT} hosts; split the inventory"
+        )
     result = _Result()
     for file in encrypted:
         result.leave_out(f"{file}, encrypted with ansible-vault")
@@ -90,7 +131,11 @@ def from_ansible(path: Path) -> str:
         why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
     first, *others = result.entries.values()
-    shared = [item for item in sorted(first.items()) if all(item in entry.items() for entry in others)]
+    shared = [
+        item
+        for item in sorted(first.items())
+        if all(item in entry.items() for entry in others)
+    ]
     defaults = {key: value for key, value in shared if others and key != "address"}
     for entry in result.entries.values():
         for key in defaults:
@@ -107,7 +152,11 @@ def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
 
 def _list_names(body: Any, key: str) -> list[str]:
     names = _mapping_or_empty(body).get(key)
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return (
+        [name for name in names if isinstance(name, str)]
+        if isinstance(names, list)
+        else []
+    )
 
 
 def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
@@ -117,15 +166,27 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
         return
     name = result.choose_name(host)
     if not name:
-        result.leave_out("hosts whose names we cannot use, or that differ only by case or punctuation", host)
+        result.leave_out(
+            "hosts whose names we cannot use, or that differ only by case or"
+            " punctuation",
+            host,
+        )
         return
-    entry = {"via": "local"} if connection in _LOCAL else _make_ssh_entry(name, host, variables, result)
+    entry = (
+        {"via": "local"}
+        if connection in _LOCAL
+        else _make_ssh_entry(name, host, variables, result)
+    )
     address = str(entry.get("address", host))
     if not is_address(address):
-        result.leave_out("hosts whose address is neither a name nor an IP address", host)
+        result.leave_out(
+            "hosts whose address is neither a name nor an IP address", host
+        )
         return
     result.host_names[host] = name
-    result.entries[name] = {key: value for key, value in entry.items() if _is_valid(key, value)}
+    result.entries[name] = {
+        key: value for key, value in entry.items() if _is_valid(key, value)
+    }
     for key in entry.keys() - result.entries[name]:
         result.leave_out(f"{key}, whose value our inventory does not take", host)
     for variable, value in variables.items():
@@ -138,10 +199,14 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
         elif variable.startswith("ansible_"):
             result.leave_out(variable, host)
         else:
-            result.leave_out("variables that are not about connecting to a host", variable)
+            result.leave_out(
+                "variables that are not about connecting to a host", variable
+            )
 
 
-def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: _Result) -> dict[str, object]:
+def _make_ssh_entry(
+    name: str, host: str, variables: Mapping[str, Any], result: _Result
+) -> dict[str, object]:
     entry: dict[str, object] = {} if name == host else {"address": host}
     for variable, key in _KEYS.items():
         if value := _read_text(variables, variable, host, result):
@@ -152,8 +217,12 @@ def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: 
     return entry
 
 
-def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
-    """Return a variable's text with the host's name filled in, else ""; record what is not plain text."""
+def _read_text(
+    variables: Mapping[str, Any], variable: str, host: str, result: _Result
+) -> str:
+    """Return a variable's text with the host's name filled in, else ""; record what is
+    not plain text.
+    """
     if (value := variables.get(variable)) is None:
         return ""
     value = _mapping_or_empty(value).get("__ansible_unsafe", value)
@@ -170,8 +239,12 @@ def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _
     return ""
 
 
-def _add_ssh_options(text: str, variable: str, entry: dict[str, object], host: str, result: _Result) -> None:
-    """Add jump hosts, key files and accept-new from ssh options in `text` to `entry`; leave out others."""
+def _add_ssh_options(
+    text: str, variable: str, entry: dict[str, object], host: str, result: _Result
+) -> None:
+    """Add jump hosts, key files and accept-new from ssh options in `text` to `entry`;
+    leave out others.
+    """
     try:
         options, rest = gnu_getopt(shlex.split(text), _SSH_OPTIONS)
     except (ValueError, GetoptError):
@@ -182,18 +255,29 @@ def _add_ssh_options(text: str, variable: str, entry: dict[str, object], host: s
     for letter, argument in options:
         keyword, value = _OPTION_KEYWORDS.get(letter, letter), argument
         if letter == "-o":
-            keyword, value = (*re.split(r"\s*[\s=]\s*", argument.strip(), maxsplit=1), "")[:2]
+            keyword, value = (
+                *re.split(r"\s*[\s=]\s*", argument.strip(), maxsplit=1),
+                "",
+            )[:2]
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:
             entry[key] = setting
-        elif keyword.lower() == "stricthostkeychecking" and value.lower() in ("no", "off"):
-            result.leave_out("StrictHostKeyChecking=no; unknown keys stay refused (see host_key)", host)
+        elif keyword.lower() == "stricthostkeychecking" and value.lower() in (
+            "no",
+            "off",
+        ):
+            result.leave_out(
+                "StrictHostKeyChecking=no; unknown keys stay refused (see host_key)",
+                host,
+            )
         elif not keyword.lower().startswith("control"):  # connections are shared anyway
             result.leave_out(f"{keyword[:40]} in {variable}", host)
 
 
 def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
-    """Return our key and value for a keyword of ssh_config(5); an empty value where we have none."""
+    """Return our key and value for a keyword of ssh_config(5); an empty value where we
+    have none.
+    """
     match keyword:
         case "proxyjump":
             return "jump", "" if value.lower() == "none" else value
@@ -207,14 +291,23 @@ def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
 
 
 def _hop_from_command(command: str) -> str:
-    """Return the jump host of a ProxyCommand that is just `ssh -W %h:%p [user@]host`; else ""."""
+    """Return the jump host of a ProxyCommand that is just `ssh -W %h:%p [user@]host`;
+    else "".
+    """
     try:
         program, *words = shlex.split(command)
         options, hosts = gnu_getopt(words, _SSH_OPTIONS)
     except (ValueError, GetoptError):
         return ""
     by_letter = dict(options)
-    is_plain = by_letter.get("-W") == "%h:%p" and not by_letter.keys() - {"-W", "-p", "-q", "-A", "-T", "-x"}
+    is_plain = by_letter.get("-W") == "%h:%p" and not by_letter.keys() - {
+        "-W",
+        "-p",
+        "-q",
+        "-A",
+        "-T",
+        "-x",
+    }
     if Path(program).name != "ssh" or len(hosts) != 1 or not is_plain:
         return ""
     return f"{hosts[0]}:{by_letter['-p']}" if "-p" in by_letter else hosts[0]
@@ -227,23 +320,33 @@ def _is_valid(key: str, value: object) -> bool:
     return not document.problems
 
 
-def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, dict[str, list[str]]]:
+def _convert_groups(
+    listing: Mapping[str, Any], result: _Result
+) -> dict[str, dict[str, list[str]]]:
     group_names = {}
     for group in sorted(listing.keys() - {ALL, "ungrouped"}):
         if name := result.choose_name(group):
             group_names[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    groups: dict[str, dict[str, list[str]]] = {name: {} for name in group_names.values()}
+    groups: dict[str, dict[str, list[str]]] = {
+        name: {} for name in group_names.values()
+    }
     for group, name in group_names.items():
         for key, names in ("hosts", result.host_names), ("children", group_names):
-            if members := [names[member] for member in _list_names(listing[group], key) if member in names]:
+            if members := [
+                names[member]
+                for member in _list_names(listing[group], key)
+                if member in names
+            ]:
                 groups[name][key] = members
     return groups
 
 
 def read_listing_and_vaults(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return a saved or new Ansible listing, and the encrypted files left out. Raises InventoryError."""
+    """Return a saved or new Ansible listing, and the encrypted files left out. Raises
+    InventoryError.
+    """
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
             saved = _parse_object(path.read_bytes())
@@ -252,8 +355,9 @@ def read_listing_and_vaults(path: Path) -> tuple[dict[str, Any], list[str]]:
         program = shutil.which("ansible-inventory")
         if program is None:
             raise InventoryError(
-                f"{path}: reading an Ansible inventory needs ansible-inventory, which is not installed. "
-                f"Install it (pip install ansible-core), or {_advise_saving(path)}"
+                f"{path}: reading an Ansible inventory needs ansible-inventory, which"
+                " is not installed. Install it (pip install ansible-core), or"
+                f" {_advise_saving(path)}"
             )
         with tempfile.TemporaryDirectory(prefix="fleet-ansible-") as work:
             copy = Path(work, "inventory")
@@ -267,9 +371,14 @@ def read_listing_and_vaults(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _advise_saving(path: Path) -> str:
-    """Return advice for an inventory that only Ansible with the user's own settings can list."""
+    """Return advice for an inventory that only Ansible with the user's own settings can
+    list.
+    """
     command = f"ansible-inventory -i {quote(str(path))} --list > listing.json"
-    return f"run `{command}` where Ansible is set up, then use --from-ansible listing.json."
+    return (
+        f"run `{command}` where Ansible is set up, then use --from-ansible"
+        " listing.json."
+    )
 
 
 def _parse_object(text: bytes) -> dict[str, Any] | None:
@@ -280,7 +389,9 @@ def _parse_object(text: bytes) -> dict[str, Any] | None:
 
 
 def _link_files(path: Path, copy: Path) -> list[str]:
-    """Fill `copy` with links to the inventory's files. Return the encrypted ones, which are left out."""
+    """Fill `copy` with links to the inventory's files. Return the encrypted ones, which
+    are left out.
+    """
     root = path if path.is_dir() else path.parent
     encrypted: list[str] = []
     count = 0
@@ -294,24 +405,32 @@ def _link_files(path: Path, copy: Path) -> list[str]:
         encrypted.extend(str(Path(folder, name)) for name in sorted(vaults))
         count += len(used)
         if count > _FILES_LIMIT:
-            raise InventoryError(f"{path}: more than {_FILES_LIMIT} files; is this an inventory?")
+            raise InventoryError(
+                f"{path}: more than {_FILES_LIMIT} files; is this an inventory?"
+            )
         return set(names) - used | vaults
 
     path.stat()  # an absent file is an error here, not an empty folder
     shutil.copytree(root, copy, ignore=names_to_ignore, copy_function=os.symlink)
     if str(path) in encrypted:
-        raise InventoryError(f"{path}: encrypted with ansible-vault; {_advise_saving(path)}")
+        raise InventoryError(
+            f"{path}: encrypted with ansible-vault; {_advise_saving(path)}"
+        )
     return encrypted
 
 
 def _is_vault(path: Path) -> bool:
-    """Report whether ansible-vault encrypted a file. Raises InventoryError if it is a program."""
+    """Report whether ansible-vault encrypted a file. Raises InventoryError if it is a
+    program.
+    """
     if not path.is_file():
         return False
     with path.open("rb") as file:
         head = file.read(len(_VAULT))
     if head.startswith(b"#!"):
-        raise InventoryError(f"{path}: is a program, and fleet runs none; {_advise_saving(path)}")
+        raise InventoryError(
+            f"{path}: is a program, and fleet runs none; {_advise_saving(path)}"
+        )
     return head == _VAULT
 
 
@@ -323,11 +442,15 @@ def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
         where = {"cwd": work, "env": _bare_environment(work)}
         done = run_limited(limit, command, _TIMEOUT_S, capture_output=True, **where)
     except subprocess.TimeoutExpired as err:
-        raise InventoryError(f"{path}: {program} did not finish within {_TIMEOUT_S} s") from err
+        raise InventoryError(
+            f"{path}: {program} did not finish within {_TIMEOUT_S} s"
+        ) from err
     if done.returncode == 0:
         return done.stdout
     source = path if path.is_dir() else path.parent
-    text = " ".join(done.stderr.decode(errors="replace").replace(str(copy), str(source)).split())
+    text = " ".join(
+        done.stderr.decode(errors="replace").replace(str(copy), str(source)).split()
+    )
     text = re.sub(r" (?=\[WARNING\]:|\[ERROR\]:|ERROR! )", "\n  ", text[:_ERROR_LIMIT])
     raise InventoryError(
         f"{path}: ansible-inventory failed (exit status {done.returncode}):\n  {text}\n"
@@ -336,10 +459,16 @@ def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
 
 
 def _bare_environment(work: Path) -> dict[str, str]:
-    """Return the user's environment without Ansible settings, so that only Ansible's own plugins run."""
+    """Return the user's environment without Ansible settings, so that only Ansible's
+    own plugins run.
+    """
     (work / "ansible.cfg").touch()
     none = str(work / "none")
-    return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")} | {
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("ANSIBLE_")
+    } | {
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_CONFIG": str(work / "ansible.cfg"),
         "ANSIBLE_HOME": str(work / "home"),

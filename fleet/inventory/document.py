@@ -25,7 +25,9 @@ class _BrokenError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """A file as dicts, lists, strings and None. lines: line numbers by path. problems: (line, message)."""
+    """A file as dicts, lists, strings and None. lines: line numbers by path. problems:
+    (line, message).
+    """
 
     data: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -38,24 +40,37 @@ class Document:
         return self.lines.get(path, 1)
 
     def reject(self, path: KeyPath, text: str, line: int = 0) -> None:
-        """Add a problem about the value at `path`. line: its line number; 0: where the path begins."""
+        """Add a problem about the value at `path`. line: its line number; 0: where the
+        path begins.
+        """
         where = format_path(path)
-        self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
+        self.problems.append(
+            (line or self.line(path), f"{where}: {text}" if where else text)
+        )
 
     def require_no_problems(self, file: Path) -> None:
-        """Raise InventoryError if there are problems; list them in file order, each with `file:line: `."""
+        """Raise InventoryError if there are problems; list them in file order, each
+        with `file:line: `.
+        """
         if self.problems:
-            lines = [f"{file}:{line}: {text}" for line, text in sorted(self.problems, key=itemgetter(0))]
+            lines = [
+                f"{file}:{line}: {text}"
+                for line, text in sorted(self.problems, key=itemgetter(0))
+            ]
             raise InventoryError("\n".join(dict.fromkeys(lines)))
 
 
 def format_path(path: KeyPath) -> str:
     """Format a path: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    return "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
+    ).removeprefix(".")
 
 
 def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
-    """Return a file's text and parsed YAML. Raises InventoryError. advice: added if the file is missing."""
+    """Return a file's text and parsed YAML. Raises InventoryError. advice: added if the
+    file is missing.
+    """
     try:
         require_regular(path, "a file")
         with path.open("rb") as file:
@@ -65,19 +80,25 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
     except OSError as err:
         raise InventoryError(f"{path}: cannot be read: {err}") from err
     if len(raw) > SIZE_LIMIT_BYTES:
-        raise InventoryError(f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is it the right file?")
+        raise InventoryError(
+            f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is it the right file?"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         line = raw.count(b"\n", 0, err.start) + 1
-        raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
+        raise InventoryError(
+            f"{path}:{line}: not UTF-8 text; save the file as UTF-8"
+        ) from err
     document = parse(text)
     document.require_no_problems(path)
     return text, document
 
 
 def parse(text: str) -> Document:
-    """Parse a YAML document. `data` stays None if the text is empty, or invalid, which adds a problem."""
+    """Parse a YAML document. `data` stays None if the text is empty, or invalid, which
+    adds a problem.
+    """
     document = Document()
     try:
         if (root := _compose(text)) is not None:
@@ -88,7 +109,9 @@ def parse(text: str) -> Document:
 
 
 def _compose(text: str) -> Any:
-    """Return the root node of a YAML document, None if it is empty. Raises _BrokenError."""
+    """Return the root node of a YAML document, None if it is empty. Raises
+    _BrokenError.
+    """
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -97,21 +120,29 @@ def _compose(text: str) -> Any:
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as err:
         cause = ", ".join(filter(None, (err.context, err.problem)))
-        problem = f"{cause}. Check indentation, colons and quotes here and in the line above"
-        if (mark := err.problem_mark) and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1]):
+        problem = (
+            f"{cause}. Check indentation, colons and quotes here and in the line above"
+        )
+        if (mark := err.problem_mark) and "\t" in "".join(
+            text.splitlines()[mark.line : mark.line + 1]
+        ):
             problem = "this line contains a tab; YAML indents with spaces only"
         mark = mark or err.context_mark
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
         raise _BrokenError(line, f"broken YAML: {problem}") from err
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
-        raise _BrokenError(line, "a control character, which YAML does not allow") from err
+        raise _BrokenError(
+            line, "a control character, which YAML does not allow"
+        ) from err
     except (yaml.YAMLError, ValueError) as err:
         raise _BrokenError(1, f"not YAML we can read: {type(err).__name__}") from err
 
 
 def _refuse_depth(events: Iterator[Any]) -> None:
-    """Raise _BrokenError for nesting so deep that libyaml's composer would crash the process."""
+    """Raise _BrokenError for nesting so deep that libyaml's composer would crash the
+    process.
+    """
     depth = 0
     for event in events:
         name = type(event).__name__
@@ -121,7 +152,9 @@ def _refuse_depth(events: Iterator[Any]) -> None:
 
 
 class _Walk:
-    """Converts YAML nodes to data and records their lines. Rejects tags and keys that no inventory needs."""
+    """Converts YAML nodes to data and records their lines. Rejects tags and keys that
+    no inventory needs.
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -131,34 +164,52 @@ class _Walk:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
-            raise _BrokenError(line, "the file expands to too many values; are anchors nested?")
+            raise _BrokenError(
+                line, "the file expands to too many values; are anchors nested?"
+            )
         if depth > DEPTH_LIMIT:
-            raise _BrokenError(line, "nested too deeply; does an anchor contain itself?")
+            raise _BrokenError(
+                line, "nested too deeply; does an anchor contain itself?"
+            )
         self.document.lines.setdefault(path, line)
         if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
-            self.document.reject(path, f"the YAML tag {node.tag} is not supported; remove it")
+            self.document.reject(
+                path, f"the YAML tag {node.tag} is not supported; remove it"
+            )
             return None
         if node.id == "mapping":
             return self._convert_mapping(node, path, depth)
         if node.id == "sequence":
-            return [self.convert(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
+            return [
+                self.convert(item, (*path, index), depth + 1)
+                for index, item in enumerate(node.value)
+            ]
         return None if node.tag == _NULL else str(node.value)
 
     def _convert_mapping(self, node: Any, path: KeyPath, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
-        merged: list[Any] = []  # by `<<: *anchor`; of several anchors the first wins, as YAML specifies
+        merged: list[
+            Any
+        ] = []  # by `<<: *anchor`; of several anchors the first wins, as YAML specifies
         for key_node, value_node in node.value:
             line, key = key_node.start_mark.line + 1, key_node.value
             if key_node.tag == _MERGE:
-                sources = value_node.value if value_node.id == "sequence" else [value_node]
+                sources = (
+                    value_node.value if value_node.id == "sequence" else [value_node]
+                )
                 if any(source.id != "mapping" for source in sources):
-                    self.document.reject(path, "`<<:` takes a mapping, or a list of them")
+                    self.document.reject(
+                        path, "`<<:` takes a mapping, or a list of them"
+                    )
                 merged += [source for source in sources if source.id == "mapping"]
             elif key_node.id != "scalar":
                 self.document.reject(path, "a key must be plain text")
             elif key in first_lines:
-                text = f"duplicate key (first in line {first_lines[key]}); keep one of them"
+                text = (
+                    f"duplicate key (first in line {first_lines[key]}); keep one of"
+                    " them"
+                )
                 self.document.reject((*path, key), text, line)
             else:
                 first_lines[key] = line

@@ -31,17 +31,28 @@ class ExpectedRange:
     pattern: str  # a glob
     benchmark: str  # `cas` or `cas/llsc`
     relation: str
-    low: float | None  # in the unit that `fleet show` prints, ns or a rate; None: no limit
+    # in the unit that `fleet show` prints, ns or a rate; None: no limit
+    low: float | None
     high: float | None
     source: str  # file and line
 
-    def matches(self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str) -> bool:
-        """Report whether the range is for this number of a run. run: a row of the table `runs`."""
-        if self.benchmark not in (benchmark, f"{benchmark}/{variant}") or self.relation != relation:
+    def matches(
+        self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str
+    ) -> bool:
+        """Report whether the range is for this number of a run. run: a row of the table
+        `runs`.
+        """
+        if (
+            self.benchmark not in (benchmark, f"{benchmark}/{variant}")
+            or self.relation != relation
+        ):
             return False
         match self.selector:
             case "label":
-                values = [f"{key}={value}" for key, value in json.loads(run["labels_json"]).items()]
+                values = [
+                    f"{key}={value}"
+                    for key, value in json.loads(run["labels_json"]).items()
+                ]
             case "host":
                 values = [run["host_name"], run["host_id"]]
             case _:
@@ -49,85 +60,132 @@ class ExpectedRange:
         return any(fnmatchcase(value, self.pattern) for value in values)
 
     def limits_ns(self, *, is_rate: bool) -> tuple[float, float]:
-        """Return the lower and upper limit in ns, NaN for none. is_rate: the range is written as rates."""
-        low, high = (float("nan") if limit is None else limit for limit in (self.low, self.high))
+        """Return the lower and upper limit in ns, NaN for none. is_rate: the range is
+        written as rates.
+        """
+        low, high = (
+            float("nan") if limit is None else limit for limit in (self.low, self.high)
+        )
         return (1 / high, 1 / low) if is_rate else (low, high)
 
 
 def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedRange]:
-    """Read a file of ranges. Variants must be known or in `runs`. Raises InventoryError with all mistakes."""
+    """Read a file of ranges. Variants must be known or in `runs`. Raises InventoryError
+    with all mistakes.
+    """
     _, document = read_yaml(path, "`fleet accept --write` proposes one.")
-    ranges = list(_read_entries(document, path, {name for run in runs for name in run.benchmarks}))
+    ranges = list(
+        _read_entries(document, path, {name for run in runs for name in run.benchmarks})
+    )
     document.require_no_problems(path)
     return ranges
 
 
-def _read_entries(document: Document, path: Path, measured: Collection[str]) -> Iterator[ExpectedRange]:
+def _read_entries(
+    document: Document, path: Path, measured: Collection[str]
+) -> Iterator[ExpectedRange]:
     entries = document.data
     if not entries or not isinstance(entries, list):
-        document.reject((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
+        document.reject(
+            (), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}"
+        )
         return
     for number, entry in enumerate(entries):
-        names = [name for name in SELECTORS if isinstance(entry, dict) and name in entry]
+        names = [
+            name for name in SELECTORS if isinstance(entry, dict) and name in entry
+        ]
         pattern = entry[names[0]] if len(names) == 1 else None
         if not pattern or not isinstance(pattern, str):
-            document.reject((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
+            document.reject(
+                (number,),
+                f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob",
+            )
             continue
         if names == ["label"] and "=" not in pattern:
             document.reject((number, "label"), "needs key=value, such as rack=b2")
         if len(entry) == 1:
-            document.reject((number,), f"names no benchmark: below it, a relation and its range; {_HOW}")
+            document.reject(
+                (number,),
+                f"names no benchmark: below it, a relation and its range; {_HOW}",
+            )
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
             if why := _find_benchmark_problem(benchmark, measured):
                 document.reject((number, benchmark), why)
             elif not relations or not isinstance(relations, dict):
-                document.reject((number, benchmark), f"a relation and its range are needed; {_HOW}")
+                document.reject(
+                    (number, benchmark), f"a relation and its range are needed; {_HOW}"
+                )
             else:
-                yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
+                yield from _read_ranges(
+                    document, path, (number, benchmark), (names[0], pattern), relations
+                )
 
 
 def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | None:
-    """Return why this is neither a benchmark nor a variant, or None. measured: further valid variants."""
+    """Return why this is neither a benchmark nor a variant, or None. measured: further
+    valid variants.
+    """
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:
         similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
         return f"is not a benchmark{similar} There are {', '.join(_BENCHMARKS)}"
     variants = VARIANTS.get(name)
     if slash and variants and variant not in variants and benchmark not in measured:
-        return f"is not a variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
+        return (
+            f"is not a variant{suggest_similar(variant, variants)} There are"
+            f" {', '.join(variants)}"
+        )
     return None
 
 
 def _read_ranges(
-    document: Document, path: Path, place: KeyPath, machines: tuple[str, str], relations: Mapping[str, object]
+    document: Document,
+    path: Path,
+    place: KeyPath,
+    machines: tuple[str, str],
+    relations: Mapping[str, object],
 ) -> Iterator[ExpectedRange]:
     for relation, text in relations.items():
         here, limits = (*place, relation), _read_limits(text)
         if why := _find_relation_problem(str(place[-1]), relation):
             document.reject(here, f"{why} {_NAMES}")
         elif limits is None:
-            document.reject(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
+            document.reject(
+                here,
+                f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}",
+            )
         else:
             source = f"{path.name}:{document.line(here)}"
             yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
 
 
 def _find_relation_problem(benchmark: str, relation: str) -> str | None:
-    """Return why `relation` is not a relation or level that this benchmark can have; None if it is."""
+    """Return why `relation` is not a relation or level that this benchmark can have;
+    None if it is.
+    """
     name, _, setting = relation.partition(" ")
     described = SHIPPED[benchmark]
     if _LEVEL.fullmatch(name) and described.view is View.LADDER:
         words = [word for parameter in described.parameters for word in parameter.words]
-        return None if setting.partition(" ")[0] in words else f"needs a setting, such as {name} {words[0]}."
+        return (
+            None
+            if setting.partition(" ")[0] in words
+            else f"needs a setting, such as {name} {words[0]}."
+        )
     if name in [*Relation] or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
         return None
-    return f"is not a relation or level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
+    return (
+        "is not a relation or"
+        f" level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
+    )
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
-    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open. None for other text."""
+    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open.
+    None for other text.
+    """
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
     if not match or float(match[3]) <= 0:
         return None

@@ -1,4 +1,6 @@
-"""Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by name, glob and label."""
+"""Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by
+name, glob and label.
+"""
 
 import fnmatch
 import re
@@ -15,7 +17,14 @@ from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory import schema
 from fleet.inventory.document import Document, KeyPath, read_yaml
 from fleet.inventory.trust import check_trusted
-from fleet.model import BuildPlace, Host, InputError, RequestedOptions, RequestedToolchain, Via
+from fleet.model import (
+    BuildPlace,
+    Host,
+    InputError,
+    RequestedOptions,
+    RequestedToolchain,
+    Via,
+)
 from fleet.model.client import PRESETS, client_command
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.kinds import parse_age_condition
@@ -23,14 +32,24 @@ from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-NAME_ADVICE = "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
+NAME_ADVICE = (
+    "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
+)
 NAME_ADVICE += "put the machine's real name in `address:`"
-_BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything else is replaced whole
+# merged key by key; anything else is replaced whole
+_BY_KEY = (
+    "env",
+    "labels",
+    "toolchain",
+    "plan",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in file order; host names by group. unasked_program: the one of `hosts_from` if not started."""
+    """Hosts in file order; host names by group. unasked_program: the one of
+    `hosts_from` if not started.
+    """
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -38,23 +57,38 @@ class Inventory:
     unasked_program: str = ""
 
     def select(
-        self, selection: Sequence[str] = (), find_last_runs: Callable[[], Mapping[str, datetime]] = dict
+        self,
+        selection: Sequence[str] = (),
+        find_last_runs: Callable[[], Mapping[str, datetime]] = dict,
     ) -> tuple[Host, ...]:
-        """Return the hosts that patterns (docs/inventory.md) select, in file order; without patterns, all.
+        """Return the hosts that patterns (docs/inventory.md) select, in file order;
+        without patterns, all.
 
-        find_last_runs: returns last run times by host ID. Raises UsageError if no host matches.
+        find_last_runs: returns last run times by host ID. Raises UsageError if no host
+        matches.
         """
-        patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
+        patterns = [
+            part for text in selection for part in re.split(r",(?![^\[]*\])", text)
+        ]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = set[str]().union(*(self._match_names(part, find_last_runs) for part in included or [ALL]))
-        chosen = chosen.difference(*(self._match_names(part, find_last_runs) for part in excluded))
+        chosen = set[str]().union(
+            *(self._match_names(part, find_last_runs) for part in included or [ALL])
+        )
+        chosen = chosen.difference(
+            *(self._match_names(part, find_last_runs) for part in excluded)
+        )
         if not chosen:
-            text = f"the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
+            text = (
+                f"the selection {' '.join(patterns)!r} leaves no host. See `fleet"
+                " hosts`."
+            )
             raise UsageError(f"{self.path}: {text}")
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _match_names(self, pattern: str, find_last_runs: Callable[[], Mapping[str, datetime]]) -> set[str]:
+    def _match_names(
+        self, pattern: str, find_last_runs: Callable[[], Mapping[str, datetime]]
+    ) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
         try:
@@ -64,42 +98,70 @@ class Inventory:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
             last_runs = find_last_runs()
-            return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
+            return {
+                host.name
+                for host in self.hosts
+                if is_of_age(last_runs.get(host.host_id, _NEVER))
+            }
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))
         names = {
-            host.name for host in self.hosts if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs)
+            host.name
+            for host in self.hosts
+            if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs)
         }
         names.update(self.groups.get(pattern, ()))
         if not names and pattern not in self.groups:
-            similar = suggest_similar(pattern, [*(host.name for host in self.hosts), *self.groups])
+            similar = suggest_similar(
+                pattern, [*(host.name for host in self.hosts), *self.groups]
+            )
             text = f"no host or group is called {pattern!r}{similar} See `fleet hosts`."
             raise UsageError(f"{self.path}: {text}")
         return names
 
     def _match_label(self, key: str, value: str) -> set[str]:
         hosts = (host for host in self.hosts if key in host.labels)
-        names = {host.name for host in hosts if fnmatch.fnmatchcase(host.labels[key], value)}
+        names = {
+            host.name for host in hosts if fnmatch.fnmatchcase(host.labels[key], value)
+        }
         if not names:
-            labels = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
+            labels = sorted(
+                {
+                    f"{name}={text}"
+                    for host in self.hosts
+                    for name, text in host.labels.items()
+                }
+            )
             advice = suggest_similar(f"{key}={value}", labels)
             advice += f" Known labels: {', '.join(labels[:20]) or 'none'}."
-            raise UsageError(f"{self.path}: no host has the label {key}={value}{advice}")
+            raise UsageError(
+                f"{self.path}: no host has the label {key}={value}{advice}"
+            )
         return names
 
 
 def make_local_inventory(path: Path) -> Inventory:
-    """Return an inventory of just the machine that fleet runs on. path: named in messages."""
+    """Return an inventory of just the machine that fleet runs on. path: named in
+    messages.
+    """
     localhost = Host(name="localhost", address="localhost", via=Via.LOCAL)
     return Inventory((localhost,), MappingProxyType({}), path)
 
 
-def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: bool = True) -> Inventory:
-    """Read an inventory. listed_hosts: used instead of asking `hosts_from`. Raises InventoryError."""
+def load(
+    path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: bool = True
+) -> Inventory:
+    """Read an inventory. listed_hosts: used instead of asking `hosts_from`. Raises
+    InventoryError.
+    """
     text, document = read_document(path)
     if not trusted:  # the user did not name it
         check_trusted(path, text, document)
-    unasked_program = _add_listed_hosts(document, listed_hosts) if "hosts_from" in document.data else ""
+    unasked_program = (
+        _add_listed_hosts(document, listed_hosts)
+        if "hosts_from" in document.data
+        else ""
+    )
     resolver = _Resolver(path, document, schema.check(document), unasked_program)
     document.require_no_problems(path)
     inventory = resolver.resolve()
@@ -108,7 +170,9 @@ def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: 
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the defaults of options in the table `fleet:`, by parameter. Raises InventoryError."""
+    """Return the defaults of options in the table `fleet:`, by parameter. Raises
+    InventoryError.
+    """
     _, document = read_document(path)
     settings = schema.convert_settings(document)
     document.require_no_problems(path)
@@ -123,50 +187,93 @@ def read_document(path: Path) -> tuple[str, Document]:
     if document.data is None:
         document.reject((), "the file is empty; `fleet init` shows what belongs in it")
     elif not isinstance(document.data, dict):
-        document.reject((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
+        document.reject(
+            (), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`"
+        )
     document.require_no_problems(path)
     return text, document
 
 
-def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
-    """Add the hosts of `hosts_from`; the file's keys win. Return its program if that was not started."""
-    from fleet.inventory.clusters import CLUSTERS, list_or_reuse_hosts  # noqa: PLC0415  few inventories need it
+def _add_listed_hosts(
+    document: Document, listed_hosts: Mapping[str, Any] | None
+) -> str:
+    """Add the hosts of `hosts_from`; the file's keys win. Return its program if that
+    was not started.
+    """
+    from fleet.inventory.clusters import (  # noqa: PLC0415  few inventories need it
+        CLUSTERS,
+        list_or_reuse_hosts,
+    )
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
-    is_command = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
+    is_command = (
+        isinstance(source, list)
+        and source
+        and all(isinstance(word, str) for word in source)
+    )
     if not (is_command or source in CLUSTERS) or not isinstance(hosts, dict):
-        document.reject(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
+        document.reject(
+            ("hosts_from",),
+            f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]",
+        )
         return ""
-    for name, entry in list_or_reuse_hosts(source, document.data.get("defaults") or (), listed_hosts).items():
+    for name, entry in list_or_reuse_hosts(
+        source, document.data.get("defaults") or (), listed_hosts
+    ).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
         hosts[name] = {**entry, **(hosts.get(name) or {})}
     document.data["hosts"] = hosts
-    return "" if listed_hosts != {} else source if isinstance(source, str) else shlex.join(source)
+    return (
+        ""
+        if listed_hosts != {}
+        else source
+        if isinstance(source, str)
+        else shlex.join(source)
+    )
 
 
 class _Resolver:
-    """Merges defaults, groups and entries into hosts; adds contradictions to the document's problems."""
+    """Merges defaults, groups and entries into hosts; adds contradictions to the
+    document's problems.
+    """
 
     def __init__(
-        self, path: Path, document: Document, declared: Mapping[str, Any], unasked_program: str
+        self,
+        path: Path,
+        document: Document,
+        declared: Mapping[str, Any],
+        unasked_program: str,
     ) -> None:
         self.path, self.unasked_program = path, unasked_program
         self.document, self.problem = document, document.reject
         self.defaults: dict[str, Any] = declared.get("defaults") or {}
-        self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
+        self.groups = {
+            name: entry or {} for name, entry in (declared.get("groups") or {}).items()
+        }
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
         self._expand_names(declared.get("hosts") or {})
 
     def resolve(self) -> Inventory:
-        """Return the inventory. If the document has problems afterwards, it must not be used."""
+        """Return the inventory. If the document has problems afterwards, it must not be
+        used.
+        """
         if not self.entries and not self.unasked_program:
-            self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
+            self.problem(
+                ("hosts",), "names no host; add one below `hosts:`, such as `web1:`"
+            )
         self._check_names()
         members = self._members_by_group()
         hosts = {name: self._resolve_host(name, members) for name in self.entries}
-        groups = {group: tuple(filter(names.__contains__, hosts)) for group, names in members.items()}
-        with_build_hosts = tuple(self._add_build_host(host, hosts) for host in hosts.values())
-        return Inventory(with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program)
+        groups = {
+            group: tuple(filter(names.__contains__, hosts))
+            for group, names in members.items()
+        }
+        with_build_hosts = tuple(
+            self._add_build_host(host, hosts) for host in hosts.values()
+        )
+        return Inventory(
+            with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program
+        )
 
     def _expand(self, written: str, path: KeyPath) -> list[str]:
         try:
@@ -181,7 +288,10 @@ class _Resolver:
             for name in self._expand(written, path):
                 if name in self.entries:
                     first = self.document.line(("hosts", self.entries[name][0]))
-                    text = f"{name} is declared a second time (first in line {first}); keep one of them"
+                    text = (
+                        f"{name} is declared a second time (first in line {first});"
+                        " keep one of them"
+                    )
                     self.problem(path, text)
                 self.entries.setdefault(name, (written, entry or {}))
             if len(self.entries) > HOST_LIMIT:
@@ -196,7 +306,10 @@ class _Resolver:
             if not NAME.fullmatch(name):
                 self.problem(path, NAME_ADVICE)
             elif earlier != name:
-                text = f"{name} and {earlier} would share one directory of results; rename one of them"
+                text = (
+                    f"{name} and {earlier} would share one directory of results; rename"
+                    " one of them"
+                )
                 self.problem(path, text)
             elif name == ALL:
                 self.problem(path, f"{ALL!r} selects every host and cannot name one")
@@ -204,17 +317,27 @@ class _Resolver:
             if not NAME.fullmatch(group):
                 self.problem(("groups", group), NAME_ADVICE)
             elif group in self.entries or group == ALL:
-                self.problem(("groups", group), "is also the name of a host; rename the group")
+                self.problem(
+                    ("groups", group), "is also the name of a host; rename the group"
+                )
 
     def _members_by_group(self) -> dict[str, set[str]]:
-        """Return host names by group: parents before children, else in file order. Later groups override."""
+        """Return host names by group: parents before children, else in file order.
+        Later groups override.
+        """
         direct = {group: self._direct_members(group) for group in self.groups}
-        children = {group: entry.get("children", ()) for group, entry in self.groups.items()}
+        children = {
+            group: entry.get("children", ()) for group, entry in self.groups.items()
+        }
         for group, names in children.items():
             for index, child in enumerate(names):
                 if child not in self.groups:
                     path = ("groups", group, "children", index)
-                    self.problem(path, f"no group is called {child!r}{suggest_similar(child, self.groups)}")
+                    self.problem(
+                        path,
+                        "no group is called"
+                        f" {child!r}{suggest_similar(child, self.groups)}",
+                    )
         if self.document.problems:
             return {}
         order: list[str] = []
@@ -222,12 +345,17 @@ class _Resolver:
             below = {child for group in waiting for child in children[group]}
             ready = [group for group in waiting if group not in below]
             if not ready:
-                self.problem(("groups", waiting[0], "children"), "these groups contain one another")
+                self.problem(
+                    ("groups", waiting[0], "children"),
+                    "these groups contain one another",
+                )
                 return {}
             order.append(ready[0])
         members = {group: set[str]() for group in order}
         for group in reversed(order):
-            members[group] = direct[group].union(*(members[child] for child in children[group]))
+            members[group] = direct[group].union(
+                *(members[child] for child in children[group])
+            )
         return members
 
     def _direct_members(self, group: str) -> set[str]:
@@ -235,7 +363,9 @@ class _Resolver:
         for index, written in enumerate(self.groups[group].get("hosts", ())):
             path = ("groups", group, "hosts", index)
             for pattern in self._expand(written, path):
-                matches = {pattern} & self.entries.keys() or {*fnmatch.filter(self.entries, pattern)}
+                matches = {pattern} & self.entries.keys() or {
+                    *fnmatch.filter(self.entries, pattern)
+                }
                 if not matches and not self.unasked_program:
                     similar = suggest_similar(pattern, self.entries)
                     self.problem(path, f"no host is called {pattern!r}{similar}")
@@ -249,10 +379,17 @@ class _Resolver:
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
             for key, value in layer.items():
                 if key not in {"hosts", "children"}:
-                    merged[key] = {**merged.get(key, {}), **value} if key in _BY_KEY else value
+                    merged[key] = (
+                        {**merged.get(key, {}), **value} if key in _BY_KEY else value
+                    )
         place = ("hosts", written)
-        if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get("toolchain", {}):
-            self.problem((*place, "build"), f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
+        if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get(
+            "toolchain", {}
+        ):
+            self.problem(
+                (*place, "build"),
+                f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well",
+            )
         if "os_release" in merged and merged.get("os") != "qnx":
             text = f"{name}: os_release is for QNX hosts; set `os: qnx` as well"
             self.problem((*place, "os_release"), text)
@@ -262,22 +399,35 @@ class _Resolver:
             origin=f"{printable(str(self.path))}:{self.document.line(place)}",
             **_host_arguments(merged, self.path.parent, name),
         )
-        layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), place]
+        layers: list[KeyPath] = [
+            ("defaults",),
+            *(("groups", group) for group in groups),
+            place,
+        ]
         host = self._complete_client_command(host, layers)
         self._check_plan(host, layers)
         return host
 
     def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
-        """Return the host with its own or its preset's client command, checked, if `via` needs one."""
+        """Return the host with its own or its preset's client command, checked, if
+        `via` needs one.
+        """
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
-                text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
+                text = (
+                    f"{host.name}: `command` is for `via: command`, and this host has"
+                    f" `via: {host.via}`"
+                )
                 self.problem(self._find_deciding_path(("command",), layers), text)
             return host
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
-        key = self._find_deciding_path(("command",), layers) or self._find_deciding_path(("via",), layers)
+        key = self._find_deciding_path(
+            ("command",), layers
+        ) or self._find_deciding_path(("via",), layers)
         if not host.command:
-            self.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
+            self.problem(
+                key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well"
+            )
         try:
             client_command(host, ())
         except InputError as err:
@@ -285,39 +435,60 @@ class _Resolver:
         return host
 
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
-        """Add problems for conflicting plan options; not for defaults, which the command line may replace."""
+        """Add problems for conflicting plan options; not for defaults, which the
+        command line may replace.
+        """
         options = options_from_entry(host)
         for names, why in find_conflicts(options):
             if any(getattr(options, name) is None for name in names):
                 continue
-            keys = [self._find_deciding_path(BY_NAME[name].key, layers) for name in names]
+            keys = [
+                self._find_deciding_path(BY_NAME[name].key, layers) for name in names
+            ]
             sources = [
-                f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line {self.document.line(key)})"
+                f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line"
+                f" {self.document.line(key)})"
                 for name, key in zip(names, keys, strict=True)
             ]
             self.problem(keys[0], describe_conflict(sources, why))
 
-    def _find_deciding_path(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
-        """Return the path of `key` in the last layer that sets it, since that one wins; () if none does."""
+    def _find_deciding_path(
+        self, key: tuple[str, ...], layers: Sequence[KeyPath]
+    ) -> KeyPath:
+        """Return the path of `key` in the last layer that sets it, since that one wins;
+        () if none does.
+        """
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())
 
     def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """Return the host with its build host, if that is another host; add a problem if it is missing."""
+        """Return the host with its build host, if that is another host; add a problem
+        if it is missing.
+        """
         name, place = host.toolchain.build_host, ("hosts", self.entries[host.name][0])
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
-                text = f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well"
+                text = (
+                    f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}`"
+                    " as well"
+                )
                 self.problem((*place, "build"), text)
         elif name in hosts:
             return replace(host, build_host=hosts[name])
         elif not self.unasked_program:
-            self.problem((*place, "toolchain"), f"no host is called {name!r}{suggest_similar(name, hosts)}")
+            self.problem(
+                (*place, "toolchain"),
+                f"no host is called {name!r}{suggest_similar(name, hosts)}",
+            )
         return host
 
 
-def _host_arguments(merged: Mapping[str, Any], directory: Path, name: str) -> dict[str, Any]:
-    """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is the build host's."""
+def _host_arguments(
+    merged: Mapping[str, Any], directory: Path, name: str
+) -> dict[str, Any]:
+    """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is
+    the build host's.
+    """
     default_address = "localhost" if merged.get("via") is Via.LOCAL else name
     toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):
@@ -325,7 +496,9 @@ def _host_arguments(merged: Mapping[str, Any], directory: Path, name: str) -> di
             toolchain[key] = _join_path(directory, toolchain[key])
     return {key: value for key, value in merged.items() if key != "wait"} | {
         "address": merged.get("address", default_address).replace("{name}", name),
-        "identity_files": tuple(_join_path(directory, file) for file in merged.get("identity_files", ())),
+        "identity_files": tuple(
+            _join_path(directory, file) for file in merged.get("identity_files", ())
+        ),
         "toolchain": RequestedToolchain(**toolchain),
         "wait_s": merged.get("wait", 0.0),
         "plan": RequestedOptions(**merged.get("plan", {})),

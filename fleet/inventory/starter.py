@@ -1,4 +1,6 @@
-"""Writes a first inventory.yaml: a commented one, one of given hosts, or one made from ~/.ssh/config."""
+"""Writes a first inventory.yaml: a commented one, one of given hosts, or one made from
+~/.ssh/config.
+"""
 
 import glob
 import json
@@ -17,7 +19,9 @@ INCLUDE_DEPTH = 16  # as ssh itself
 
 
 def read_starter() -> str:
-    """Return the commented inventory to start from. Unedited, it measures this machine."""
+    """Return the commented inventory to start from. Unedited, it measures this
+    machine.
+    """
     return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
 
 
@@ -28,10 +32,16 @@ def render_inventory(
     defaults: Mapping[str, object] = MappingProxyType({}),
     groups: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """Render an inventory of these hosts below the starter's head; origin and left_out become comments."""
+    """Render an inventory of these hosts below the starter's head; origin and left_out
+    become comments.
+    """
     lines = [read_starter().partition("\n\n")[0], "", f"# {as_comment(origin)}"]
     lines += [f"# {as_comment(text)}" for text in left_out]
-    for title, entries in (("defaults", defaults), ("groups", groups), ("hosts", hosts)):
+    for title, entries in (
+        ("defaults", defaults),
+        ("groups", groups),
+        ("hosts", hosts),
+    ):
         lines += ["", f"{title}:"] if entries else []
         for key, value in entries.items():
             name = key if title == "defaults" else as_yaml(key)
@@ -40,24 +50,38 @@ def render_inventory(
 
 
 def as_yaml(value: object) -> str:
-    """Render a value as YAML on one line: JSON, with unprintable characters escaped as YAML does."""
+    """Render a value as YAML on one line: JSON, with unprintable characters escaped as
+    YAML does.
+    """
     text = json.dumps(value, ensure_ascii=False)
-    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
+    return "".join(
+        sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text
+    )
 
 
 def as_comment(text: object) -> str:
-    """Make foreign text safe for a comment: replace each unprintable character, such as a newline, by "?"."""
+    """Make foreign text safe for a comment: replace each unprintable character, such as
+    a newline, by "?".
+    """
     return "".join(sign if sign.isprintable() else "?" for sign in str(text))
 
 
 def as_name(text: str, taken: Collection[str]) -> str:
-    """Turn foreign text into a host or group name; "" if invalid or taken. taken: casefolded names."""
+    """Turn foreign text into a host or group name; "" if invalid or taken. taken:
+    casefolded names.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-")[:100]
-    return name if NAME.fullmatch(name) and name != ALL and name.casefold() not in taken else ""
+    return (
+        name
+        if NAME.fullmatch(name) and name != ALL and name.casefold() not in taken
+        else ""
+    )
 
 
 def from_ssh_config(path: Path) -> str:
-    """Render an inventory of the hosts of an ssh_config and its Includes, by alias. Raises InventoryError."""
+    """Render an inventory of the hosts of an ssh_config and its Includes, by alias.
+    Raises InventoryError.
+    """
     names: dict[str, str] = {}  # by alias
     left_out: list[str] = []
     for where, alias in _read_origins_and_aliases(path, left_out):
@@ -68,18 +92,28 @@ def from_ssh_config(path: Path) -> str:
         elif name := as_name(alias, {name.casefold() for name in names.values()}):
             names[alias] = name
         else:
-            left_out.append(f"{where}: Host {alias}, which differs from another only by case or punctuation")
+            left_out.append(
+                f"{where}: Host {alias}, which differs from another only by case or"
+                " punctuation"
+            )
     origin = f"Hosts of {path}, which still sets their address, port, user and keys."
     left_out = [f"Not carried over: {text}" for text in left_out]
-    hosts = {name: {"address": alias} if name != alias else {} for alias, name in names.items()}
+    hosts = {
+        name: {"address": alias} if name != alias else {}
+        for alias, name in names.items()
+    }
     if not hosts:
         left_out.append("The file names no host; this is the local machine.")
         hosts["localhost"] = {"via": "local"}
     return render_inventory(origin, left_out, hosts)
 
 
-def _read_origins_and_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield "file:line" and each Host alias of an ssh_config and its Includes. Raises InventoryError."""
+def _read_origins_and_aliases(
+    path: Path, left_out: list[str], depth: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Yield "file:line" and each Host alias of an ssh_config and its Includes. Raises
+    InventoryError.
+    """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as err:
@@ -93,7 +127,9 @@ def _read_origins_and_aliases(path: Path, left_out: list[str], depth: int = 0) -
             case "host", words:
                 yield from ((where, alias) for alias in words)
             case "match", words:
-                left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
+                left_out.append(
+                    f"{where}: Match {' '.join(words)} (ssh itself still applies it)"
+                )
             case "include", words:
                 for file in _expand_include(words):
                     if depth < INCLUDE_DEPTH:
@@ -103,7 +139,9 @@ def _read_origins_and_aliases(path: Path, left_out: list[str], depth: int = 0) -
 
 
 def _split_line(line: str) -> tuple[str, list[str]]:
-    """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) specifies; ("", []) for comments and blanks."""
+    """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) specifies; ("", []) for
+    comments and blanks.
+    """
     match = re.match(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*)", line)
     if not match:
         return "", []
@@ -115,7 +153,9 @@ def _split_line(line: str) -> tuple[str, list[str]]:
 
 
 def _expand_include(words: Iterable[str]) -> Iterator[Path]:
-    """Yield the files an Include names; relative ones are in ~/.ssh, as ssh_config(5) specifies."""
+    """Yield the files an Include names; relative ones are in ~/.ssh, as ssh_config(5)
+    specifies.
+    """
     for word in words:
         pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
         yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns

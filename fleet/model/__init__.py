@@ -1,4 +1,6 @@
-"""The data types, frozen dataclasses and enums, with the terms that docs/glossary.md defines."""
+"""The data types, frozen dataclasses and enums, with the terms that docs/glossary.md
+defines.
+"""
 
 from fleet.model.benchmark import *
 from fleet.model.errors import *

@@ -1,4 +1,6 @@
-"""Describes benchmarks, from `benchmarks.json` or from a run's agent. No benchmark is named in the code."""
+"""Describes benchmarks, from `benchmarks.json` or from a run's agent. No benchmark is
+named in the code.
+"""
 
 import json
 import re
@@ -13,7 +15,9 @@ from fleet.model.errors import InputError
 
 
 class Shape(StrEnum):
-    """How many CPUs a visit uses: CPU one, PAIR two, GROUP one or more that work at once."""
+    """How many CPUs a visit uses: CPU one, PAIR two, GROUP one or more that work at
+    once.
+    """
 
     CPU = "cpu"
     PAIR = "pair"
@@ -22,7 +26,9 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of points."""
+    """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of
+    points.
+    """
 
     MATRIX = "matrix"
     CPUS = "cpus"
@@ -47,10 +53,14 @@ _MAX_TEXTS, _LONGEST_TEXT = 64, 200
 
 
 def _require_short(texts: Sequence[str]) -> None:
-    """Raise InputError unless a host's texts are few, short and printable, so that pages can show them."""
+    """Raise InputError unless a host's texts are few, short and printable, so that
+    pages can show them.
+    """
     are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
     if len(texts) > _MAX_TEXTS or not all(are_shown):
-        raise InputError(f"a description has at most {_MAX_TEXTS} printable texts in a place")
+        raise InputError(
+            f"a description has at most {_MAX_TEXTS} printable texts in a place"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,12 @@ class Parameter:
     type: str  # word, bytes, count or node (a NUMA node)
     role: str | None = None  # its place in a table
     option: str | None = None  # of the plan, that sets it
-    none: str | None = None  # the meaning of a missing value; without it a count has a value at each point
-    words: Mapping[str, str] = field(default_factory=dict)  # in the order of a table, with meanings
+    none: str | None = (
+        # the meaning of a missing value; without it a count has a value at each point
+        None
+    )
+    # in the order of a table, with meanings
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
@@ -73,15 +87,20 @@ class Parameter:
         if value is _NO_COLUMN:
             return None
         if self.type != "word":
-            is_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
-            is_needed = is_size or (self.role and self.type == "count" and not self.none)
+            # a peak has none
+            is_size = self.role == "row" and benchmark.view is not View.PRODUCTS
+            is_needed = is_size or (
+                self.role and self.type == "count" and not self.none
+            )
             return f"no {self.name}" if is_needed and value is None else None
         if not self.words or self.sort_key(value) < len(self.words):
             return None
         return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
-        """Return the key that sorts values: words in listed order, ignoring suffixes such as in `mix-75`."""
+        """Return the key that sorts values: words in listed order, ignoring suffixes
+        such as in `mix-75`.
+        """
         if self.type != "word":
             return value
         words = [*self.words]
@@ -91,7 +110,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark as an agent describes it (docs/wire.md). variants: by architecture or "any", best first."""
+    """A benchmark as an agent describes it (docs/wire.md). variants: by architecture or
+    "any", best first.
+    """
 
     name: str
     question: str
@@ -100,7 +121,9 @@ class Benchmark:
     shape: Shape
     view: View
     heading: str
-    other_unit: str | None = None  # what the threads beside ping count, if not ping's unit
+    other_unit: str | None = (
+        None  # what the threads beside ping count, if not ping's unit
+    )
     rate: str | None = None
     point: str | None = None
     samples: int = 10
@@ -110,41 +133,75 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         variants = [name for names in self.variants.values() for name in names]
-        _require_short((self.name, self.question, self.unit, self.heading, self.rate or "", self.point or ""))
+        _require_short(
+            (
+                self.name,
+                self.question,
+                self.unit,
+                self.heading,
+                self.rate or "",
+                self.point or "",
+            )
+        )
         _require_short((*self.variants, *variants))
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
-            raise InputError("a benchmark needs 1 or 2 latencies, and parameters with different names")
-        has_many = self.view in (View.MATRIX, View.CPUS) and self._needs_point() and not self.point
+            raise InputError(
+                "a benchmark needs 1 or 2 latencies, and parameters with different"
+                " names"
+            )
+        has_many = (
+            self.view in (View.MATRIX, View.CPUS)
+            and self._needs_point()
+            and not self.point
+        )
         if has_many or not names.issuperset(_NEEDED.get(self.view, ())):
             object.__setattr__(self, "view", View.TABLE)
         if self.view is View.MATRIX and self.shape is Shape.CPU:
             object.__setattr__(self, "view", View.CPUS)
 
     def _needs_point(self) -> bool:
-        """Report whether this benchmark's bursts have a point even if no NUMA node was requested."""
-        return self.many_points or any(parameter.type != "node" for parameter in self.parameters)
+        """Report whether this benchmark's bursts have a point even if no NUMA node was
+        requested.
+        """
+        return self.many_points or any(
+            parameter.type != "node" for parameter in self.parameters
+        )
 
     @property
     def label(self) -> str:
-        """The label of the benchmark's number: "one way, ns", "ns per load" or "GB/s"."""
+        """The label of the benchmark's number: "one way, ns", "ns per load" or
+        "GB/s".
+        """
         if self.latencies == 2:
             return "one way, ns"
         return self.rate or f"ns per {self.unit.replace('_', ' ')}"
 
     @property
     def node(self) -> Parameter | None:
-        """The parameter that names the NUMA node of the benchmark's memory; None if there is none."""
-        return next((parameter for parameter in self.parameters if parameter.type == "node"), None)
+        """The parameter that names the NUMA node of the benchmark's memory; None if
+        there is none.
+        """
+        return next(
+            (parameter for parameter in self.parameters if parameter.type == "node"),
+            None,
+        )
 
     def parameters_with_role(self, role: str) -> list[Parameter]:
         """Return the benchmark's parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def find_mismatch(self, burst: Any) -> str | None:
-        """Return why a `Burst` cannot be of this benchmark, else None. Ignore values not in `Parameters`."""
-        count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
-        if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
+        """Return why a `Burst` cannot be of this benchmark, else None. Ignore values
+        not in `Parameters`.
+        """
+        count, others = (
+            len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}),
+            burst.other_ticks,
+        )
+        if (self.shape is Shape.PAIR and count < 2) or (
+            self.shape is Shape.CPU and count > 1
+        ):
             return f"{self.name} on {count} CPUs"
         usual = self.point or (self.node and burst.parameters)
         if self.view in (View.MATRIX, View.CPUS) and burst.point and not usual:
@@ -152,14 +209,20 @@ class Benchmark:
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            return f"{self.name}: it has no point, or no parameters" if self._needs_point() else None
+            return (
+                f"{self.name}: it has no point, or no parameters"
+                if self._needs_point()
+                else None
+            )
         if burst.cpus and burst.parameters.threads not in (None, count):
             return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
         why = self._find_point_mismatch(burst.point, burst.parameters)
         return why and f"{self.name}: {why}"
 
     def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
-        """Return how a point's values, or words and sizes in its name, contradict this benchmark, or None."""
+        """Return how a point's values, or words and sizes in its name, contradict this
+        benchmark, or None.
+        """
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words, sizes = {*point.split(".")}, set()
@@ -170,37 +233,67 @@ class Benchmark:
             if parameter.type == "bytes" and value not in (_NO_COLUMN, None):
                 sizes.add(value)
             own_words = words & parameter.words.keys()
-            if own_words and value and own_words.isdisjoint({*re.split(r"[.-]", str(value)), value}):
-                return f"point {point} has another {parameter.name} than its parameters, {value}"
-        sized = () if self.view is View.PRODUCTS else words  # their shapes are fitted to a size
+            if (
+                own_words
+                and value
+                and own_words.isdisjoint({*re.split(r"[.-]", str(value)), value})
+            ):
+                return (
+                    f"point {point} has another {parameter.name} than its parameters,"
+                    f" {value}"
+                )
+        # their shapes are fitted to a size
+        sized = () if self.view is View.PRODUCTS else words
         for match in filter(None, map(_SIZE.fullmatch, sized)):
-            if sizes and int(match[1]) << 10 * " KMG".index(match[2] or " ") not in sizes:
+            if (
+                sizes
+                and int(match[1]) << 10 * " KMG".index(match[2] or " ") not in sizes
+            ):
                 return f"point {point} is of another size than its parameters"
         return None
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
-    """Return the benchmark that an agent describes. Ignore unknown keys, which a newer agent may send."""
-    parameters = (Parameter(**_known_keys(Parameter, part)) for part in description.get("parameters", ()))
+    """Return the benchmark that an agent describes. Ignore unknown keys, which a newer
+    agent may send.
+    """
+    parameters = (
+        Parameter(**_known_keys(Parameter, part))
+        for part in description.get("parameters", ())
+    )
     values = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
-    values["shape"] = Shape(values["shape"]) if values["shape"] in (*Shape,) else Shape.UNKNOWN
+    values["shape"] = (
+        Shape(values["shape"]) if values["shape"] in (*Shape,) else Shape.UNKNOWN
+    )
     values["view"] = View(values["view"]) if values["view"] in (*View,) else View.TABLE
     return Benchmark(**values)
 
 
-def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]) -> dict[str, Any]:
-    return {item.name: description[item.name] for item in fields(kind) if item.name in description}
+def _known_keys(
+    kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        item.name: description[item.name]
+        for item in fields(kind)
+        if item.name in description
+    }
 
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
         description["name"]: benchmark_from_description(description)
-        for description in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
+        for description in json.loads(
+            Path(__file__).with_name("benchmarks.json").read_text()
+        )
     }
 )
 _LOAD_HEADING = "GB/s of all other threads at full load"
-LOAD = Benchmark("load", "", "byte", 1, Shape.GROUP, View.TABLE, _LOAD_HEADING, rate="GB/s")
-"""Not measured by an agent: comparisons derive it from the bytes that the threads beside ping move."""
+LOAD = Benchmark(
+    "load", "", "byte", 1, Shape.GROUP, View.TABLE, _LOAD_HEADING, rate="GB/s"
+)
+"""Not measured by an agent: comparisons derive it from the bytes that the threads
+beside ping move.
+"""
 _KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOAD})
 _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
@@ -215,13 +308,18 @@ def find_name_problem(names: Iterable[str]) -> str | None:
 
 
 def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
-    """Return how a run's descriptions contradict this version's, or have an invalid name; else None."""
+    """Return how a run's descriptions contradict this version's, or have an invalid
+    name; else None.
+    """
     for benchmark in benchmarks:
         name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
         for attribute in _MEANING:
             value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
             if value != usual:
-                return f"benchmark {name} has {attribute} {value}, which this version knows as {usual}"
+                return (
+                    f"benchmark {name} has {attribute} {value}, which this version"
+                    f" knows as {usual}"
+                )
         types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
         for parameter in expected.parameters:
             is_needed = parameter.role and parameter.type != "node"
@@ -232,22 +330,30 @@ def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """Benchmarks by name: this version's, and in `own` those that only stored runs describe."""
+    """Benchmarks by name: this version's, and in `own` those that only stored runs
+    describe.
+    """
 
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """Return a benchmark by a name such as `cas` or `cas/llsc`; if unknown, one with a time per unit."""
+        """Return a benchmark by a name such as `cas` or `cas/llsc`; if unknown, one
+        with a time per unit.
+        """
         name = name.partition("/")[0]
         description = _KNOWN.get(name) or self.own.get(name)
-        return description or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
+        return description or Benchmark(
+            name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit"
+        )
 
 
 SHIPPED = Descriptions()
 
 
 def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
-    """Return this version's benchmarks, and those that only a stored hello describes."""
+    """Return this version's benchmarks, and those that only a stored hello
+    describes.
+    """
     own = {
         description["name"]: benchmark_from_description(description)
         for description in hello.get("benchmarks", ())

@@ -1,4 +1,6 @@
-"""Renders client commands for hosts without SSH: the inventory's own, or presets such as `via: srun`."""
+"""Renders client commands for hosts without SSH: the inventory's own, or presets such
+as `via: srun`.
+"""
 
 import os
 import re
@@ -8,10 +10,19 @@ from collections.abc import Sequence
 from fleet.model.errors import InputError
 from fleet.model.host import Host, Via
 
-# What `command:` stands for where the inventory gives none. docs/remote.md lists more for other programs.
+# What `command:` stands for where the inventory gives none. docs/remote.md lists more
+# for other programs.
 PRESETS = {
     "srun": (
-        *("srun", "--overlap", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--immediate=10"),
+        *(
+            "srun",
+            "--overlap",
+            "-N1",
+            "-n1",
+            "--mem=0",
+            "--cpu-bind=none",
+            "--immediate=10",
+        ),
         *("--quit-on-interrupt", "--jobid={env:SLURM_JOB_ID}", "--nodelist={address}"),
     ),
     "kubectl": (
@@ -21,15 +32,24 @@ PRESETS = {
     "podman": ("podman", "exec", "-i", "{address}"),
     "docker": ("docker", "exec", "-i", "{address}"),
 }
-_ADVICE = {"user": "set `user`", "port": "set `port`", "label": "set the label", "env": "set the variable"}
+_ADVICE = {
+    "user": "set `user`",
+    "port": "set `port`",
+    "label": "set the label",
+    "env": "set the variable",
+}
 _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """Return the host's command, with `shell` in place of `{shell}` or appended. Raises InputError."""
+    """Return the host's command, with `shell` in place of `{shell}` or appended. Raises
+    InputError.
+    """
     words = [_fill_template(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
-    return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
+    return tuple(word for word in words if word is not None) + (
+        () if joined else tuple(shell)
+    )
 
 
 def shell_test_command(host: Host) -> str:
@@ -44,8 +64,15 @@ def shell_test_command(host: Host) -> str:
 
 
 def _fill_template(word: str, host: Host, shell: str) -> str | None:
-    """Replace a word's templates; return None if an optional one, `{…?}`, has no value. Raises InputError."""
-    values = {"name": host.name, "address": host.address, "user": host.user, "shell": shell}
+    """Replace a word's templates; return None if an optional one, `{…?}`, has no value.
+    Raises InputError.
+    """
+    values = {
+        "name": host.name,
+        "address": host.address,
+        "user": host.user,
+        "shell": shell,
+    }
     values["port"] = str(host.port) if host.port else None
     left_out = False
 
@@ -57,8 +84,9 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         kind, _, key = name.partition(":")
         if name not in values and not (kind in ("label", "env") and key):
             raise InputError(
-                f"{match[0]} is not a template; there are {{name}}, {{address}}, {{user}}, {{port}}, "
-                "{label:KEY}, {env:NAME} and {shell}, and {{ is a brace"
+                f"{match[0]} is not a template; there are {{name}}, {{address}},"
+                " {user}, {port}, {label:KEY}, {env:NAME} and {shell}, and"
+                " {{ is a brace"
             )
         named = {"label": host.labels, "env": os.environ}.get(kind, values)
         text = named.get(key or name)
@@ -67,7 +95,9 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         elif text is None:
             raise InputError(f"{host.name}: no value for {match[0]}; {_ADVICE[kind]}")
         elif text.startswith("-") and not match.start():
-            raise InputError(f"{host.name}: {match[0]} is {text!r}, an option to the program")
+            raise InputError(
+                f"{host.name}: {match[0]} is {text!r}, an option to the program"
+            )
         return text or ""
 
     filled = _TEMPLATE.sub(replace_template, word)

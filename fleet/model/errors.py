@@ -2,4 +2,6 @@
 
 
 class InputError(ValueError):
-    """Input was refused; the message gives the reason. Any other ValueError is a bug."""
+    """Input was refused; the message gives the reason. Any other ValueError is a
+    bug.
+    """

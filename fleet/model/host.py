@@ -1,4 +1,6 @@
-"""Hosts, the machines in the inventory, and targets, the platforms that agents are built for."""
+"""Hosts, the machines in the inventory, and targets, the platforms that agents are
+built for.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +10,9 @@ from types import MappingProxyType
 from fleet.model.plan import RequestedOptions
 
 NOT_TEXT_IN_PATHS = ("true", "false", "nan", "inf", "infinity", "epoch")
-"""Words, in any case, that DuckDB, polars or Spark take for a value of another type in a file's path."""
+"""Words, in any case, that DuckDB, polars or Spark take for a value of another type in
+a file's path.
+"""
 
 
 class Via(StrEnum):
@@ -17,7 +21,9 @@ class Via(StrEnum):
     SSH = "ssh"
     OPENSSH = "openssh"  # by the user's own ssh program
     LOCAL = "local"
-    COMMAND = "command"  # by the program that `command` names; the following are such programs
+    COMMAND = (  # by the program that `command` names; the following are such programs
+        "command"
+    )
     SRUN = "srun"
     KUBECTL = "kubectl"
     PODMAN = "podman"
@@ -25,14 +31,18 @@ class Via(StrEnum):
 
 
 class HostKeyPolicy(StrEnum):
-    """What to do with the key of a host we have never seen. A changed key is always refused."""
+    """What to do with the key of a host we have never seen. A changed key is always
+    refused.
+    """
 
     STRICT = "strict"
     ACCEPT_NEW = "accept-new"
 
 
 class LockPolicy(StrEnum):
-    """What to do while another controller measures on a machine: give up, wait, or measure anyway."""
+    """What to do while another controller measures on a machine: give up, wait, or
+    measure anyway.
+    """
 
     REFUSE = "refuse"
     WAIT = "wait"
@@ -40,7 +50,9 @@ class LockPolicy(StrEnum):
 
 
 class BuildPlace(StrEnum):
-    """Where the agent's binary comes from. AUTO takes the cheapest source that is available."""
+    """Where the agent's binary comes from. AUTO takes the cheapest source that is
+    available.
+    """
 
     AUTO = "auto"
     HOST = "host"
@@ -51,7 +63,9 @@ class BuildPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedToolchain:
-    """What the inventory requires of the toolchain (docs/inventory.md). None and (): fleet chooses."""
+    """What the inventory requires of the toolchain (docs/inventory.md). None and ():
+    fleet chooses.
+    """
 
     cc: str | None = None
     cflags: tuple[str, ...] = ()
@@ -62,12 +76,16 @@ class RequestedToolchain:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine in the inventory (docs/inventory.md), with defaults and groups merged. None: not set."""
+    """A machine in the inventory (docs/inventory.md), with defaults and groups merged.
+    None: not set.
+    """
 
     name: str
     address: str
     via: Via = Via.SSH
-    command: tuple[str, ...] = ()  # of a client program, for every `via` but the first three
+    command: tuple[
+        str, ...
+    ] = ()  # of a client program, for every `via` but the first three
     port: int | None = None
     user: str | None = None
     identity_files: tuple[str, ...] = ()
@@ -95,14 +113,18 @@ class Host:
 
     @property
     def host_id(self) -> str:
-        """The host's key in tables: its name, prefixed with `h-` if readers would not take it for text."""
+        """The host's key in tables: its name, prefixed with `h-` if readers would not
+        take it for text.
+        """
         is_text = self.name[0].isalpha() and self.name.lower() not in NOT_TEXT_IN_PATHS
         return self.name if is_text else f"h-{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The OS and architecture (not the machine) that an agent is built for, written `linux-aarch64`."""
+    """The OS and architecture (not the machine) that an agent is built for, written
+    `linux-aarch64`.
+    """
 
     os: str
     arch: str
@@ -112,7 +134,9 @@ class Target:
 
 
 OSES = ("linux", "qnx")
-ARCHES: Mapping[str, tuple[int, int, str]] = {  # e_machine, word bits and byte order of its ELF files
+ARCHES: Mapping[
+    str, tuple[int, int, str]
+] = {  # e_machine, word bits and byte order of its ELF files
     "x86_64": (62, 64, "<"),
     "i386": (3, 32, "<"),
     "aarch64": (183, 64, "<"),
@@ -122,10 +146,18 @@ ARCHES: Mapping[str, tuple[int, int, str]] = {  # e_machine, word bits and byte 
     "s390x": (22, 64, ">"),
     "loongarch64": (258, 64, "<"),
 }
-_OTHER_NAMES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "armv7l": "armv7", "armv8l": "armv7"}
+_OTHER_NAMES = {
+    "amd64": "x86_64",
+    "x64": "x86_64",
+    "arm64": "aarch64",
+    "armv7l": "armv7",
+    "armv8l": "armv7",
+}
 _OTHER_NAMES |= dict.fromkeys(("i486", "i586", "i686"), "i386")
 
 
 def normalize_arch(word: str) -> str | None:
-    """Return our name of an architecture: "arm64" -> "aarch64"; None if there is no agent for it."""
+    """Return our name of an architecture: "arm64" -> "aarch64"; None if there is no
+    agent for it.
+    """
     return word if word in ARCHES else _OTHER_NAMES.get(word)

@@ -1,4 +1,6 @@
-"""A machine as it was found: facts, CPUs, the relations between them, and what would disturb a run."""
+"""A machine as it was found: facts, CPUs, the relations between them, and what would
+disturb a run.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,7 +13,9 @@ from fleet.model.host import Target
 
 
 class Relation(StrEnum):
-    """The smallest group reported by the kernel that two CPUs share; the values go from near to far."""
+    """The smallest group reported by the kernel that two CPUs share; the values go from
+    near to far.
+    """
 
     SELF = "self"  # a CPU with itself
     SMT = "smt"
@@ -31,25 +35,58 @@ KINDS = {
     "middle": "slower cores",
     "LITTLE": "the slowest cores",
 }
-CPU_GROUPS = ("package", "node", "die", "llc", "cluster", "core", "smt", "cores")  # of `show --cpus-of`
+# of `show --cpus-of`
+CPU_GROUPS = (
+    "package",
+    "node",
+    "die",
+    "llc",
+    "cluster",
+    "core",
+    "smt",
+    "cores",
+)
 CORES = "cores"  # in the place of CPUs: one of each core
 _PLACES = {str(relation): place for place, relation in enumerate(Relation)}
 _OF_KIND = {name: place for place, name in enumerate(KINDS)}
-_GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
+_GROUPS = (
+    Relation.PACKAGE,
+    Relation.NODE,
+    Relation.DIE,
+    Relation.CLUSTER,
+    Relation.LLC,
+)
 
 
-def name_core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
-    """Return the kind of core, a key of KINDS, by CPU; {} if all are alike. cpus: number, kind, capacity."""
+def name_core_kinds(
+    cpus: Iterable[tuple[int, str | None, int | None]],
+) -> dict[int, str]:
+    """Return the kind of core, a key of KINDS, by CPU; {} if all are alike. cpus:
+    number, kind, capacity.
+    """
     rows = list(cpus)
-    kinds = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
-    if not kinds and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
+    kinds = {
+        cpu: kind[0].upper()
+        for cpu, kind, _ in rows
+        if kind and kind[0].upper() in KINDS
+    }
+    if (
+        not kinds
+        and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1
+    ):
         names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
-        kinds = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}
+        kinds = {
+            cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity
+        }
     return kinds if len({*kinds.values()}) > 1 else {}
 
 
-def take_one_of_each_core(cpus: Iterable[tuple[int, int | None, int | None]]) -> tuple[int, ...]:
-    """Return the lowest CPU of each known core, sorted. cpus: number, package and core."""
+def take_one_of_each_core(
+    cpus: Iterable[tuple[int, int | None, int | None]],
+) -> tuple[int, ...]:
+    """Return the lowest CPU of each known core, sorted. cpus: number, package
+    and core.
+    """
     firsts: dict[tuple[int | None, int], int] = {}
     for cpu, package, core in cpus:
         if core is not None:
@@ -59,7 +96,9 @@ def take_one_of_each_core(cpus: Iterable[tuple[int, int | None, int | None]]) ->
 
 @cache  # asked for each pair
 def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> str:
-    """Return a relation with its kinds of core: "package P-E", "self P"; SMT siblings stay plain."""
+    """Return a relation with its kinds of core: "package P-E", "self P"; SMT siblings
+    stay plain.
+    """
     if relation == Relation.SMT or kind is None or other_kind is None:
         return str(relation)
     if relation == Relation.SELF:
@@ -68,20 +107,28 @@ def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> s
 
 
 def relation_sort_key(relation: str) -> tuple[int, list[int]]:
-    """Return the key that sorts relations: the nearest first, then those of faster kinds of core."""
+    """Return the key that sorts relations: the nearest first, then those of faster
+    kinds of core.
+    """
     name, _, kinds = relation.partition(" ")
-    return _PLACES.get(name, len(_PLACES)), [_OF_KIND[kind] for kind in kinds.split("-") if kind in _OF_KIND]
+    return _PLACES.get(name, len(_PLACES)), [
+        _OF_KIND[kind] for kind in kinds.split("-") if kind in _OF_KIND
+    ]
 
 
 def is_relation(text: str) -> bool:
-    """Report whether a text is the name of a relation, with or without kinds of core."""
+    """Report whether a text is the name of a relation, with or without kinds of
+    core.
+    """
     name, _, kinds = text.partition(" ")
     return name in _PLACES and (not kinds or _OF_KIND.keys() >= {*kinds.split("-")})
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One cache of one CPU as the kernel lists it. `kind`: Data, Instruction or Unified."""
+    """One cache of one CPU as the kernel lists it. `kind`: Data, Instruction or
+    Unified.
+    """
 
     level: int
     kind: str
@@ -91,9 +138,15 @@ class Cache:
 
 
 def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
-    """Return the lowest CPU that shares the outermost cache that holds data; None if unknown."""
+    """Return the lowest CPU that shares the outermost cache that holds data; None if
+    unknown.
+    """
     data = [cache for cache in caches if cache.kind != "Instruction"]
-    return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None
+    return (
+        min(max(data, key=lambda cache: cache.level).shared_cpus, default=None)
+        if data
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +186,9 @@ class Dimm:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory modules and channels of a machine. peak_mbps: theoretical, of all populated channels."""
+    """The memory modules and channels of a machine. peak_mbps: theoretical, of all
+    populated channels.
+    """
 
     dimms: tuple[Dimm, ...] = ()
     channels: int | None = None
@@ -149,12 +204,18 @@ class Memory:
 
 def describe_channels(populated: int | None, channels: int | None) -> str:
     """Describe how many memory channels have a module; return "" if unknown."""
-    return f"{populated} of {channels} channels populated" if populated is not None and channels else ""
+    return (
+        f"{populated} of {channels} channels populated"
+        if populated is not None and channels
+        else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A logical CPU, as the OS numbers it, and the groups it is in. None: not reported by the host."""
+    """A logical CPU, as the OS numbers it, and the groups it is in. None: not reported
+    by the host.
+    """
 
     cpu: int
     online: bool = True
@@ -186,7 +247,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program on a host. share: its share of one CPU's time within a second. cpu: where it ran last."""
+    """A program on a host. share: its share of one CPU's time within a second. cpu:
+    where it ran last.
+    """
 
     name: str
     share: float
@@ -195,7 +258,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How busy the host was within a second. programs: the busiest first. steal_ticks: as in Load."""
+    """How busy the host was within a second. programs: the busiest first. steal_ticks:
+    as in Load.
+    """
 
     busy_cpus: float
     steal_ticks: int = 0
@@ -204,7 +269,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler found on a host or the controller: the command and the first line of its --version."""
+    """A compiler found on a host or the controller: the command and the first line of
+    its --version.
+    """
 
     command: str
     version: str
@@ -212,7 +279,9 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a host (docs/facts.md); None: unknown, not guessed. contradictions: sentences, by fact."""
+    """The facts of a host (docs/facts.md); None: unknown, not guessed. contradictions:
+    sentences, by fact.
+    """
 
     os: str
     arch: str
@@ -265,7 +334,9 @@ class Facts:
     nohz_full_cpus: tuple[int, ...] = ()
     numa_balancing: bool | None = None
     mitigations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    contradictions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    contradictions: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     cpus: tuple[Cpu, ...] = ()
     nodes: tuple[Node, ...] = ()
     memory: Memory = Memory()
@@ -273,7 +344,10 @@ class Facts:
     user: str | None = None
     workdir: str = ""  # for our files
     workdir_entries: tuple[str, ...] = ()  # names in it
-    workdir_hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # SHA-256
+    # SHA-256
+    workdir_hashes: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     workdir_made: bool = True  # it exists
     compilers: tuple[Compiler, ...] = ()  # best first; their version may be ""
     notes: tuple[str, ...] = ()
@@ -281,7 +355,9 @@ class Facts:
 
     @property
     def target(self) -> Target:
-        """The target of an agent for this host; for a "-standin" OS, that of the OS it imitates."""
+        """The target of an agent for this host; for a "-standin" OS, that of the OS it
+        imitates.
+        """
         return Target(self.os.removesuffix("-standin"), self.arch)
 
     @property
@@ -308,7 +384,9 @@ class Condition(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a finding disturbs numbers: not by itself, somewhat, or so that they mislead."""
+    """How much a finding disturbs numbers: not by itself, somewhat, or so that they
+    mislead.
+    """
 
     INFO = "info"
     WARNING = "warning"
@@ -317,27 +395,39 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found: a sentence. evidence: the fact. condition: the Condition that it violates."""
+    """A source of noise. found: a sentence. evidence: the fact. condition: the
+    Condition that it violates.
+    """
 
     kind: str
     severity: Severity
     found: str
-    remedy: str  # a command, with its cost after a `#`, or a sentence that begins with a capital letter
+    # a command, with its cost after a `#`, or a sentence that begins with a capital
+    # letter
+    remedy: str
     evidence: str
     condition: Condition | None = None
 
 
 class Topology:
-    """The CPUs of a machine, and the relation of any two. kinds: the kind of core by CPU."""
+    """The CPUs of a machine, and the relation of any two. kinds: the kind of core by
+    CPU.
+    """
 
-    def __init__(self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
         self.cpus, self._kinds = tuple(cpus), kinds
         groups = {cpu.cpu: _reported_groups(cpu) for cpu in self.cpus}
         sizes = Counter(group for reported in groups.values() for group in reported)
-        self._groups = {cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups}
+        self._groups = {
+            cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups
+        }
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group both CPUs share, SMT first; UNKNOWN if either's groups are unknown."""
+        """Return the smallest group both CPUs share, SMT first; UNKNOWN if either's
+        groups are unknown.
+        """
         if one == other:
             return Relation.SELF
         a, b = self._groups.get(one), self._groups.get(other)
@@ -345,7 +435,10 @@ class Topology:
             return Relation.UNKNOWN
         if Relation.SMT in a and a[Relation.SMT] == b.get(Relation.SMT):
             return Relation.SMT
-        for relation, group in a.items():  # the smallest first; of equal ones the most familiar
+        for (
+            relation,
+            group,
+        ) in a.items():  # the smallest first; of equal ones the most familiar
             if b.get(relation) == group:
                 return relation
         is_known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
@@ -353,10 +446,16 @@ class Topology:
 
     def name_relation(self, one: int, other: int) -> str:
         """Return the name of the relation of two CPUs, with their kinds of core."""
-        return add_core_kinds(self.relation(one, other), self._kinds.get(one), self._kinds.get(other))
+        return add_core_kinds(
+            self.relation(one, other), self._kinds.get(one), self._kinds.get(other)
+        )
 
 
 def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
-    """Return the groups of a CPU that the host reports: the most familiar group first, the core last."""
-    reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
+    """Return the groups of a CPU that the host reports: the most familiar group first,
+    the core last.
+    """
+    reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [
+        (Relation.SMT, cpu.core)
+    ]
     return [(relation, group) for relation, group in reported if group is not None]

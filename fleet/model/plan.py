@@ -6,7 +6,9 @@ from typing import TypeVar
 
 
 class Pairs(StrEnum):
-    """Which pairs a round visits. HALF: each once; rounds alternate which CPU is ping. ORDERED: both ways."""
+    """Which pairs a round visits. HALF: each once; rounds alternate which CPU is ping.
+    ORDERED: both ways.
+    """
 
     HALF = "half"
     ORDERED = "ordered"
@@ -16,7 +18,9 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The requested pairs. listed: chosen by the user or fleet. per_relation: how many of each relation."""
+    """The requested pairs. listed: chosen by the user or fleet. per_relation: how many
+    of each relation.
+    """
 
     which: Pairs = Pairs.HALF
     listed: tuple[tuple[int, int], ...] = ()
@@ -24,7 +28,9 @@ class PairChoice:
 
 
 class LinePolicy(StrEnum):
-    """Which cache line a burst uses. FRESH: a new line for every burst. FIXED: one line for the whole run."""
+    """Which cache line a burst uses. FRESH: a new line for every burst. FIXED: one line
+    for the whole run.
+    """
 
     FRESH = "fresh"
     FIXED = "fixed"
@@ -45,14 +51,18 @@ class Side(StrEnum):
 
 
 class Pages(StrEnum):
-    """The pages that hold a benchmark's memory. HUGE is refused where there are none."""
+    """The pages that hold a benchmark's memory. HUGE is refused where there are
+    none.
+    """
 
     HUGE = "huge"
     BASE = "base"
 
 
 class Preset(StrEnum):
-    """Another tool whose scheme and estimator a run follows, so that its number can be reproduced."""
+    """Another tool whose scheme and estimator a run follows, so that its number can be
+    reproduced.
+    """
 
     CORE_LATENCY = "core_latency"
     CORE_TO_CORE_LATENCY = "core-to-core-latency"
@@ -60,7 +70,9 @@ class Preset(StrEnum):
 
 
 class Estimator(StrEnum):
-    """How the samples of a pair become one number. MEDIAN: the middle of the medians of its bursts."""
+    """How the samples of a pair become one number. MEDIAN: the middle of the medians of
+    its bursts.
+    """
 
     MEDIAN = "median"
     MEAN = "mean"
@@ -69,7 +81,9 @@ class Estimator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """Plan options (docs/options.md) that an inventory entry or a command line sets. None: not set."""
+    """Plan options (docs/options.md) that an inventory entry or a command line sets.
+    None: not set.
+    """
 
     benchmarks: tuple[str, ...] | None = None
     variant: str | None = None
@@ -101,10 +115,14 @@ class RequestedOptions:
     blocks: str | None = None
     message_lines: tuple[int, ...] | None = None
     shape: str | None = None
-    counters: tuple[str, ...] | None = None  # by name; in the plan of a host as the agent reads them
+    counters: tuple[str, ...] | None = (
+        None  # by name; in the plan of a host as the agent reads them
+    )
     governor: str | None = None
     boost: bool | None = None
-    cpus: tuple[int, ...] | str | None = None  # a kind of core until the machine is known
+    cpus: tuple[int, ...] | str | None = (
+        None  # a kind of core until the machine is known
+    )
     seed: int | None = None
     priority: int | None = None
     deadline_s: int | None = None
@@ -112,7 +130,9 @@ class RequestedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan(RequestedOptions):
-    """What to measure on one host; recorded with the run. None: the preset's, else the agent's default."""
+    """What to measure on one host; recorded with the run. None: the preset's, else the
+    agent's default.
+    """
 
     benchmarks: tuple[str, ...] = ("cas", "readwrite")
     seed: int = 0
@@ -125,5 +145,7 @@ _OPTIONS = tuple(part.name for part in fields(RequestedOptions))
 
 def override_options(options: Options, over: RequestedOptions) -> Options:
     """Return a copy of `options` with the values that `over` sets."""
-    requested = {name: value for name in _OPTIONS if (value := getattr(over, name)) is not None}
+    requested = {
+        name: value for name in _OPTIONS if (value := getattr(over, name)) is not None
+    }
     return replace(options, **requested) if requested else options

@@ -1,4 +1,6 @@
-"""A run: what an agent sent, burst by burst, and what explains its numbers years later."""
+"""A run: what an agent sent, burst by burst, and what explains its numbers years
+later.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +13,18 @@ from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
 
-FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
+# begins the note of an agent that says how long it will measure; no warning
+FORECAST = "Expected:"
 Count = tuple[int, int, int]
-"""An event's raw count in one thread; for how many ns it was enabled, and for how many counted."""
+"""An event's raw count in one thread; for how many ns it was enabled, and for how many
+counted.
+"""
 
 
 class RunState(StrEnum):
-    """COMPLETE: has every planned burst. PARTIAL: some failed or are missing. UNFINISHED: only a journal."""
+    """COMPLETE: has every planned burst. PARTIAL: some failed or are missing.
+    UNFINISHED: only a journal.
+    """
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -26,7 +33,9 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent on a host: its path there, its build ID, and where it was built, as a phrase."""
+    """An agent on a host: its path there, its build ID, and where it was built, as a
+    phrase.
+    """
 
     path: str
     build: str
@@ -36,7 +45,9 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The agent's first record (docs/wire.md), decoded; raw: the whole JSON object, kept with the run."""
+    """The agent's first record (docs/wire.md), decoded; raw: the whole JSON object,
+    kept with the run.
+    """
 
     build: str
     os: str
@@ -64,7 +75,9 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a point; None for those that its benchmark lacks (docs/tables.md)."""
+    """The parameters of a point; None for those that its benchmark lacks
+    (docs/tables.md).
+    """
 
     bytes: int | None = None
     stride_bytes: int | None = None
@@ -107,21 +120,30 @@ class Burst:
     point: str | None = None
     unit: str | None = None
     parameters: Parameters | None = None
-    cpus: tuple[int, ...] | None = None  # of all threads at once, as `other_ticks` and `begin_ns`
+    cpus: tuple[int, ...] | None = (
+        None  # of all threads at once, as `other_ticks` and `begin_ns`
+    )
     other_ticks: tuple[tuple[int, ...], ...] | None = None
     other_units: tuple[tuple[int, ...], ...] | None = None  # of all but ping
     core_mhz: tuple[int, int] | None = None
     sample_mhz: int | None = None
     checked: bool | None = None
     begin_ns: tuple[int, ...] | None = None
-    counters: tuple[tuple[Count | None, ...], ...] | None = None  # for each of `cpus`, of each of the hello's
+    counters: tuple[tuple[Count | None, ...], ...] | None = (
+        None  # for each of `cpus`, of each of the hello's
+    )
     flags: tuple[str, ...] = ()
 
     def average_pair_ticks(self, shape: Shape) -> Sequence[float]:
-        """Return the ticks of each sample; if both threads of a pair take times, the mean of their ticks."""
+        """Return the ticks of each sample; if both threads of a pair take times, the
+        mean of their ticks.
+        """
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
-        return [(ping + pong) / 2 for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)]
+        return [
+            (ping + pong) / 2
+            for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +159,9 @@ class Failed:
     point: str | None = None
     parameters: Parameters | None = None
     given_up: str | None = None
-    """If the burst killed its agent, what is given up: `point`, `variant`, or `memory` (all with as much)."""
+    """If the burst killed its agent, what is given up: `point`, `variant`, or `memory`
+    (all with as much).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +173,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The agent's last record (docs/wire.md). reason: why it ended. reached: the precision, as a share."""
+    """The agent's last record (docs/wire.md). reason: why it ended. reached: the
+    precision, as a share.
+    """
 
     bursts: int
     failed: int
@@ -166,7 +192,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One plan on one host at one time. started_utc, ended_utc: ISO 8601 with Z, the controller's clock."""
+    """One plan on one host at one time. started_utc, ended_utc: ISO 8601 with Z, the
+    controller's clock.
+    """
 
     run_id: str
     session_id: str

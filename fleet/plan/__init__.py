@@ -1,1 +1,3 @@
-"""Options of a measurement: the table of options, their values, conflicts and what a plan costs."""
+"""Options of a measurement: the table of options, their values, conflicts and what a
+plan costs.
+"""

@@ -1,4 +1,6 @@
-"""Performance events: their names, and their codes for perf_event_open(2). `counters.json` cites sources."""
+"""Performance events: their names, and their codes for perf_event_open(2).
+`counters.json` cites sources.
+"""
 
 import json
 import re
@@ -17,22 +19,30 @@ _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 
 
 class _Family(NamedTuple):
-    """CPUs with the same events. coherence: names of events that show where a cache line came from."""
+    """CPUs with the same events. coherence: names of events that show where a cache
+    line came from.
+    """
 
     events: Mapping[str, str]
     coherence: tuple[str, ...]
 
 
-# Events by name, each as the agent reads it: `TYPE:CONFIG`, with `:k` also in the kernel.
+# Events by name, each as the agent reads it: `TYPE:CONFIG`, with `:k` also in the
+# kernel.
 _TABLE = json.loads(Path(__file__).with_name("counters.json").read_text())
 # What the kernel itself maps to each CPU, or counts without a CPU's help.
 _EVERYWHERE = {
     name: f"{event['type']}:{event['config']:#x}{':k' * ('kernel' in event)}"
     for name, event in _TABLE["everywhere"].items()
 }
-# By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part. None: any model.
+# By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part.
+# None: any model.
 _FAMILIES = {
-    (cpu["vendor"], int(cpu["family"], 0), cpu["model"] and int(cpu["model"], 0)): _Family(
+    (
+        cpu["vendor"],
+        int(cpu["family"], 0),
+        cpu["model"] and int(cpu["model"], 0),
+    ): _Family(
         {name: _RAW.format(int(code, 16)) for name, code in family["events"].items()},
         tuple(family["coherence"]),
     )
@@ -45,39 +55,60 @@ _CHOICES = ("generic", "coherence", *NAMES)
 
 
 def parse_events(text: str) -> tuple[str, ...]:
-    """Parse "generic", "coherence" or a list of names and raw codes, without repeats. Raises InputError."""
+    """Parse "generic", "coherence" or a list of names and raw codes, without repeats.
+    Raises InputError.
+    """
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
         if name not in _CHOICES and not _RAW_CODE.fullmatch(name):
             raise InputError(
-                f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There are "
-                f"{', '.join(_CHOICES)}, and raw codes such as r04d2"
+                f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There"
+                f" are {', '.join(_CHOICES)}, and raw codes such as r04d2"
             )
-    if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:
-        raise InputError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")
+    if (
+        needed := max(
+            len(_expand_groups(names, family)) for family in _FAMILIES.values()
+        )
+    ) > MAX_EVENTS:
+        raise InputError(
+            f"names {needed} events, and at most {MAX_EVENTS} are counted at once"
+        )
     return names
 
 
 def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
-    """Return the events that a host's CPU has, each as the agent's argument: `cycles=0:0x0`."""
-    return tuple(f"{name}={code}" for name, code in _look_up_events(names, facts) if code)
+    """Return the events that a host's CPU has, each as the agent's argument:
+    `cycles=0:0x0`.
+    """
+    return tuple(
+        f"{name}={code}" for name, code in _look_up_events(names, facts) if code
+    )
 
 
 def describe_unknown_events(names: Sequence[str], facts: Facts) -> str | None:
-    """Return a note about the events that are not known for the host's CPU; None if all are."""
+    """Return a note about the events that are not known for the host's CPU; None if all
+    are.
+    """
     unknown = [name for name, code in _look_up_events(names, facts) if code is None]
     if not unknown:
         return None
     model = facts.cpu_model or "of an unknown model"
-    why = f"not known for this CPU, {model}: name other events, or raw codes such as r04d2"
+    why = (
+        f"not known for this CPU, {model}: name other events, or raw codes such as"
+        " r04d2"
+    )
     return f"Not counted: {', '.join(unknown)} ({why})."
 
 
-def _look_up_events(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, str | None]]:
+def _look_up_events(
+    names: Sequence[str], facts: Facts
+) -> Iterable[tuple[str, str | None]]:
     family = None
     with suppress(ValueError):
         numbers = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
-        keys = [(facts.cpu_vendor or "", numbers[0], model) for model in (numbers[1], None)]
+        keys = [
+            (facts.cpu_vendor or "", numbers[0], model) for model in (numbers[1], None)
+        ]
         family = _FAMILIES.get(keys[0]) or _FAMILIES.get(keys[1])
     events = {**_EVERYWHERE, **(family.events if family else {})}
     for name in _expand_groups(names, family):
@@ -86,6 +117,13 @@ def _look_up_events(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, s
 
 
 def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
-    """Replace "generic" and "coherence" by their events; keep "coherence" if `family` is None."""
-    groups = {"generic": _TABLE["generic"], "coherence": family.coherence if family else ("coherence",)}
-    return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))
+    """Replace "generic" and "coherence" by their events; keep "coherence" if `family`
+    is None.
+    """
+    groups = {
+        "generic": _TABLE["generic"],
+        "coherence": family.coherence if family else ("coherence",),
+    }
+    return tuple(
+        dict.fromkeys(event for name in names for event in groups.get(name, (name,)))
+    )

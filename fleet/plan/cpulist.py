@@ -1,4 +1,6 @@
-"""Parses and formats lists of CPUs and of pairs of CPUs, as people write them and as the agent reads them."""
+"""Parses and formats lists of CPUs and of pairs of CPUs, as people write them and as
+the agent reads them.
+"""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +20,9 @@ def parse_cpu_numbers(text: str) -> tuple[int, ...]:
             raise InputError(f"must be CPU numbers such as 0-3,8; not {text[:60]!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
-            raise InputError(f"the range {part.strip()} runs backwards; write {last}-{first}")
+            raise InputError(
+                f"the range {part.strip()} runs backwards; write {last}-{first}"
+            )
         if last > MAX_CPU:
             raise InputError(f"there is no CPU {last}; numbers end at {MAX_CPU}")
         cpus.update(range(first, last + 1))
@@ -33,34 +37,46 @@ def format_cpus(cpus: Iterable[int]) -> str:
             ranges[-1][1] = cpu
         else:
             ranges.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+    return ",".join(
+        str(low) if low == high else f"{low}-{high}" for low, high in ranges
+    )
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
-    """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises InputError."""
+    """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises
+    InputError.
+    """
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
         if not match:
-            raise InputError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
+            raise InputError(
+                f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}"
+            )
         lower, higher = sorted((int(match[1]), int(match[2])))
         if lower == higher:
             raise InputError(f"{lower}-{higher} is one CPU, not a pair")
         if higher > MAX_CPU:
             raise InputError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
         if (lower, higher) in pairs:
-            raise InputError(f"the pair {lower}-{higher} is listed twice; both directions are one pair")
+            raise InputError(
+                f"the pair {lower}-{higher} is listed twice; both directions are one"
+                " pair"
+            )
         pairs[lower, higher] = None
     format_pairs(pairs)
     return tuple(pairs)
 
 
 def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
-    """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises InputError if too long for a program's argument."""
+    """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises InputError if too long for a
+    program's argument.
+    """
     text = ",".join(f"{ping}-{pong}" for ping, pong in pairs)
     if len(text) >= MAX_ARGUMENT_BYTES:
         raise InputError(
-            f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a program takes no more "
-            f"than {MAX_ARGUMENT_BYTES >> 10} KiB; ask for fewer, or for all pairs of some CPUs"
+            f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a"
+            f" program takes no more than {MAX_ARGUMENT_BYTES >> 10} KiB; ask for"
+            " fewer, or for all pairs of some CPUs"
         )
     return text

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Seconds for the fewest and for the most rounds that may run, and for the first round (0: unknown)."""
+    """Seconds for the fewest and for the most rounds that may run, and for the first
+    round (0: unknown).
+    """
 
     least_s: float
     most_s: float
@@ -17,7 +19,9 @@ class Duration:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a time with two or three digits: "under 1 s", "90 s", "12 min", "2.5 h"."""
+    """Format a time with two or three digits: "under 1 s", "90 s", "12 min",
+    "2.5 h".
+    """
     if seconds < 0.95:
         return "under 1 s"
     if seconds < 120:

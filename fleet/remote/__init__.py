@@ -1,1 +1,3 @@
-"""Connections to hosts: one interface, implemented by `ssh` and `command`; `connect` chooses."""
+"""Connections to hosts: one interface, implemented by `ssh` and `command`; `connect`
+chooses.
+"""

@@ -1,4 +1,6 @@
-"""Ends all work in progress on Ctrl-C: first agents, then connections that are still open."""
+"""Ends all work in progress on Ctrl-C: first agents, then connections that are still
+open.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +14,9 @@ class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
 
 
 class Cancellation:
-    """The cancellation of a session, shared by all its hosts. Thread-safe: list operations are atomic."""
+    """The cancellation of a session, shared by all its hosts. Thread-safe: list
+    operations are atomic.
+    """
 
     def __init__(self) -> None:
         self._requested = threading.Event()
@@ -36,7 +40,9 @@ class Cancellation:
             raise Cancelled
 
     def stop_on_request(self, stream: Stream) -> None:
-        """Stop the stream on cancellation, at once if the session is already cancelled."""
+        """Stop the stream on cancellation, at once if the session is already
+        cancelled.
+        """
         self._streams.append(stream)
         if self._requested.is_set():
             stream.stop()
@@ -53,13 +59,17 @@ class Cancellation:
             self._open.remove(close)
 
     def request_and_stop_streams(self) -> None:
-        """Cancel the session: no host starts another stage, and every agent is stopped."""
+        """Cancel the session: no host starts another stage, and every agent is
+        stopped.
+        """
         self._requested.set()
         for stream in list(self._streams):
             stream.stop()
 
     def close_all(self) -> None:
-        """Call every `close` of `let_close_all_call` now, and later ones as soon as they are registered."""
+        """Call every `close` of `let_close_all_call` now, and later ones as soon as
+        they are registered.
+        """
         self._closing = True
         for close in list(self._open):
             close()

@@ -1,4 +1,6 @@
-"""Connects to a host by `ssh` or a client program, imported only when needed: paramiko takes long to load."""
+"""Connects to a host by `ssh` or a client program, imported only when needed: paramiko
+takes long to load.
+"""
 
 import logging
 
@@ -12,29 +14,46 @@ _log = logging.getLogger(__name__)
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
-    """Connect, each step within `timeout_s`. Raises UnreachableError, HostKeyError, AuthError."""
+    """Connect, each step within `timeout_s`. Raises UnreachableError, HostKeyError,
+    AuthError.
+    """
     try:
         return _connect(host, timeout_s)
     except FleetError as error:
-        _log.info("%s: %s failed: %s", host.name, error.stage, strip_host_name(host, str(error)))
+        _log.info(
+            "%s: %s failed: %s",
+            host.name,
+            error.stage,
+            strip_host_name(host, str(error)),
+        )
         raise
 
 
 def _connect(host: Host, timeout_s: float) -> Connection:
-    try:  # a shell or a program could take other words for more, wherever the host comes from
+    # a shell or a program could take other words for more, wherever the host comes from
+    try:
         read_address(host.address)
         for hop in host.jump:
             read_hop(hop)
         if host.user:
             read_user(host.user)
     except InputError as error:
-        raise UnreachableError(f"{host.name}: not a host to connect to: {error}") from error
+        raise UnreachableError(
+            f"{host.name}: not a host to connect to: {error}"
+        ) from error
     if host.via is Via.SSH:
-        from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
+        from fleet.remote.ssh.connection import (  # noqa: PLC0415  see above
+            SshConnection,
+        )
 
         return SshConnection(host, timeout_s)
-    from fleet.remote.command import CommandConnection, choose_client  # noqa: PLC0415  see above
+    from fleet.remote.command import (  # noqa: PLC0415  see above
+        CommandConnection,
+        choose_client,
+    )
 
     client = choose_client(host, timeout_s)
-    _log.info("%s: connecting through a program; by hand: %s", host.name, client.by_hand)
+    _log.info(
+        "%s: connecting through a program; by hand: %s", host.name, client.by_hand
+    )
     return CommandConnection(host, client)

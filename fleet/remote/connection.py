@@ -1,4 +1,6 @@
-"""The interface of connections, which run POSIX sh text on hosts; `connect` chooses one, tests replace it."""
+"""The interface of connections, which run POSIX sh text on hosts; `connect` chooses
+one, tests replace it.
+"""
 
 import abc
 import contextlib
@@ -16,9 +18,11 @@ from fleet.remote.shell import assign_variables, posix_cksum, put_command
 
 
 class Connection(abc.ABC):
-    """An open connection to one host. Used by one thread at a time, except `close` and `Stream.stop`.
+    """An open connection to one host. Used by one thread at a time, except `close` and
+    `Stream.stop`.
 
-    Methods raise LinkError if the link breaks or the time is up; a command's own failure is its exit code.
+    Methods raise LinkError if the link breaks or the time is up; a command's own
+    failure is its exit code.
     """
 
     notes: tuple[str, ...] = ()  # sentences for the user
@@ -30,21 +34,38 @@ class Connection(abc.ABC):
         self._minimal_tools = False
 
     @abc.abstractmethod
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """Run `command` by sh with `stdin` and wait. If the link breaks, the command sees end-of-file."""
+    def run(
+        self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Completed:
+        """Run `command` by sh with `stdin` and wait. If the link breaks, the command
+        sees end-of-file.
+        """
 
     @abc.abstractmethod
     def stream(
-        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+        self,
+        command: str,
+        *,
+        idle_timeout_s: float,
+        limit_s: float = math.inf,
+        stdin: bytes = b"",
     ) -> Stream:
-        """Start `command`; write `stdin`, which stays open until `stop`. Iterate the stream for its lines."""
+        """Start `command`; write `stdin`, which stays open until `stop`. Iterate the
+        stream for its lines.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the connection; a command still running gets end-of-file on stdin. Safe to call twice."""
+        """End the connection; a command still running gets end-of-file on stdin. Safe
+        to call twice.
+        """
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
-        """Write `data` to `path` atomically with sh, cat, wc, chmod and mv; exit code 0 means success."""
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0
+    ) -> Completed:
+        """Write `data` to `path` atomically with sh, cat, wc, chmod and mv; exit code 0
+        means success.
+        """
         if self._minimal_tools:
             with self.sftp(timeout_s) as sftp:
                 run = partial(self.run, timeout_s=timeout_s)
@@ -52,11 +73,16 @@ class Connection(abc.ABC):
         return self.run(put_command(path, mode, data), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:
-        """Set PATH to `path` for all later commands, and let `put` use few tools (`minimal_put.sh`)."""
+        """Set PATH to `path` for all later commands, and let `put` use few tools
+        (`minimal_put.sh`).
+        """
         self._env["PATH"] = path
         self._minimal_tools = True
 
-    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager["SftpChannel | None"]:  # noqa: ARG002
+    def sftp(
+        self,
+        timeout_s: float,  # noqa: ARG002
+    ) -> contextlib.AbstractContextManager["SftpChannel | None"]:
         """Open an SFTP session for the block; yield None if files go through `cat`."""
         return contextlib.nullcontext()
 
@@ -68,14 +94,22 @@ class Connection(abc.ABC):
 
 
 class SftpChannel:
-    """An open SFTP session of paramiko's `client`. limit: wraps operations, which may raise RefusedError."""
+    """An open SFTP session of paramiko's `client`. limit: wraps operations, which may
+    raise RefusedError.
+    """
 
-    def __init__(self, client: Any, limit: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        limit: Callable[[], contextlib.AbstractContextManager[object]],
+    ) -> None:
         self._client = client
         self._limit = limit
 
     def write(self, path: str, data: bytes, mode: int) -> None:
-        """Create the file, which must not exist. Raises RefusedError if its size is not that of `data`."""
+        """Create the file, which must not exist. Raises RefusedError if its size is not
+        that of `data`.
+        """
         with self._limit():
             with self._client.open(path, "wx") as file:
                 file.chmod(mode)
@@ -107,28 +141,48 @@ _COPIED = 96
 
 
 class MinimalPut:
-    """One file to write, over SFTP if possible, to a host that may lack common tools."""
+    """One file to write, over SFTP if possible, to a host that may lack common
+    tools.
+    """
 
     def __init__(
-        self, run: Callable[..., Completed], sftp: SftpChannel | None, data: bytes, path: str, mode: int
+        self,
+        run: Callable[..., Completed],
+        sftp: SftpChannel | None,
+        data: bytes,
+        path: str,
+        mode: int,
     ) -> None:
-        self._run, self._sftp, self._data, self._path, self._mode = run, sftp, data, path, mode
+        self._run, self._sftp, self._data, self._path, self._mode = (
+            run,
+            sftp,
+            data,
+            path,
+            mode,
+        )
         self._new = f"{path}.{os.urandom(8).hex()}"
 
     def put(self) -> Completed:
-        """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr has the reason."""
+        """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr
+        has the reason.
+        """
         if self._keep_or_remove():
             return Completed(0, b"", b"")
         sent = self._send_and_cksum()
         return self._move_into_place(sent) if sent.exit_code == 0 else sent
 
     def _keep_or_remove(self) -> bool:
-        """Report whether our own identical file is already there. Remove anything else there."""
+        """Report whether our own identical file is already there. Remove anything else
+        there.
+        """
         path, old = shlex.quote(self._path), self._run_step("is_there")
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
-            return self._run(f"[ -x {path} ] || chmod {self._mode:o} {path}").exit_code == 0
+            return (
+                self._run(f"[ -x {path} ] || chmod {self._mode:o} {path}").exit_code
+                == 0
+            )
         self._remove(self._path)
         return False
 
@@ -150,10 +204,17 @@ class MinimalPut:
         sent = self._run_step("receive", self._data)
         if sent.exit_code != _NO_PROGRAM:
             return sent
-        return Completed(1, b"", sent.stderr + b"There is no SFTP, and cat and chmod would have to be there.")
+        return Completed(
+            1,
+            b"",
+            sent.stderr
+            + b"There is no SFTP, and cat and chmod would have to be there.",
+        )
 
     def _has_arrived(self, sums: Completed, path: str) -> bool:
-        """Report whether the host's `cksum` of the file, or its content, matches what was sent."""
+        """Report whether the host's `cksum` of the file, or its content, matches what
+        was sent.
+        """
         if sums.stdout.split()[:2] == posix_cksum(self._data).encode().split():
             return True
         back = self._run(f"cat {shlex.quote(path)}")
@@ -165,13 +226,20 @@ class MinimalPut:
             return False
 
     def _move_into_place(self, sent: Completed) -> Completed:
-        """Rename the sent file, or else copy it, if it arrived whole. Remove it on failure."""
-        path, why = self._new, b"it did not arrive whole (its bytes were read back and compared)"
+        """Rename the sent file, or else copy it, if it arrived whole. Remove it on
+        failure.
+        """
+        path, why = (
+            self._new,
+            b"it did not arrive whole (its bytes were read back and compared)",
+        )
         failed = Completed(1, b"", why)
         if self._has_arrived(sent, path):
             failed = placed = self._run_step("place")
             copied = placed.exit_code == _COPIED
-            if placed.exit_code == 0 or (copied and self._has_arrived(placed, self._path)):
+            if placed.exit_code == 0 or (
+                copied and self._has_arrived(placed, self._path)
+            ):
                 return Completed(0, b"", b"")
             if copied:
                 path, failed = self._path, Completed(1, b"", b"its copy is not whole")
@@ -180,11 +248,16 @@ class MinimalPut:
                     self._sftp.rename(self._new, self._path)
                     return Completed(0, b"", b"")
                 except RefusedError as err:
-                    failed = Completed(1, b"", placed.stderr + f"SFTP cannot rename it: {err}".encode())
+                    failed = Completed(
+                        1, b"", placed.stderr + f"SFTP cannot rename it: {err}".encode()
+                    )
         self._remove(path)
         return failed
 
     def _remove(self, path: str) -> None:
-        if self._run(f"rm -f {shlex.quote(path)}").exit_code != 0 and self._sftp is not None:
+        if (
+            self._run(f"rm -f {shlex.quote(path)}").exit_code != 0
+            and self._sftp is not None
+        ):
             with contextlib.suppress(RefusedError):
                 self._sftp.remove(path)

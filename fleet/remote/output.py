@@ -1,4 +1,6 @@
-"""Reads the output of a command between its marks, within limits: all of it, its lines, or its tail."""
+"""Reads the output of a command between its marks, within limits: all of it, its lines,
+or its tail.
+"""
 
 import abc
 import re
@@ -9,7 +11,8 @@ from typing import Self
 
 from fleet.errors import LinkError
 
-RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command is refused
+# a host that prints more than this to one command is refused
+RUN_LIMIT_BYTES = 16 << 20
 LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
@@ -20,12 +23,16 @@ KILLED = (
     "the command ended without an exit code: something on the host killed its shell. "
     "Look at the host's system log (out of memory?)."
 )
-LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
+LINE_TIMEOUT_S = (
+    60.0  # a line that takes longer to arrive is not an agent's, however slow the link
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that has ended, with its outputs as received, at most RUN_LIMIT_BYTES each."""
+    """A command that has ended, with its outputs as received, at most RUN_LIMIT_BYTES
+    each.
+    """
 
     exit_code: int
     stdout: bytes
@@ -39,13 +46,16 @@ class RefusedError(Exception):
 def timeout_message(host_name: str, timeout_s: float) -> str:
     """Return the message for a command whose time is up."""
     return (
-        f"{host_name}: a command did not end within {timeout_s:g} s. Is that host, or this machine, "
-        "overloaded (`uptime`)? If neither, log in by hand and see whether a command waits for something."
+        f"{host_name}: a command did not end within {timeout_s:g} s. Is that host, or"
+        " this machine, overloaded (`uptime`)? If neither, log in by hand and see"
+        " whether a command waits for something."
     )
 
 
 class Answer:
-    """A command's stdout or stderr, between the marks before and after it, at most RUN_LIMIT_BYTES."""
+    """A command's stdout or stderr, between the marks before and after it, at most
+    RUN_LIMIT_BYTES.
+    """
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
@@ -58,17 +68,28 @@ class Answer:
         self.data += data
         if len(self.data) > RUN_LIMIT_BYTES:
             raise LinkError(
-                f"{self.host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20} MiB, so we stopped "
-                "listening. Log in by hand and see what the host prints (a login script in a loop?)."
+                f"{self.host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20}"
+                " MiB, so we stopped listening. Log in by hand and see what the host"
+                " prints (a login script in a loop?)."
             )
 
     def split_at_end_mark(self) -> tuple[bytes, bytes] | None:
-        """Return the output before the last mark and the rest of the mark's line; None until both came."""
+        """Return the output before the last mark and the rest of the mark's line; None
+        until both came.
+        """
         while True:
             mark_offset = self.data.find(self._mark, self._searched)
-            newline = -1 if mark_offset < 0 else self.data.find(b"\n", mark_offset + len(self._mark))
+            newline = (
+                -1
+                if mark_offset < 0
+                else self.data.find(b"\n", mark_offset + len(self._mark))
+            )
             if newline < 0:
-                self._searched = max(0, len(self.data) - len(self._mark)) if mark_offset < 0 else mark_offset
+                self._searched = (
+                    max(0, len(self.data) - len(self._mark))
+                    if mark_offset < 0
+                    else mark_offset
+                )
                 return None
             rest = bytes(self.data[mark_offset + len(self._mark) : newline])
             if rest != _BEGINS:
@@ -77,41 +98,60 @@ class Answer:
             self._searched = 0
 
 
-def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is_stderr, data) up to each output's last mark; None if one is missing. Raises LinkError."""
+def collect_answer(
+    received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer
+) -> Completed | None:
+    """Collect (is_stderr, data) up to each output's last mark; None if one is missing.
+    Raises LinkError.
+    """
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)
-            if (stdout := out.split_at_end_mark()) and (stderr := err.split_at_end_mark()):
+            if (stdout := out.split_at_end_mark()) and (
+                stderr := err.split_at_end_mark()
+            ):
                 return Completed(parse_exit_code(stdout[1]), stdout[0], stderr[0])
     except TimeoutError:
         outputs = {"stdout": out, "stderr": err}
-        missing = [name for name, output in outputs.items() if output.split_at_end_mark() is None]
+        missing = [
+            name
+            for name, output in outputs.items()
+            if output.split_at_end_mark() is None
+        ]
         if len(missing) != 1:
             raise
         raise LinkError(
-            f"{out.host_name}: a command ended, but nothing came on its {missing[0]}, which fleet needs. "
-            "Does a login script, a ForceCommand or a client program close it, redirect it or hold it back?"
+            f"{out.host_name}: a command ended, but nothing came on its {missing[0]},"
+            " which fleet needs. Does a login script, a ForceCommand or a client"
+            " program close it, redirect it or hold it back?"
         ) from None
     return None
 
 
 def parse_exit_code(word: bytes) -> int:
-    """Parse the exit code beside a mark; return 126, "cannot be run", for any other text."""
+    """Parse the exit code beside a mark; return 126, "cannot be run", for any other
+    text.
+    """
     return int(word) if _EXIT_CODE.fullmatch(word.strip()) else 126
 
 
 class Stream(abc.ABC):
-    """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
+    """A running command whose stdin we hold open; iterate it for stdout lines without
+    their newline.
 
-    Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`, the command runs
-    longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Iterating ends with
-    the command and sets `exit_code` and `stderr` (the last 64 KiB). Leaving the context stops the command.
+    Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`,
+    the command runs longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or
+    takes too long. Iterating ends with the command and sets `exit_code` and `stderr`
+    (the last 64 KiB). Leaving the context stops the command.
     """
 
-    _mark: str  # what the host prints on both outputs before and after the command's own
+    _mark: (
+        str  # what the host prints on both outputs before and after the command's own
+    )
 
-    def __init__(self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes) -> None:
+    def __init__(
+        self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes
+    ) -> None:
         self.exit_code: int | None = None
         self.stderr = b""
         self._host_name = host_name
@@ -130,11 +170,15 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Close the command's stdin, which makes an agent end. Thread-safe; may be called twice."""
+        """Close the command's stdin, which makes an agent end. Thread-safe; may be
+        called twice.
+        """
 
     @abc.abstractmethod
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is_stderr, data) until both outputs end; then set the exit code or raise LinkError."""
+        """Yield (is_stderr, data) until both outputs end; then set the exit code or
+        raise LinkError.
+        """
 
     @abc.abstractmethod
     def _end_command(self, *, given_up: bool) -> None:
@@ -149,7 +193,10 @@ class Stream(abc.ABC):
                 else:
                     yield from self._lines_before_mark(self._complete_lines(data))
                 mark = f"\n{self._mark}\n".encode()
-                if self._marked is not None and (mark_offset := self._tail.find(mark)) >= 0:
+                if (
+                    self._marked is not None
+                    and (mark_offset := self._tail.find(mark)) >= 0
+                ):
                     del self._tail[mark_offset:]
                     self.exit_code = self._marked
                     return
@@ -164,7 +211,9 @@ class Stream(abc.ABC):
             yield b""
 
     def _complete_lines(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes. Raises LinkError for a line too long or too slow."""
+        """Return the lines that `data` completes. Raises LinkError for a line too long
+        or too slow.
+        """
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
@@ -179,19 +228,22 @@ class Stream(abc.ABC):
             self._line_began = time.monotonic()
         elif time.monotonic() - self._line_began > LINE_TIMEOUT_S:
             raise LinkError(
-                f"{self._host_name}: a line that the host began is not complete after {LINE_TIMEOUT_S:g} s; "
-                "the command was given up."
+                f"{self._host_name}: a line that the host began is not complete after"
+                f" {LINE_TIMEOUT_S:g} s; the command was given up."
             )
         self._line += piece
         if len(self._line) > LINE_LIMIT_BYTES:
             raise LinkError(
-                f"{self._host_name}: the host sent a line longer than {LINE_LIMIT_BYTES >> 20} MiB, "
-                "which is not how a fleet agent speaks; the command was given up.",
+                f"{self._host_name}: the host sent a line longer than"
+                f" {LINE_LIMIT_BYTES >> 20} MiB, which is not how a fleet agent speaks;"
+                " the command was given up.",
                 passing=False,
             )
 
     def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks, except an empty one before the last mark; keep the exit code."""
+        """Yield the lines between the marks, except an empty one before the last mark;
+        keep the exit code.
+        """
         for line in lines:
             if self._marked is not None:
                 return
@@ -221,5 +273,8 @@ class Stream(abc.ABC):
         if time.monotonic() >= self._deadline:
             late = f"was still running after {self._limit_s:g} s, its time limit."
         else:
-            late = f"printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
+            late = (
+                f"printed nothing for {self._idle_timeout_s:g} s; is the host still"
+                " there?"
+            )
         return LinkError(f"{self._host_name}: the command {late}")

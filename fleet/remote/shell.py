@@ -1,4 +1,6 @@
-"""Renders the sh text that `ssh` and the client programs share. Pure: no input or output."""
+"""Renders the sh text that `ssh` and the client programs share. Pure: no input or
+output.
+"""
 
 import os
 import shlex
@@ -15,19 +17,26 @@ _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is go
 
 
 def limit_stdin(command: str, size: int) -> str:
-    """Wrap a command: its stdin is the next `size` bytes. Read what it leaves, or srun may lose output."""
-    return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
+    """Wrap a command: its stdin is the next `size` bytes. Read what it leaves, or srun
+    may lose output.
+    """
+    return (
+        f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null"
+        " 2>&1;exit $fleet_c; }"
+    )
 
 
 def end_stdin_at_stop_line(command: str, size: int) -> str:
-    """Wrap a command: give it `size` bytes, then end-of-file at STOP or after _SILENCE_S without a line."""
+    """Wrap a command: give it `size` bytes, then end-of-file at STOP or after
+    _SILENCE_S without a line.
+    """
     fed = f"dd bs=1 count={size};" if size else ""
     return (
-        "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
-        f"case $? in 1)fleet_t='-t {_SILENCE_S}';;esac;"
-        f"{{ {fed}while IFS= read -r $fleet_t fleet_l;do case $fleet_l in stop)break;;esac;done; }} "
-        f"2>/dev/null | {{ (\n{command}\n);"
-        'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2; }'
+        "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;case $? in 1)fleet_t='-t"
+        f" {_SILENCE_S}';;esac;{{ {fed}while IFS= read -r $fleet_t fleet_l;do case"
+        " $fleet_l in stop)break;;esac;done; } 2>/dev/null | {"
+        f' (\n{command}\n);fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0"'
+        " >&2; }"
     )
 
 
@@ -36,13 +45,21 @@ def new_mark() -> str:
     return f"fleet-{os.urandom(8).hex()}"
 
 
-def render_command(command: str, env: Mapping[str, str], mark: str, *, last: bool = False) -> bytes:
-    """Return the loader's input for a command without stdin; the loader then waits for the next command.
+def render_command(
+    command: str, env: Mapping[str, str], mark: str, *, last: bool = False
+) -> bytes:
+    """Return the loader's input for a command without stdin; the loader then waits for
+    the next command.
 
-    last: the command's stdin follows, and no next command. If the link breaks before the mark, nothing runs.
+    last: the command's stdin follows, and no next command. If the link breaks before
+    the mark, nothing runs.
     """
-    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
-    return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(errors="surrogateescape")
+    exports = "".join(
+        f"export {name}={shlex.quote(value)}\n" for name, value in env.items()
+    )
+    return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(
+        errors="surrogateescape"
+    )
 
 
 def assign_variables(settings: Mapping[str, str]) -> str:
@@ -51,22 +68,27 @@ def assign_variables(settings: Mapping[str, str]) -> str:
 
 
 def posix_cksum(data: bytes) -> str:
-    """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first, and the size."""
+    """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first,
+    and the size.
+    """
     length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
     mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
     return f"{int(f'{mirrored:032b}'[::-1], 2)} {len(data)}"
 
 
 def put_command(path: str, mode: int, data: bytes) -> str:
-    """Return sh text that writes stdin to a new file and renames it to `path` if size and `cksum` match.
+    """Return sh text that writes stdin to a new file and renames it to `path` if size
+    and `cksum` match.
 
-    No link is followed: `set -C` opens only new files, and a link at `path` is removed before `mv`.
+    No link is followed: `set -C` opens only new files, and a link at `path` is removed
+    before `mv`.
     """
     sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)
     return (
-        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && case $(cksum < {new} "
-        f"2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes came' >&2; false;; esac && chmod {mode:o} "
-        f"{new} && {{ [ ! -L {to} ] || rm -f {to}; }} && [ ! -d {to} ] && mv -f {new} {to}; then exit 0; fi; "
-        f"rm -f {new}; exit 1"
+        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] &&"
+        f" case $(cksum < {new} 2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes"
+        f" came' >&2; false;; esac && chmod {mode:o} {new} && {{ [ ! -L {to} ] || rm -f"
+        f" {to}; }} && [ ! -d {to} ] && mv -f {new} {to}; then exit 0; fi; rm -f {new};"
+        " exit 1"
     )

@@ -1,1 +1,3 @@
-"""One `fleet run`: `runner` is the main path; `resume`, `check` and `clean` share its parts."""
+"""One `fleet run`: `runner` is the main path; `resume`, `check` and `clean` share its
+parts.
+"""

@@ -1,4 +1,6 @@
-"""`fleet run --alternate`: measures hosts in several states in turn, in random order; a command sets each."""
+"""`fleet run --alternate`: measures hosts in several states in turn, in random order; a
+command sets each.
+"""
 
 import os
 import subprocess
@@ -14,41 +16,64 @@ _STDERR = 2  # stdout is for results
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """A label and the values it takes in turn. command: switches the hosts to a value; "" for none."""
+    """A label and the values it takes in turn. command: switches the hosts to a value;
+    "" for none.
+    """
 
     key: str
     values: tuple[str, ...]
     command: str = ""
 
     def draw_order(self, repeat: int, seed: int | None = None) -> list[str]:
-        """Return the values of `repeat` passes; each pass has every value once, in random order.
+        """Return the values of `repeat` passes; each pass has every value once, in
+        random order.
 
-        A drift thus affects all values alike, and a periodic disturbance keeps in step with none of them. An
-        order that repeats after every pass, or every two, such as A B B A A B B A, is drawn again.
+        A drift thus affects all values alike, and a periodic disturbance keeps in step
+        with none of them. An order that repeats after every pass, or every two, such as
+        A B B A A B B A, is drawn again.
         """
         chance, pass_size = random.Random(seed), len(self.values)
         while True:
-            drawn = [value for _ in range(repeat) for value in chance.sample(self.values, pass_size)]
-            if not any(drawn[period:] == drawn[:-period] != [] for period in (pass_size, 2 * pass_size)):
+            drawn = [
+                value
+                for _ in range(repeat)
+                for value in chance.sample(self.values, pass_size)
+            ]
+            if not any(
+                drawn[period:] == drawn[:-period] != []
+                for period in (pass_size, 2 * pass_size)
+            ):
                 return drawn
 
     def switch(self, value: str) -> None:
-        """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError if it fails."""
+        """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError if it
+        fails.
+        """
         if not self.command:
             return
         environment = {**os.environ, "FLEET_KEY": self.key, "FLEET_VALUE": value}
         done = subprocess.run(  # noqa: S602  the user's own command
-            self.command, shell=True, env=environment, stdin=subprocess.DEVNULL, stdout=_STDERR, check=False
+            self.command,
+            shell=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=_STDERR,
+            check=False,
         )
         if done.returncode:
             raise UsageError(
-                f"--switch {self.command}: exit status {done.returncode} for {self.key}={value}, which is "
-                "not measured. Correct the command; the sessions before it are stored."
+                f"--switch {self.command}: exit status {done.returncode} for"
+                f" {self.key}={value}, which is not measured. Correct the command; the"
+                " sessions before it are stored."
             )
 
 
-def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping[str, str]]:
-    """Yield each session's additional label, after switching the hosts to its value. Raises UsageError."""
+def alternate_labels(
+    sides: Alternation | None, repeat: int
+) -> Iterator[Mapping[str, str]]:
+    """Yield each session's additional label, after switching the hosts to its value.
+    Raises UsageError.
+    """
     if sides is None:
         yield from ({} for _ in range(repeat))
         return
@@ -60,8 +85,12 @@ def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping
         yield {sides.key: value}
 
 
-def parse_alternation(text: str | None, command: str | None, labels: Mapping[str, str]) -> Alternation | None:
-    """Parse "kernel=old,new"; return None for None. labels: set on every session. Raises UsageError."""
+def parse_alternation(
+    text: str | None, command: str | None, labels: Mapping[str, str]
+) -> Alternation | None:
+    """Parse "kernel=old,new"; return None for None. labels: set on every session.
+    Raises UsageError.
+    """
     if text is None:
         if command is not None:
             raise UsageError("--switch applies only with --alternate.")
@@ -70,7 +99,8 @@ def parse_alternation(text: str | None, command: str | None, labels: Mapping[str
     values = tuple(rest.split(","))
     if not equals or len(values) < 2 or "" in values or len(set(values)) < len(values):
         raise UsageError(
-            f"--alternate {text}: write a key and two different values or more: --alternate kernel=old,new."
+            f"--alternate {text}: write a key and two different values or more:"
+            " --alternate kernel=old,new."
         )
     if key in labels:
         raise UsageError(f"--alternate and --label both set {key}; keep one of them.")

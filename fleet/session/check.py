@@ -1,4 +1,6 @@
-"""`fleet check`: reports what disturbs each host and what a run would do there; changes nothing."""
+"""`fleet check`: reports what disturbs each host and what a run would do there; changes
+nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +10,12 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
 from fleet.agent.forecast import Forecast, Forecaster
 from fleet.errors import BuildError
-from fleet.facts.gather import ask_usage, describe_answer, parse_with_workdir_error, run_probe
+from fleet.facts.gather import (
+    ask_usage,
+    describe_answer,
+    parse_with_workdir_error,
+    run_probe,
+)
 from fleet.facts.systems import find_noise
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.merge import merge_plan_with_facts
@@ -23,7 +30,9 @@ SFTP_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RunPreview:
-    """What `fleet run` would do on a host: agent, plan and a forecast, or `why` there is no forecast."""
+    """What `fleet run` would do on a host: agent, plan and a forecast, or `why` there
+    is no forecast.
+    """
 
     agent: str
     plan: Plan
@@ -45,9 +54,13 @@ class CheckedHost:
 def check_hosts(
     hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions | None = None
 ) -> list[CheckedHost]:
-    """Check `hosts`; return a result for each, in order. A host that fails keeps what was found before."""
+    """Check `hosts`; return a result for each, in order. A host that fails keeps what
+    was found before.
+    """
     results: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
-    forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
+    forecaster = Forecaster(
+        Builder(connect=access.connection, cancellation=access.cancellation)
+    )
 
     def check_one(progress: HostProgress) -> Outcome:
         host = progress.host
@@ -59,12 +72,17 @@ def check_hosts(
             result["reported"] = _describe_probe_answer(connection, answer)
             facts, unusable = parse_with_workdir_error(answer, host)
             progress.enter("noise")
-            result |= {"facts": facts, "findings": find_noise(facts, ask_usage(connection, facts))}
+            result |= {
+                "facts": facts,
+                "findings": find_noise(facts, ask_usage(connection, facts)),
+            }
             access.cancellation.raise_if_requested()
             if unusable is not None:
                 raise unusable
             progress.enter("plan")  # may build an agent here, to ask it
-            intended = _preview_run(connection, host, facts, requested or RequestedOptions(), forecaster)
+            intended = _preview_run(
+                connection, host, facts, requested or RequestedOptions(), forecaster
+            )
         result["intended"] = intended
         return progress.completed_outcome()
 
@@ -82,18 +100,31 @@ def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ..
 
 
 def _preview_run(
-    connection: Connection, host: Host, facts: Facts, requested: RequestedOptions, forecaster: Forecaster
+    connection: Connection,
+    host: Host,
+    facts: Facts,
+    requested: RequestedOptions,
+    forecaster: Forecaster,
 ) -> RunPreview:
-    """Return what a run would do. Raises the error that would end the run, if it can be foreseen."""
+    """Return what a run would do. Raises the error that would end the run, if it can be
+    foreseen.
+    """
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:
-        return RunPreview(agent.description, plan, forecaster.from_host(connection, host, agent.path, plan))
+        return RunPreview(
+            agent.description,
+            plan,
+            forecaster.from_host(connection, host, agent.path, plan),
+        )
     if not facts.cpus:
-        return RunPreview(agent.description, plan, why="only the agent can tell on how many CPUs")
+        return RunPreview(
+            agent.description, plan, why="only the agent can tell on how many CPUs"
+        )
     try:
         forecast = forecaster.from_facts(host, facts, plan)
-        agent = preview(host, facts, forecaster.builder, plan.benchmarks)  # which may have built one by now
+        # which may have built one by now
+        agent = preview(host, facts, forecaster.builder, plan.benchmarks)
         return RunPreview(agent.description, plan, forecast)
     except BuildError as err:
         return RunPreview(agent.description, plan, why=str(err))

@@ -22,7 +22,9 @@ _SCRIPT = Path(__file__).with_name("clean.sh")
 
 @dataclass(frozen=True, slots=True)
 class CleanedHost:
-    """A host's outcome, the paths removed (or to remove) and those left, with reasons. Folders end in `/`."""
+    """A host's outcome, the paths removed (or to remove) and those left, with reasons.
+    Folders end in `/`.
+    """
 
     outcome: Outcome
     removed: tuple[str, ...] = ()
@@ -32,14 +34,20 @@ class CleanedHost:
 def clean_hosts(
     hosts: Sequence[Host], access: HostAccess, store: Store, *, dry_run: bool = False
 ) -> list[CleanedHost]:
-    """Clean `hosts`; return results in order. Leave alone hosts that a session or an agent is using."""
-    paths: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by host name: removed, left
+    """Clean `hosts`; return results in order. Leave alone hosts that a session or an
+    agent is using.
+    """
+    paths: dict[
+        str, tuple[tuple[str, ...], tuple[str, ...]]
+    ] = {}  # by host name: removed, left
 
     def clean_one(progress: HostProgress) -> Outcome:
         host = progress.host
         for session_id, (process, intent) in store.running_sessions().items():
             if host.name in intent.hosts:
-                raise _make_in_use_error(host, f"session {session_id}, process {process} here, measures it")
+                raise _make_in_use_error(
+                    host, f"session {session_id}, process {process} here, measures it"
+                )
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("clean")
@@ -54,7 +62,9 @@ def clean_hosts(
         return progress.completed_outcome()
 
     outcomes = run_on_each(hosts, clean_one, access)
-    return [CleanedHost(outcome, *paths.get(outcome.host.name, ())) for outcome in outcomes]
+    return [
+        CleanedHost(outcome, *paths.get(outcome.host.name, ())) for outcome in outcomes
+    ]
 
 
 def _make_in_use_error(host: Host, why: str) -> LockedError:
@@ -63,14 +73,25 @@ def _make_in_use_error(host: Host, why: str) -> LockedError:
 
 
 def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
-    """Return the sh script: one function, so that a truncated script does nothing. root: for tests."""
-    settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
+    """Return the sh script: one function, so that a truncated script does nothing.
+    root: for tests.
+    """
+    settings = {
+        "MARK": MARK,
+        "PLACES": host.workdir or "",
+        "DRY": "1" if dry_run else "",
+        "ROOT": root,
+    }
     text = _SCRIPT.read_text(encoding="utf-8")
-    return f"{assign_variables(settings)}\n{text}\nmain </dev/null 2>/dev/null\n".encode()
+    return (
+        f"{assign_variables(settings)}\n{text}\nmain </dev/null 2>/dev/null\n".encode()
+    )
 
 
 def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
-    """Yield the script's lines between begin and end, escaped, without MARK. ProbeError if incomplete."""
+    """Yield the script's lines between begin and end, escaped, without MARK. ProbeError
+    if incomplete.
+    """
     lines = [
         line[len(MARK) + 1 :]
         for line in output.decode("utf-8", "replace").split("\n")
@@ -78,7 +99,8 @@ def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
     ]
     if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
         raise ProbeError(
-            f"{host.name}: the answer of /bin/sh is incomplete; what was removed is unknown. Clean it again."
+            f"{host.name}: the answer of /bin/sh is incomplete; what was removed is"
+            " unknown. Clean it again."
         )
     yield from map(one_line, lines[1:-1])
 

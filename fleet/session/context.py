@@ -1,4 +1,6 @@
-"""What all hosts of a session share: connections, the store, and one measurement per machine at a time."""
+"""What all hosts of a session share: connections, the store, and one measurement per
+machine at a time.
+"""
 
 import getpass
 import socket
@@ -23,7 +25,9 @@ POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """How a command reaches hosts, `parallel` at once. connect: opens a connection. emit: receives events."""
+    """How a command reaches hosts, `parallel` at once. connect: opens a connection.
+    emit: receives events.
+    """
 
     connect: Connect
     emit: EventHandler
@@ -32,27 +36,38 @@ class HostAccess:
 
     @contextmanager
     def connection(self, host: Host) -> Iterator[Connection]:
-        """Open a connection for the block; a cancellation closes it earlier. Raises Cancelled."""
+        """Open a connection for the block; a cancellation closes it earlier. Raises
+        Cancelled.
+        """
         self.cancellation.raise_if_requested()
-        with self.connect(host) as connection, self.cancellation.let_close_all_call(connection.close):
+        with (
+            self.connect(host) as connection,
+            self.cancellation.let_close_all_call(connection.close),
+        ):
             self.cancellation.raise_if_requested()
             yield connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext(HostAccess):
-    """What one session's hosts share. `requested`, `lock`, `require`, `wait_s` override the hosts' own."""
+    """What one session's hosts share. `requested`, `lock`, `require`, `wait_s` override
+    the hosts' own.
+    """
 
     session_id: str
     store: Store
-    requested: RequestedOptions = field(default_factory=RequestedOptions)  # of the command line
+    # of the command line
+    requested: RequestedOptions = field(default_factory=RequestedOptions)
     log_folder: str = ""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lock: LockPolicy | None = None
     require: tuple[str, ...] | None = None
     wait_s: float | None = None
-    reconnect_s: float = RECONNECT_S  # how long to try to reconnect a link that breaks in mid-run
-    builder: Builder = field(init=False)  # a cancellation closes its connections and ends compilers
+    reconnect_s: float = (
+        RECONNECT_S  # how long to try to reconnect a link that breaks in mid-run
+    )
+    # a cancellation closes its connections and ends compilers
+    builder: Builder = field(init=False)
     forecaster: Forecaster = field(init=False)
     _measured_by: dict[str, str] = field(init=False, default_factory=dict)
 
@@ -63,7 +78,9 @@ class SessionContext(HostAccess):
 
     @contextmanager
     def wait_for_machine(self, run: Run, progress: HostProgress) -> Iterator[None]:
-        """Wait until no other inventory entry uses the machine; hold it for the block. Raises Cancelled."""
+        """Wait until no other inventory entry uses the machine; hold it for the block.
+        Raises Cancelled.
+        """
         machine = run.facts.boot_id or run.facts.machine_id
         if machine is None:
             yield
@@ -71,7 +88,10 @@ class SessionContext(HostAccess):
         name, waiting = run.host.name, False
         while (other := self._measured_by.setdefault(machine, name)) != name:  # atomic
             if not waiting:
-                progress.note(f"{name} and {other} of the inventory are the same machine; measured in turn.")
+                progress.note(
+                    f"{name} and {other} of the inventory are the same machine;"
+                    " measured in turn."
+                )
                 progress.enter("wait")
                 waiting = True
             self.cancellation.pause(POLL_S)
@@ -82,9 +102,14 @@ class SessionContext(HostAccess):
 
 
 def lock_owner() -> str:
-    """Return "user@controller", the owner of a machine's lock in other controllers' messages."""
+    """Return "user@controller", the owner of a machine's lock in other controllers'
+    messages.
+    """
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name
         user = "somebody"
-    return "".join(c if c.isprintable() and c != " " else "_" for c in f"{user}@{socket.gethostname()}")[:120]
+    return "".join(
+        c if c.isprintable() and c != " " else "_"
+        for c in f"{user}@{socket.gethostname()}"
+    )[:120]

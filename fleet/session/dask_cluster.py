@@ -1,4 +1,6 @@
-"""Distributes a session's hosts among workers of a Dask cluster (docs/scale.md); events come back here."""
+"""Distributes a session's hosts among workers of a Dask cluster (docs/scale.md); events
+come back here.
+"""
 
 import importlib
 import logging
@@ -26,24 +28,46 @@ from fleet.session.shards import split_into_groups
 from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
 
-HOSTS_A_SHARD = 25  # few enough that a lost worker costs little, enough to keep its links busy
+HOSTS_A_SHARD = (
+    25  # few enough that a lost worker costs little, enough to keep its links busy
+)
 LOCAL_WORKERS = 2
 ANSWER_S = 10
-_OF_DASK = ("distributed", "dask", "concurrent", "asyncio")  # modules of errors that say a worker was lost
+# modules of errors that say a worker was lost
+_OF_DASK = (
+    "distributed",
+    "dask",
+    "concurrent",
+    "asyncio",
+)
 _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
-PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
-_SETTINGS = ("requested", "parallel", "lock", "reconnect_s", "require", "wait_s")  # of a context, for workers
+PROGRESS_EVERY_S = (
+    0.5  # of a host: often enough for a table, seldom enough for a scheduler
+)
+# of a context, for workers
+_SETTINGS = (
+    "requested",
+    "parallel",
+    "lock",
+    "reconnect_s",
+    "require",
+    "wait_s",
+)
 
 
 def _replace_host(event: Any, host: Any) -> Any:
-    """Return the event with another host, or with None so that it carries no secrets of the inventory."""
+    """Return the event with another host, or with None so that it carries no secrets of
+    the inventory.
+    """
     if isinstance(event, events.HostFinished):
         return events.HostFinished(replace(event.outcome, host=host))
     return replace(event, host=host)
 
 
 class EventSender:
-    """Sends a worker's events, progress at most every PROGRESS_EVERY_S for each host. Ignores send errors."""
+    """Sends a worker's events, progress at most every PROGRESS_EVERY_S for each host.
+    Ignores send errors.
+    """
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send_message = send
@@ -52,7 +76,9 @@ class EventSender:
         self._held: dict[str, events.BurstsReceived] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Send the event; too frequent progress is sent with the next event or replaced by newer progress."""
+        """Send the event; too frequent progress is sent with the next event or replaced
+        by newer progress.
+        """
         name, now = event.host.name, time.monotonic()
         with self._guard:
             held = self._held.pop(name, None)
@@ -66,11 +92,15 @@ class EventSender:
             if pending is not None:
                 # a worker about to end, or without its scheduler
                 with suppress(OSError, RuntimeError, ValueError):
-                    self._send_message(pickle.dumps((name, _replace_host(pending, None))))
+                    self._send_message(
+                        pickle.dumps((name, _replace_host(pending, None)))
+                    )
 
 
 class EventReceiver:
-    """Passes the workers' events on to `emit`, without repeated notes of a host. Thread-safe."""
+    """Passes the workers' events on to `emit`, without repeated notes of a host.
+    Thread-safe.
+    """
 
     def __init__(self, hosts: Sequence[Host], emit: events.EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}
@@ -80,7 +110,9 @@ class EventReceiver:
         self._outcomes: dict[str, Outcome] = {}
 
     def receive(self, message: bytes) -> None:
-        """Unpack an event that a worker sent, give it its host again, and pass it on."""
+        """Unpack an event that a worker sent, give it its host again, and pass
+        it on.
+        """
         name, event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
         event = _replace_host(event, self._hosts[name])
         with self._guard:
@@ -98,17 +130,27 @@ class EventReceiver:
             self._emit(event)
 
     def reconcile_with_sent(self, outcome: Outcome) -> Outcome:
-        """Return the outcome that the worker sent if `outcome` agrees, else record and return `outcome`."""
+        """Return the outcome that the worker sent if `outcome` agrees, else record and
+        return `outcome`.
+        """
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
-            if sent is not None and (sent.state, sent.run_id) == (outcome.state, outcome.run_id):
-                return sent  # it has notes and a duration, which one only found stored lacks
+            if sent is not None and (sent.state, sent.run_id) == (
+                outcome.state,
+                outcome.run_id,
+            ):
+                # it has notes and a duration, which one only found stored lacks
+                return sent
             return self._record_and_emit(outcome)
 
     def record_lost(self, outcome: Outcome) -> Outcome:
-        """Return the outcome that a lost or withdrawn shard sent, else record and return `outcome`."""
+        """Return the outcome that a lost or withdrawn shard sent, else record and
+        return `outcome`.
+        """
         with self._guard:
-            return self._outcomes.get(outcome.host.name) or self._record_and_emit(outcome)
+            return self._outcomes.get(outcome.host.name) or self._record_and_emit(
+                outcome
+            )
 
     def _record_and_emit(self, outcome: Outcome) -> Outcome:
         self._outcomes[outcome.host.name] = outcome
@@ -117,9 +159,14 @@ class EventReceiver:
 
 
 def measure_on_cluster(
-    cluster: str, hosts: Sequence[Host], context: SessionContext, connect_timeout_s: float
+    cluster: str,
+    hosts: Sequence[Host],
+    context: SessionContext,
+    connect_timeout_s: float,
 ) -> list[Outcome]:
-    """Measure `hosts` on the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C withdraws shards."""
+    """Measure `hosts` on the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C
+    withdraws shards.
+    """
     settings = {name: getattr(context, name) for name in _SETTINGS}
     settings["labels"] = dict(context.labels)
     job = (context.session_id, context.store.place.address, connect_timeout_s, settings)
@@ -128,42 +175,70 @@ def measure_on_cluster(
 
 
 def measure_shard(
-    session_id: str, root: str, connect_timeout_s: float, settings: Mapping[str, Any], hosts: Sequence[Host]
+    session_id: str,
+    root: str,
+    connect_timeout_s: float,
+    settings: Mapping[str, Any],
+    hosts: Sequence[Host],
 ) -> list[Outcome]:
-    """On a worker, measure the `hosts` not stored yet; return all outcomes. settings: for SessionContext."""
+    """On a worker, measure the `hosts` not stored yet; return all outcomes. settings:
+    for SessionContext.
+    """
     store = Store(root)
     store.require_writable()
     note = store.state_dir / "journal" / f"{session_id}.json"
     if isinstance(store.place, Folder) and not note.exists():
         raise errors.StoreError(
-            f"{store.place}: a worker does not see the folder that the controller writes to. Give a folder "
-            f"that all of them share, or an s3:// address."
+            f"{store.place}: a worker does not see the folder that the controller"
+            " writes to. Give a folder that all of them share, or an s3:// address."
         )
-    stored = {run.host_name: run for run in store.list_runs(withdrawn=True) if run.session_id == session_id}
-    begun = {run.host.name: run for run in store.read_begun_runs() if run.session_id == session_id}
+    stored = {
+        run.host_name: run
+        for run in store.list_runs(withdrawn=True)
+        if run.session_id == session_id
+    }
+    begun = {
+        run.host.name: run
+        for run in store.read_begun_runs()
+        if run.session_id == session_id
+    }
     context = SessionContext(
         session_id=session_id,
         store=store,
-        emit=EventSender(partial(_import_distributed().get_worker().log_event, f"fleet-{session_id}")),
+        emit=EventSender(
+            partial(_import_distributed().get_worker().log_event, f"fleet-{session_id}")
+        ),
         connect=partial(connect, timeout_s=connect_timeout_s),
         **settings,
     )
 
-    unfinished = [host for host in hosts if host.name not in stored or host.name in begun]
-    finished = [_outcome_of_stored_run(host, stored[host.name]) for host in hosts if host not in unfinished]
+    unfinished = [
+        host for host in hosts if host.name not in stored or host.name in begun
+    ]
+    finished = [
+        _outcome_of_stored_run(host, stored[host.name])
+        for host in hosts
+        if host not in unfinished
+    ]
     return finished + measure_each(unfinished, context, begun)
 
 
 def _measure_shards(
     client: Any, job: tuple[Any, ...], hosts: Sequence[Host], context: SessionContext
 ) -> list[Outcome]:
-    """Measure hosts in shards; return all outcomes, including those of lost or withdrawn shards."""
+    """Measure hosts in shards; return all outcomes, including those of lost or
+    withdrawn shards.
+    """
     count = max(_check_and_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
     shards = split_into_groups(hosts, count)
     receiver = EventReceiver(hosts, context.emit)
     # until the client is closed
-    client.subscribe_topic(f"fleet-{context.session_id}", lambda event: receiver.receive(event[1]))
-    keys = (f"{context.session_id}-shard-{number}" for number in range(1, len(shards) + 1))
+    client.subscribe_topic(
+        f"fleet-{context.session_id}", lambda event: receiver.receive(event[1])
+    )
+    keys = (
+        f"{context.session_id}-shard-{number}" for number in range(1, len(shards) + 1)
+    )
     futures = {
         client.submit(measure_shard, *job, shard, key=key, pure=False): shard
         for key, shard in zip(keys, shards, strict=True)
@@ -172,22 +247,31 @@ def _measure_shards(
     try:
         for future in _import_distributed().as_completed(futures):
             try:
-                outcomes = [receiver.reconcile_with_sent(outcome) for outcome in future.result()]
+                outcomes = [
+                    receiver.reconcile_with_sent(outcome) for outcome in future.result()
+                ]
             except Exception as error:  # the worker's, or that the scheduler has gone
                 errors.print_traceback_if_debugging(error)
-                outcomes = [receiver.record_lost(_lost_outcome(host, error)) for host in futures[future]]
+                outcomes = [
+                    receiver.record_lost(_lost_outcome(host, error))
+                    for host in futures[future]
+                ]
             ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:
         client.cancel(list(futures))
         withdrawn = [host for host in hosts if host.name not in ended]
-        ended |= {host.name: receiver.record_lost(_withdrawn_outcome(host)) for host in withdrawn}
+        ended |= {
+            host.name: receiver.record_lost(_withdrawn_outcome(host))
+            for host in withdrawn
+        }
     return [ended[host.name] for host in hosts]
 
 
 @contextmanager
 def _open_client(address: str) -> Iterator[Any]:
     distributed = _import_distributed()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what it reports is in the outcomes
+    # what it reports is in the outcomes
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     local = _LOCAL.fullmatch(address)
     with ExitStack() as opened:
         where: Any = address
@@ -199,22 +283,28 @@ def _open_client(address: str) -> Iterator[Any]:
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address=None,
-                    silence_logs=logging.CRITICAL + 1,  # it calls a client that left, after Ctrl-C, critical
+                    silence_logs=logging.CRITICAL
+                    + 1,  # it calls a client that left, after Ctrl-C, critical
                 )
             )
         elif not re.fullmatch(r"(tcp|tls|ucx|ws|wss)://\S+", address):
             raise errors.UsageError(
-                f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor local:N."
+                f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor"
+                " local:N."
             )
         try:
             client = opened.enter_context(distributed.Client(where, timeout=ANSWER_S))
         except (OSError, TimeoutError) as err:
-            raise errors.UnreachableError(f"--dask {address}: no scheduler answers there: {err}.") from err
+            raise errors.UnreachableError(
+                f"--dask {address}: no scheduler answers there: {err}."
+            ) from err
         yield client
 
 
 def _check_and_count_workers(client: Any) -> int:
-    """Count the workers; require this version on all of them. Raises UnreachableError, UsageError."""
+    """Count the workers; require this version on all of them. Raises UnreachableError,
+    UsageError.
+    """
     try:
         client.wait_for_workers(1, timeout=ANSWER_S)
     except TimeoutError:
@@ -223,11 +313,24 @@ def _check_and_count_workers(client: Any) -> int:
         ) from None
     try:
         versions = client.run(_get_fleet_version)
-    except (ImportError, AttributeError, OSError, RuntimeError) as err:  # as a worker without fleet, or lost
-        raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
-    if others := {worker: version for worker, version in versions.items() if version != VERSION}:
-        named = ", ".join(f"{worker} has {version}" for worker, version in sorted(others.items())[:5])
-        raise errors.UsageError(f"--dask: workers need fleet {VERSION}, the version here, but {named}.")
+    except (
+        ImportError,
+        AttributeError,
+        OSError,
+        RuntimeError,
+    ) as err:  # as a worker without fleet, or lost
+        raise errors.UsageError(
+            f"--dask: fleet {VERSION} must be installed on every worker: {err}."
+        ) from err
+    if others := {
+        worker: version for worker, version in versions.items() if version != VERSION
+    }:
+        named = ", ".join(
+            f"{worker} has {version}" for worker, version in sorted(others.items())[:5]
+        )
+        raise errors.UsageError(
+            f"--dask: workers need fleet {VERSION}, the version here, but {named}."
+        )
     return len(versions)
 
 
@@ -239,7 +342,9 @@ def _import_distributed() -> ModuleType:
     try:
         return importlib.import_module("distributed")
     except ModuleNotFoundError:
-        raise errors.UsageError("--dask: not installed here: pip install 'corefleet[dask]'.") from None
+        raise errors.UsageError(
+            "--dask: not installed here: pip install 'corefleet[dask]'."
+        ) from None
 
 
 def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
@@ -255,22 +360,34 @@ def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
 
 def _lost_outcome(host: Host, error: BaseException) -> Outcome:
     failed = partial(Outcome, host, State.FAILED)
-    if cause := error if isinstance(error, errors.FleetError) else errors.explain(error, f"{host.name}: "):
+    if cause := (
+        error
+        if isinstance(error, errors.FleetError)
+        else errors.explain(error, f"{host.name}: ")
+    ):
         return failed(stage=cause.stage, message=str(cause), exit_code=cause.exit_code)
     if not (isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK)):
         text = f"{host.name}: {errors.describe_bug(error)}"
         return failed(stage="shard", message=text, exit_code=errors.EXIT_BUG)
     reason = " ".join(str(error).split()).rstrip(".")
     text = (
-        f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What had arrived is in the "
-        f"journals of the workers; `fleet resume` there continues the run."
+        f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What"
+        " had arrived is in the journals of the workers; `fleet resume` there"
+        " continues the run."
     )
     return failed(stage="shard", message=text, exit_code=errors.EXIT_SOME_FAILED)
 
 
 def _withdrawn_outcome(host: Host) -> Outcome:
     text = (
-        f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one "
-        f"on this machine measured is in the journal, for `fleet resume`."
+        f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and"
+        " stores it; what one on this machine measured is in the journal, for `fleet"
+        " resume`."
     )
-    return Outcome(host, State.INTERRUPTED, stage="shard", message=text, exit_code=errors.EXIT_INTERRUPTED)
+    return Outcome(
+        host,
+        State.INTERRUPTED,
+        stage="shard",
+        message=text,
+        exit_code=errors.EXIT_INTERRUPTED,
+    )

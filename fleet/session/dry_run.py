@@ -1,4 +1,6 @@
-"""Forecasts what `fleet run` would do, as far as that is known without connecting to anything."""
+"""Forecasts what `fleet run` would do, as far as that is known without connecting to
+anything.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +28,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
-    """A host's plan and its forecasts: for its machine as last measured, or else for typical machines."""
+    """A host's plan and its forecasts: for its machine as last measured, or else for
+    typical machines.
+    """
 
     host: Host
     plan: Plan
@@ -34,8 +38,12 @@ class PlannedHost:
     costs: tuple[Cost, ...]
 
 
-def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast each host's plan. results: where last runs are stored. Raises UsageError, RefusedError."""
+def forecast_hosts(
+    hosts: Sequence[Host], requested: RequestedOptions, results: str
+) -> list[PlannedHost]:
+    """Forecast each host's plan. results: where last runs are stored. Raises
+    UsageError, RefusedError.
+    """
     forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
     planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
     for host in hosts:
@@ -45,18 +53,27 @@ def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: 
         else:
             seedless_plan = replace(plan, seed=0)  # costs do not depend on the seed
             if seedless_plan not in typical_costs:
-                numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
+                numbers = (
+                    [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
+                )
                 # of a kind of core nobody knows how many there are
-                machines = [make_typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
+                machines = [
+                    make_typical_machine(cpus)
+                    for cpus in numbers
+                    if not isinstance(cpus, str)
+                ]
                 typical_costs[seedless_plan] = tuple(
-                    _forecast(host, requested, machine, forecaster) for machine in machines
+                    _forecast(host, requested, machine, forecaster)
+                    for machine in machines
                 )
             costs = typical_costs[seedless_plan]
         planned.append(PlannedHost(host, plan, facts is not None, costs))
     return planned
 
 
-def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster) -> Cost:
+def _forecast(
+    host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster
+) -> Cost:
     plan = merge_plan_with_facts(host, requested, facts)
     count = len(cpus_to_measure(plan, facts))
     try:
@@ -70,7 +87,9 @@ def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster:
 
 
 def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
-    """Return the facts of each host's last stored run, by host ID; {} for a bucket, to stay offline."""
+    """Return the facts of each host's last stored run, by host ID; {} for a bucket, to
+    stay offline.
+    """
     place = parse_place(results)
     if not isinstance(place, Folder):
         return {}
@@ -82,7 +101,9 @@ def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     for host_id, run in last.items():
         with suppress(ProbeError):  # of a probe that is no longer understood
             if run.run_id in records and (answer := records[run.run_id].row["probe"]):
-                from fleet.facts.gather import parse_answer  # noqa: PLC0415  many files, of hosts measured only
+                from fleet.facts.gather import (  # noqa: PLC0415  many files, of hosts measured only
+                    parse_answer,
+                )
 
                 facts_of_hosts[host_id] = parse_answer(answer, hosts_by_id[host_id])
     return {host_id: facts for host_id, facts in facts_of_hosts.items() if facts.cpus}

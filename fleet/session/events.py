@@ -1,4 +1,6 @@
-"""Events of a session's hosts as they happen, and the outcome that each host ends in."""
+"""Events of a session's hosts as they happen, and the outcome that each host
+ends in.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one host's part of a session ended. stage, message, exit_code, reason: why it is not complete."""
+    """How one host's part of a session ended. stage, message, exit_code, reason: why it
+    is not complete.
+    """
 
     host: Host
     state: State
@@ -48,7 +52,9 @@ class Outcome:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return a session's exit code: 130 if interrupted, 70 after a bug, else the hosts' common code or 1."""
+    """Return a session's exit code: 130 if interrupted, 70 after a bug, else the hosts'
+    common code or 1.
+    """
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         return EXIT_INTERRUPTED
     codes = {outcome.exit_code for outcome in outcomes}
@@ -59,7 +65,9 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StageEntered:
-    """The host has entered a stage: connect, facts, deploy, measure, store. detail: why it is there."""
+    """The host has entered a stage: connect, facts, deploy, measure, store. detail: why
+    it is there.
+    """
 
     host: Host
     stage: str
@@ -74,7 +82,9 @@ class BurstsReceived:
     done: int
     total: int
     medians: Medians = ()  # of this agent's bursts, updated now and then
-    live_medians: LiveMedians | None = None  # to read, not to keep; None if another process follows the host
+    live_medians: LiveMedians | None = (
+        None  # to read, not to keep; None if another process follows the host
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,9 @@ class NoteAdded:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """A command of the host's `before` or `after` has ended. output: its stdout, then its stderr."""
+    """A command of the host's `before` or `after` has ended. output: its stdout, then
+    its stderr.
+    """
 
     host: Host
     stage: str
@@ -116,7 +128,14 @@ class HostFinished:
         return self.outcome.host
 
 
-Event = StageEntered | BurstsReceived | DurationEstimated | NoteAdded | CommandEnded | HostFinished
+Event = (
+    StageEntered
+    | BurstsReceived
+    | DurationEstimated
+    | NoteAdded
+    | CommandEnded
+    | HostFinished
+)
 EventHandler = Callable[[Event], None]
 """Called from the threads of all hosts; must neither raise nor block."""
 

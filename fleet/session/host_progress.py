@@ -20,7 +20,9 @@ MEDIANS_EVERY_S = 0.5
 
 
 class HostProgress:
-    """The progress of one host from when its work begins until its Outcome. Emits events."""
+    """The progress of one host from when its work begins until its Outcome. Emits
+    events.
+    """
 
     def __init__(self, host: Host, emit: events.EventHandler) -> None:
         self.host = host
@@ -36,7 +38,9 @@ class HostProgress:
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
-        """Enter a stage and emit the event. run: None until it exists. detail: why the host is there."""
+        """Enter a stage and emit the event. run: None until it exists. detail: why the
+        host is there.
+        """
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
@@ -45,21 +49,33 @@ class HostProgress:
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
-        """Add notes for the user and the run's record, secrets hidden; those beyond MAX_NOTES are dropped."""
+        """Add notes for the user and the run's record, secrets hidden; those beyond
+        MAX_NOTES are dropped.
+        """
         for text in texts:
             if len(self.notes) > MAX_NOTES:
                 return
             note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
-            note = note if len(note) <= NOTE_LIMIT else f"{note[:NOTE_LIMIT]} … (truncated)"
+            note = (
+                note
+                if len(note) <= NOTE_LIMIT
+                else f"{note[:NOTE_LIMIT]} … (truncated)"
+            )
             note = note if len(self.notes) < MAX_NOTES else "further notes are not kept"
             self.notes.append(note)
             self._emit(events.NoteAdded(self.host, note))
 
     def log_command(self, stage: str, command: str, completed: Completed) -> None:
-        """Emit a command of the inventory with its exit code and output, secrets hidden."""
+        """Emit a command of the inventory with its exit code and output, secrets
+        hidden.
+        """
         output = (completed.stdout + completed.stderr).decode("utf-8", "replace")
         hidden = hide_secrets(output, self.host.env.values())
-        self._emit(events.CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
+        self._emit(
+            events.CommandEnded(
+                self.host, stage, command, completed.exit_code or 0, hidden
+            )
+        )
 
     def note_once(self, *texts: str) -> None:
         """Add those notes that the host does not have yet."""
@@ -69,59 +85,94 @@ class HostProgress:
         """Count the agent's bursts, update their medians and add its notes."""
         if isinstance(record, Note):
             self.note(record.text)
-        if isinstance(record, Burst) and reader.hello is not None and self._live_medians is not None:
+        if (
+            isinstance(record, Burst)
+            and reader.hello is not None
+            and self._live_medians is not None
+        ):
             self._live_medians.add(record, reader.hello)
             if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
-                self._medians, self._medians_at = self._live_medians.compute_medians(), time.monotonic()
+                self._medians, self._medians_at = (
+                    self._live_medians.compute_medians(),
+                    time.monotonic(),
+                )
         self.bursts = reader.done.bursts + reader.bursts
         if reader.hello is not None:
             before = reader.done.visits
             done = before + reader.bursts + len(reader.failed)
             total = max(done, before + reader.hello.bursts)
-            self._emit(events.BurstsReceived(self.host, done, total, self._medians, self._live_medians))
+            self._emit(
+                events.BurstsReceived(
+                    self.host, done, total, self._medians, self._live_medians
+                )
+            )
 
     def outcome_of_run(self, run: Run) -> Outcome:
-        """Return the outcome of a published run: COMPLETE, or PARTIAL with the reason."""
+        """Return the outcome of a published run: COMPLETE, or PARTIAL with the
+        reason.
+        """
         if run.state is RunState.COMPLETE:
             return self.completed_outcome()
         if run.end is not None and run.end.out_of_time:
-            why = "the time budget ended in the first round; what was measured is stored."
+            why = (
+                "the time budget ended in the first round; what was measured is stored."
+            )
         elif not run.failed:
             why = "the run is incomplete; what had arrived is stored as a partial run."
         else:
-            first = min(run.failed, key=lambda one: one.given_up is None)  # one that killed its agent
+            # one that killed its agent
+            first = min(run.failed, key=lambda one: one.given_up is None)
             why = (
-                f"{format_count(len(run.failed), 'burst')} failed, the others are stored; the first failure: "
-                f"{' '.join(filter(None, (first.benchmark, first.point)))} "
-                f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}."
+                f"{format_count(len(run.failed), 'burst')} failed, the others are"
+                " stored; the first failure:"
+                f" {' '.join(filter(None, (first.benchmark, first.point)))}"
+                f" {first.ping_cpu}-{first.pong_cpu}: {first.reason}."
             )
-        return self._make_outcome(State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED)
+        return self._make_outcome(
+            State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED
+        )
 
     def completed_outcome(self) -> Outcome:
         """Return the outcome of a host whose work is all done."""
         return self._make_outcome(State.COMPLETE)
 
     def outcome_of_error(self, err: Exception) -> Outcome:
-        """Return the outcome of an error: a bug in fleet unless fleet raised it or the system explains it."""
-        cause = err if isinstance(err, errors.FleetError) else errors.explain(err, f"{self.host.name}: ")
+        """Return the outcome of an error: a bug in fleet unless fleet raised it or the
+        system explains it.
+        """
+        cause = (
+            err
+            if isinstance(err, errors.FleetError)
+            else errors.explain(err, f"{self.host.name}: ")
+        )
         if cause is None:
             text = f"{self.host.name}: {errors.describe_bug(err)}{self._journal_hint()}"
             return self._make_outcome(State.FAILED, text, errors.EXIT_BUG)
         lost = isinstance(cause, errors.StoreError) and cause.lost
-        hint = "" if lost else self._journal_hint(resume="`fleet resume" not in str(cause))
-        state = State.NOT_READY if isinstance(cause, errors.NotReadyError) else State.FAILED
-        outcome = self._make_outcome(state, f"{cause}{hint}", cause.exit_code, cause.stage)
+        hint = (
+            "" if lost else self._journal_hint(resume="`fleet resume" not in str(cause))
+        )
+        state = (
+            State.NOT_READY if isinstance(cause, errors.NotReadyError) else State.FAILED
+        )
+        outcome = self._make_outcome(
+            state, f"{cause}{hint}", cause.exit_code, cause.stage
+        )
         refused = isinstance(cause, errors.RefusedError | errors.UsageError)
         run_id = None if refused else outcome.run_id
         return replace(outcome, reason=cause.reason, given_up=refused, run_id=run_id)
 
     def interrupted_outcome(self) -> Outcome:
         """Return this host's outcome when the session was cancelled."""
-        text = f"{self.host.name}: stopped in stage {self._stage}.{self._journal_hint()}"
+        text = (
+            f"{self.host.name}: stopped in stage {self._stage}.{self._journal_hint()}"
+        )
         return self._make_outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
 
     def _journal_hint(self, *, resume: bool = True) -> str:
-        """Return a sentence on the bursts kept in the journal; "" for none. resume: advise `fleet resume`."""
+        """Return a sentence on the bursts kept in the journal; "" for none. resume:
+        advise `fleet resume`.
+        """
         if self._run_id is None or self.bursts == 0:
             return ""
         bursts = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"
@@ -132,7 +183,9 @@ class HostProgress:
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
         if self.unrestored:
-            message = " ".join(filter(None, (message or f"{self.host.name}:", self.unrestored)))
+            message = " ".join(
+                filter(None, (message or f"{self.host.name}:", self.unrestored))
+            )
             code = code or errors.PreparationError.exit_code
         return Outcome(
             host=self.host,

@@ -1,4 +1,6 @@
-"""Keeps a host's median of each relation during a run, in bounded memory; stored runs are reduced anew."""
+"""Keeps a host's median of each relation during a run, in bounded memory; stored runs
+are reduced anew.
+"""
 
 from array import array
 from collections.abc import Collection
@@ -9,11 +11,15 @@ from fleet.model import Burst, Facts, Hello, Topology, View, relation_sort_key
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
-"""For each benchmark: its name, and its relations, the nearest first, each with its median in ns."""
+"""For each benchmark: its name, and its relations, the nearest first, each with its
+median in ns.
+"""
 
 
 class _ThinnedValues:
-    """An evenly spaced selection of at most MOST added values. When full, it drops every second value."""
+    """An evenly spaced selection of at most MOST added values. When full, it drops
+    every second value.
+    """
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -30,9 +36,11 @@ class _ThinnedValues:
 
 
 class LiveMedians:
-    """The medians of a machine's bursts, updated as each burst comes. cpus: those that may be measured.
+    """The medians of a machine's bursts, updated as each burst comes. cpus: those that
+    may be measured.
 
-    latest: by benchmark, pairs' last bursts in ns or NaN, row by row in `cpus` order. Any thread may read it.
+    latest: by benchmark, pairs' last bursts in ns or NaN, row by row in `cpus` order.
+    Any thread may read it.
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
@@ -44,13 +52,28 @@ class LiveMedians:
         self.labels: dict[str, str] = {}  # what the numbers of `latest` are
 
     def add(self, burst: Burst, hello: Hello) -> None:
-        """Add a burst; ignore it unless its benchmark and point have one number for each CPU or pair."""
+        """Add a burst; ignore it unless its benchmark and point have one number for
+        each CPU or pair.
+        """
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
-        one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
-        measured = burst.average_pair_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
+        one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (
+            None,
+            benchmark.point,
+        )
+        measured = (
+            burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
+            if one_number
+            else ()
+        )
         if not measured:
             return
-        ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies
+        ns = (
+            median(measured)
+            * 1e9
+            / hello.ticks_per_second
+            / burst.iterations
+            / benchmark.latencies
+        )
         relations = self._values.setdefault(burst.benchmark, {})
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
         relations.setdefault(relation, _ThinnedValues()).add(ns)
@@ -70,5 +93,10 @@ class LiveMedians:
         medians = []
         for benchmark, samples in sorted(self._values.items()):
             names = sorted(samples, key=relation_sort_key)
-            medians.append((benchmark, tuple((name, median(samples[name].values)) for name in names)))
+            medians.append(
+                (
+                    benchmark,
+                    tuple((name, median(samples[name].values)) for name in names),
+                )
+            )
         return tuple(medians)

@@ -1,4 +1,6 @@
-"""Writes a session's logs to `logs/<session_id>/`: one for all hosts, one for each that did not complete."""
+"""Writes a session's logs to `logs/<session_id>/`: one for all hosts, one for each that
+did not complete.
+"""
 
 import contextlib
 import os
@@ -19,7 +21,8 @@ from fleet.store.files import enter_state_folder, open_regular
 from fleet.text import LINE_QUOTED, one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
-SESSION_LIMIT = 8 << 20  # bytes of a session's log; what follows is not kept, and the log says so
+# bytes of a session's log; what follows is not kept, and the log says so
+SESSION_LIMIT = 8 << 20
 LINES_OF_A_HOST = 500  # the last ones
 COMMAND_LINES = 100  # of the output of a command, the first and the last ones
 _SESSION = re.compile(r"s[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
@@ -27,7 +30,9 @@ _FULL = "The log is full; what follows is not kept.\n"
 
 
 class SessionLog:
-    """Writes events to the log in escaped lines without secrets, and passes each event on to `then`."""
+    """Writes events to the log in escaped lines without secrets, and passes each event
+    on to `then`.
+    """
 
     def __init__(self, folder: Path, then: events.EventHandler) -> None:
         self.folder = folder
@@ -61,42 +66,64 @@ class SessionLog:
 
     def _log_outcome(self, outcome: Outcome) -> None:
         host, run = outcome.host, f" {outcome.run_id}" if outcome.run_id else ""
-        ending = f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
-        self._write(host, f"{ending} in {outcome.seconds:.1f} s {outcome.message}".rstrip())
+        ending = (
+            f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
+        )
+        self._write(
+            host, f"{ending} in {outcome.seconds:.1f} s {outcome.message}".rstrip()
+        )
         with self._guard:
             lines = self._lines.pop(host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
-            with contextlib.suppress(OSError), os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log:
+            with (
+                contextlib.suppress(OSError),
+                os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log,
+            ):
                 log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
-        line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
+        line = (
+            f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
+        )
         with self._guard:
-            self._lines.setdefault(host.name, deque(maxlen=LINES_OF_A_HOST)).append(line)
+            self._lines.setdefault(host.name, deque(maxlen=LINES_OF_A_HOST)).append(
+                line
+            )
             if self._written > SESSION_LIMIT:
                 return
             self._written += len(line.encode())
             with contextlib.suppress(OSError):
-                if self._session_log is None:  # kept open: each line of many hosts goes there
+                if (
+                    self._session_log is None
+                ):  # kept open: each line of many hosts goes there
                     self._session_log = self._open("session.log")
                     weakref.finalize(self, os.close, self._session_log)
-                os.write(self._session_log, (_FULL if self._written > SESSION_LIMIT else line).encode())
+                os.write(
+                    self._session_log,
+                    (_FULL if self._written > SESSION_LIMIT else line).encode(),
+                )
 
     def _open(self, name: str) -> int:
         logs = self.folder.parent
-        with enter_state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder:
+        with enter_state_folder(
+            logs.parent, f"{logs.name}/{self.folder.name}", 0o700
+        ) as folder:
             return open_regular(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def prune_logs(store: Store) -> None:
-    """Remove old logs of finished sessions, which have no note and no journal in this state directory."""
+    """Remove old logs of finished sessions, which have no note and no journal in this
+    state directory.
+    """
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with (
         contextlib.suppress(OSError, StoreError),  # what cannot be read stays
         enter_state_folder(store.state_dir, "logs") as logs,
     ):
-        old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
+        old = [
+            folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)
+        ]
         if not old:
             return
         unfinished = {intent.session_id for intent in store.read_idle_intents()}
@@ -104,15 +131,24 @@ def prune_logs(store: Store) -> None:
         unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:
-                with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
+                with contextlib.suppress(
+                    OSError
+                ):  # another controller was quicker, or there is more in it
                     for log in folder.glob("*.log"):
                         log.unlink(missing_ok=True)
                     folder.rmdir()
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
-    """Report whether `folder` is a session's and, by its name and its files' times, older than `moment`."""
-    ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
+    """Report whether `folder` is a session's and, by its name and its files' times,
+    older than `moment`.
+    """
+    ours = (
+        _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
+    )
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False
-    return max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) < moment.timestamp()
+    return (
+        max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+        < moment.timestamp()
+    )

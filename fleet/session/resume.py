@@ -1,4 +1,6 @@
-"""`fleet resume`: finishes the sessions that journals and intents show to be unfinished."""
+"""`fleet resume`: finishes the sessions that journals and intents show to be
+unfinished.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +18,9 @@ _SHOWN = 5  # sessions
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """The unfinished part of one session. runs: those with a journal. hosts: names of those without one."""
+    """The unfinished part of one session. runs: those with a journal. hosts: names of
+    those without one.
+    """
 
     intent: Intent
     runs: tuple[Run, ...]
@@ -34,10 +38,12 @@ class Remaining:
 
 
 def find_remaining(store: Store, session: str | None) -> Remaining | None:
-    """Return what remains of the most recent session, or of the one whose ID starts with `session`.
+    """Return what remains of the most recent session, or of the one whose ID starts
+    with `session`.
 
-    None if nothing remains. If `session` is None, skip sessions running on this machine; raise LockedError
-    if there are only such sessions. Raises UsageError if `session` matches none or several.
+    None if nothing remains. If `session` is None, skip sessions running on this
+    machine; raise LockedError if there are only such sessions. Raises UsageError if
+    `session` matches none or several.
     """
     unfinished = _find_unfinished_and_end_done(store)
     busy = store.running_sessions()
@@ -46,24 +52,33 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
             return unfinished[free[-1]]
         if busy:
             name, (process, _) = max(busy.items())
-            raise LockedError(f"session {name} is still running: process {process} on this machine.")
+            raise LockedError(
+                f"session {name} is still running: process {process} on this machine."
+            )
         return None
     if not unfinished:
         raise UsageError(f"{store.place}: no unfinished session there.")
     matching = [name for name in unfinished if name.startswith(session)]
     if len(matching) != 1:
         raise UsageError(
-            f"{session!r} is {'no' if not matching else 'more than one'} unfinished session. "
-            f"There are: {_abbreviate_list(sorted(unfinished))}."
+            f"{session!r} is {'no' if not matching else 'more than one'} unfinished"
+            f" session. There are: {_abbreviate_list(sorted(unfinished))}."
         )
     return unfinished[matching[0]]
 
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
-    """Return a sentence that names the other unfinished sessions; "" if there are none."""
+    """Return a sentence that names the other unfinished sessions; "" if there
+    are none.
+    """
     unfinished = _find_unfinished_and_end_done(store)
     names = sorted(set(unfinished) - {*store.running_sessions(), remaining.session_id})
-    return f"Also unfinished: {_abbreviate_list(names)}. Name one: fleet resume {names[-1]}" if names else ""
+    return (
+        f"Also unfinished: {_abbreviate_list(names)}. Name one: fleet resume"
+        f" {names[-1]}"
+        if names
+        else ""
+    )
 
 
 def _abbreviate_list(names: Sequence[str]) -> str:
@@ -76,11 +91,14 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     begun = store.read_begun_runs()
     remaining, listing = {}, Listing(store.place)
     for name in {*intents, *(run.session_id for run in begun)}:
-        intent = intents.get(name, Intent(name, ()))  # none: all of its hosts were stored but for a last step
+        # none: all of its hosts were stored but for a last step
+        intent = intents.get(name, Intent(name, ()))
         runs = tuple(run for run in begun if run.session_id == name)
         has_run = {run.host.name for run in runs}
         if set(intent.hosts) - has_run:
-            has_run |= {run.host_name for run in listing.all_runs if run.session_id == name}
+            has_run |= {
+                run.host_name for run in listing.all_runs if run.session_id == name
+            }
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
             remaining[name] = Remaining(intent, runs, hosts)
@@ -90,9 +108,15 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
 
 
 def resume_session(
-    remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
+    remaining: Remaining,
+    hosts: Sequence[Host],
+    context: SessionContext,
+    *,
+    partial: bool = False,
 ) -> list[Outcome]:
-    """Finish what remains on these hosts; return the outcomes. partial: publish the journals as they are."""
+    """Finish what remains on these hosts; return the outcomes. partial: publish the
+    journals as they are.
+    """
     store, runs = context.store, {run.host.name: run for run in remaining.runs}
     names = set(runs) if partial else set(remaining.names)
     with store.hold_session(remaining.intent):
@@ -100,14 +124,20 @@ def resume_session(
         chosen = [host for host in hosts if host.name in names]
         outcomes = measure_each(chosen, context, runs, partial=partial)
         store.complete_tables(remaining.session_id)
-        dropped = partial and remaining.session_id not in {run.session_id for run in store.read_begun_runs()}
+        dropped = partial and remaining.session_id not in {
+            run.session_id for run in store.read_begun_runs()
+        }
         if end_if_settled(store, remaining.intent, outcomes, () if dropped else names):
-            outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
+            outcomes = [
+                replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes
+            ]
     return outcomes
 
 
 def forget_session(remaining: Remaining, store: Store) -> None:
-    """Remove a session's journals, with their bursts, and its note. Raises LockedError, StoreError."""
+    """Remove a session's journals, with their bursts, and its note. Raises LockedError,
+    StoreError.
+    """
     for run in remaining.runs:
         with store.reopen_journal(run.run_id):
             store.drop_journal(run.run_id)
@@ -117,12 +147,15 @@ def forget_session(remaining: Remaining, store: Store) -> None:
 def hosts_to_resume(
     remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False
 ) -> list[Host]:
-    """Return the remaining hosts as the inventory has them; partial: as their runs do. Raises UsageError."""
+    """Return the remaining hosts as the inventory has them; partial: as their runs do.
+    Raises UsageError.
+    """
     if partial:
         return [run.host for run in remaining.runs]
     if unknown := [name for name in remaining.names if name not in inventory]:
         raise UsageError(
-            f"the inventory no longer has {', '.join(unknown)}, unfinished in session "
-            f"{remaining.session_id}: add it again, or store what was measured with --publish-partial."
+            f"the inventory no longer has {', '.join(unknown)}, unfinished in session"
+            f" {remaining.session_id}: add it again, or store what was measured with"
+            " --publish-partial."
         )
     return [inventory[name] for name in remaining.names]

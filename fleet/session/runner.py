@@ -1,4 +1,6 @@
-"""The main path: hosts in, runs out; one outcome per host, whatever happens to the others."""
+"""The main path: hosts in, runs out; one outcome per host, whatever happens to the
+others.
+"""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,7 +10,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from fleet.errors import BuildError, FleetError, StoreError, UsageError, print_traceback_if_debugging
+from fleet.errors import (
+    BuildError,
+    FleetError,
+    StoreError,
+    UsageError,
+    print_traceback_if_debugging,
+)
 from fleet.facts import systems
 from fleet.hostnames import strip_host_name
 from fleet.model import Agent, Facts, Host, Run, override_options
@@ -34,17 +42,25 @@ from fleet.session.measurement import (
 from fleet.store import Failure, Intent, Store, new_run_id
 
 Measure = Callable[[Sequence[Host], SessionContext], list[Outcome]]
-STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
+# after Ctrl-C: how long agents have to end before their connections are closed
+STOP_PATIENCE_S = 10.0
 
 
 def make_context(
     store: Store, session_id: str, emit: EventHandler, timeout_s: float, **settings: Any
 ) -> SessionContext:
-    """Return the context of a session that writes logs. settings: further fields of SessionContext."""
+    """Return the context of a session that writes logs. settings: further fields of
+    SessionContext.
+    """
     log = SessionLog(store.state_dir / "logs" / session_id, emit)
     reach = functools.partial(connect, timeout_s=timeout_s)
     return SessionContext(
-        session_id=session_id, store=store, emit=log, connect=reach, log_folder=str(log.folder), **settings
+        session_id=session_id,
+        store=store,
+        emit=log,
+        connect=reach,
+        log_folder=str(log.folder),
+        **settings,
     )
 
 
@@ -55,9 +71,11 @@ def measure_each(
     *,
     partial: bool = False,
 ) -> list[Outcome]:
-    """Measure `hosts`, then write the tables. If writing them fails, add a note to each outcome.
+    """Measure `hosts`, then write the tables. If writing them fails, add a note to each
+    outcome.
 
-    runs: those that continue from their journals, by host name. partial: publish the journals as they are.
+    runs: those that continue from their journals, by host name. partial: publish the
+    journals as they are.
     """
 
     def measure_host(progress: HostProgress) -> Outcome:
@@ -69,7 +87,9 @@ def measure_each(
     try:
         context.store.flush()
     except StoreError as err:
-        note = f"{err} The samples are stored; the next listing of runs writes the tables."
+        note = (
+            f"{err} The samples are stored; the next listing of runs writes the tables."
+        )
         return [replace(outcome, notes=(*outcome.notes, note)) for outcome in outcomes]
     return outcomes
 
@@ -79,13 +99,19 @@ def run_session(
 ) -> list[Outcome]:
     """Measure `hosts`; return their outcomes, in the order given.
 
-    The intent is recorded first, for `fleet resume`. Ctrl-C (KeyboardInterrupt in this thread) stops the
-    agents; the journals keep what arrived, and every host still gets its outcome.
+    The intent is recorded first, for `fleet resume`. Ctrl-C (KeyboardInterrupt in this
+    thread) stops the agents; the journals keep what arrived, and every host still gets
+    its outcome.
     """
     names = tuple(host.name for host in hosts)
-    listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
+    listed = {
+        host.name: {"address": host.address, "labels": dict(host.labels)}
+        for host in hosts
+    }
     plan = (context.requested, context.labels, listed)
-    intent = Intent(context.session_id, names, *plan, require=context.require, wait_s=context.wait_s)
+    intent = Intent(
+        context.session_id, names, *plan, require=context.require, wait_s=context.wait_s
+    )
     with context.store.hold_session(intent):
         prune_logs(context.store)
         outcomes = measure(hosts, context)
@@ -93,9 +119,15 @@ def run_session(
     return outcomes
 
 
-def end_if_settled(store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]) -> bool:
-    """End the session and return True if all hosts named are settled; else note why not, for `fleet show`."""
-    unsettled = {outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled}
+def end_if_settled(
+    store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]
+) -> bool:
+    """End the session and return True if all hosts named are settled; else note why
+    not, for `fleet show`.
+    """
+    unsettled = {
+        outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled
+    }
     if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):
         store.end_session(intent.session_id)
         return True
@@ -111,10 +143,14 @@ def end_if_settled(store: Store, intent: Intent, outcomes: Sequence[Outcome], na
 def run_on_each(
     hosts: Sequence[Host], work: Callable[[HostProgress], Outcome], access: HostAccess
 ) -> list[Outcome]:
-    """Do `work` for every host, several at once; an exception becomes that host's outcome."""
+    """Do `work` for every host, several at once; an exception becomes that host's
+    outcome.
+    """
     if not hosts:
         return []
-    with ThreadPoolExecutor(min(access.parallel, len(hosts)), thread_name_prefix="host") as pool:
+    with ThreadPoolExecutor(
+        min(access.parallel, len(hosts)), thread_name_prefix="host"
+    ) as pool:
         futures = [pool.submit(_run_one, host, work, access) for host in hosts]
         try:
             wait(futures)
@@ -125,14 +161,18 @@ def run_on_each(
         return [future.result() for future in futures]
 
 
-def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAccess) -> Outcome:
+def _run_one(
+    host: Host, work: Callable[[HostProgress], Outcome], access: HostAccess
+) -> Outcome:
     """Do one host's work and turn whatever happens into its outcome; never raises."""
     progress = HostProgress(host, access.emit)
     try:
         outcome = work(progress)
     except Cancelled:
         outcome = progress.interrupted_outcome()
-    except Exception as err:  # a bug on one host's path must not cost the others their runs
+    except (
+        Exception
+    ) as err:  # a bug on one host's path must not cost the others their runs
         is_known = isinstance(err, FleetError)
         if is_known and access.cancellation.is_requested:
             outcome = progress.interrupted_outcome()
@@ -144,7 +184,9 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 
 
 def run_host(link: HostLink) -> Run:
-    """Measure one host: prepare it, deploy an agent, measure and store the run; return the run."""
+    """Measure one host: prepare it, deploy an agent, measure and store the run; return
+    the run.
+    """
     with link.connect_and_prepare():
         facts = link.gather_facts_when_ready()
         require_feasible_plan(link, facts)
@@ -156,7 +198,9 @@ def run_host(link: HostLink) -> Run:
 
 
 def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
-    """Finish one run from its journal: measure what is missing, if anything, and store it."""
+    """Finish one run from its journal: measure what is missing, if anything, and store
+    it.
+    """
     link.enter("journal", run)
     store = link.context.store
     with store.reopen_journal(run.run_id) as journal:
@@ -166,19 +210,26 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             if run_state.hello is None:
                 store.drop_journal(run.run_id)
                 raise UsageError(
-                    f"{link.host.name}: nothing of {run.run_id} had arrived; its journal is removed."
+                    f"{link.host.name}: nothing of {run.run_id} had arrived; its"
+                    " journal is removed."
                 )
-            return publish_run(link, complete_run(run, run_state, link.progress), journal)
+            return publish_run(
+                link, complete_run(run, run_state, link.progress), journal
+            )
         link.benchmarks = run.plan.benchmarks
         with link.connect_and_prepare():
             facts, agent = link.deploy_agent(link.gather_facts_when_ready())
             require_same_machine(run, facts, agent)
             run = replace(run, agent=replace(run.agent, path=agent.path))
-            return publish_run(link, measure_run(link, run, journal, run_state), journal)
+            return publish_run(
+                link, measure_run(link, run, journal, run_state), journal
+            )
 
 
 def require_feasible_plan(link: HostLink, facts: Facts) -> None:
-    """Raise UsageError or RefusedError if an agent that is already here refuses the plan for this machine."""
+    """Raise UsageError or RefusedError if an agent that is already here refuses the
+    plan for this machine.
+    """
     if facts.cpus:
         plan = merge_plan_with_facts(link.host, link.context.requested, facts)
         with suppress(BuildError):  # then the host's own agent is asked
@@ -186,7 +237,9 @@ def require_feasible_plan(link: HostLink, facts: Facts) -> None:
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
-    """Return the run about to be measured; its deadline is the requested one, else the agent's forecast."""
+    """Return the run about to be measured; its deadline is the requested one, else the
+    agent's forecast.
+    """
     host, context, progress = link.host, link.context, link.progress
     progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)

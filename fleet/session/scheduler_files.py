@@ -1,4 +1,6 @@
-"""Imports what a scheduler's step printed (`gather.render_scheduler_step`); trusts it no more than a host."""
+"""Imports what a scheduler's step printed (`gather.render_scheduler_step`); trusts it
+no more than a host.
+"""
 
 import hashlib
 import mmap
@@ -34,12 +36,17 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish the run in each file, also in folders. Each file is named after its host. Raises UsageError."""
+    """Publish the run in each file, also in folders. Each file is named after its host.
+    Raises UsageError.
+    """
     files, session = _find_files_by_host(paths), new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
-        with store_errors("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
+        with (
+            store_errors("read what the step left", path),
+            os.fdopen(open_regular(path), "rb") as stream,
+        ):
             attempt = _find_last_attempt(stream, progress)
             run = _parse_run(path, stream, progress.host, attempt)
             agent_start = stream.tell()
@@ -50,10 +57,14 @@ def import_step_files(
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
             progress.bursts, hello = run_state.bursts, run_state.hello
             seed = hello.raw.get("seed")
-            benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned_points(hello)))
+            benchmarks = tuple(
+                dict.fromkeys(benchmark for benchmark, *_ in list_planned_points(hello))
+            )
             run = replace(
                 run,
-                plan=Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0),
+                plan=Plan(
+                    benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0
+                ),
                 agent=replace(run.agent, build=hello.build),
                 session_id=session,
                 labels=labels,
@@ -61,10 +72,16 @@ def import_step_files(
             run = replace(complete_run(run, run_state, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)
-            store.publish(run, conversation.decode_bursts([_read_lines(stream, attempt.end)]), batch=True)
+            store.publish(
+                run,
+                conversation.decode_bursts([_read_lines(stream, attempt.end)]),
+                batch=True,
+            )
         return progress.outcome_of_run(run)
 
-    outcomes = run_on_each([Host(name, name, Via.COMMAND) for name in files], import_one, access)
+    outcomes = run_on_each(
+        [Host(name, name, Via.COMMAND) for name in files], import_one, access
+    )
     store.flush()
     return outcomes
 
@@ -77,9 +94,15 @@ def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             name = _ENDING.sub("", file.name)
             if not NAME.fullmatch(name):
-                raise UsageError(f"{file}: no host may be called {name!r}; give the file the host's name.")
+                raise UsageError(
+                    f"{file}: no host may be called {name!r}; give the file the host's"
+                    " name."
+                )
             if other := paths_by_name.get(name):
-                raise UsageError(f"{file}: {other} also belongs to host {name}; import one at a time.")
+                raise UsageError(
+                    f"{file}: {other} also belongs to host {name}; import one at a"
+                    " time."
+                )
             paths_by_name[name] = file
     if not paths_by_name:
         raise UsageError(f"{', '.join(map(str, paths))}: no files there.")
@@ -100,18 +123,28 @@ def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> _Attempt:
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
         attempts = list(pairwise([0, *later, size]))
-        complete = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
+        complete = [
+            attempt
+            for attempt in attempts
+            if data.find(b'{"record":"end"', *attempt) >= 0
+        ]
         begin, end = chosen = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
             sha256 = hashlib.sha256(attempt_bytes).hexdigest()
-    if later:  # a job that the scheduler requeued appends to the file of its first attempt
+    if (
+        later
+    ):  # a job that the scheduler requeued appends to the file of its first attempt
         number = attempts.index(chosen) + 1
-        progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
+        progress.note(
+            f"The file holds {len(attempts)} attempts; number {number} is imported."
+        )
     return _Attempt(begin, end, sha256)
 
 
 def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> Run:
-    """Parse the run from the file's head; leave the stream at the agent's first line. Raises ProbeError."""
+    """Parse the run from the file's head; leave the stream at the agent's first line.
+    Raises ProbeError.
+    """
     stream.seek(attempt.begin)
     beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
     head = parse_step_head(path, beginning, host)
@@ -129,9 +162,13 @@ def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> R
 
 
 def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
-    """Yield each complete line before `end`, without its newline; an overlong line in pieces."""
+    """Yield each complete line before `end`, without its newline; an overlong line in
+    pieces.
+    """
     left = end - stream.tell()
-    while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:
+    while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(
+        line
+    ) > LINE_LIMIT_BYTES:
         if (left := left - len(line)) < 0:
             return
         yield line.removesuffix(b"\n")

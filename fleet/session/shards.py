@@ -1,4 +1,6 @@
-"""Splits hosts among controllers by rendezvous hashing, so that adding a host moves no other. Pure."""
+"""Splits hosts among controllers by rendezvous hashing, so that adding a host moves no
+other. Pure.
+"""
 
 import hashlib
 import re
@@ -12,7 +14,9 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parse "2/4" into (2, 4): the number of a shard, and how many there are. Raises UsageError."""
+    """Parse "2/4" into (2, 4): the number of a shard, and how many there are. Raises
+    UsageError.
+    """
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count <= MAX_SHARDS:
@@ -24,12 +28,18 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def select_shard(hosts: Sequence[Host], number: int, count: int) -> tuple[Host, ...]:
-    """Return the hosts of one shard, in order; may be empty. Entries of one machine stay together."""
-    return tuple(host for host in hosts if _choose_shard(machine_key(host), count) == number)
+    """Return the hosts of one shard, in order; may be empty. Entries of one machine
+    stay together.
+    """
+    return tuple(
+        host for host in hosts if _choose_shard(machine_key(host), count) == number
+    )
 
 
 def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
-    """Return at most `count` nearly equal groups, none empty. Entries of one machine stay together."""
+    """Return at most `count` nearly equal groups, none empty. Entries of one machine
+    stay together.
+    """
     machines: dict[str, list[Host]] = {}
     for host in hosts:
         machines.setdefault(machine_key(host), []).append(host)
@@ -40,7 +50,9 @@ def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
 
 
 def machine_key(host: Host) -> str:
-    """Return a key of the host's machine: its jump hosts and address, without port and user."""
+    """Return a key of the host's machine: its jump hosts and address, without port and
+    user.
+    """
     address = host.address.lower()
     if host.via == "local" or (address in _HERE and not host.jump):
         return "this machine"
@@ -48,4 +60,7 @@ def machine_key(host: Host) -> str:
 
 
 def _choose_shard(key: str, count: int) -> int:
-    return max(range(1, count + 1), key=lambda number: hashlib.sha256(f"{number} {key}".encode()).digest())
+    return max(
+        range(1, count + 1),
+        key=lambda number: hashlib.sha256(f"{number} {key}".encode()).digest(),
+    )

@@ -1,4 +1,6 @@
-"""Store results in a root: journal what arrives, publish it, list it. Names are loaded when first used."""
+"""Store results in a root: journal what arrives, publish it, list it. Names are loaded
+when first used.
+"""
 
 from typing import TYPE_CHECKING
 

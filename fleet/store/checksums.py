@@ -1,4 +1,6 @@
-"""Seal each stored Parquet file, JSON object and journal line with a CRC-32 (docs/tables.md)."""
+"""Seal each stored Parquet file, JSON object and journal line with a CRC-32
+(docs/tables.md).
+"""
 
 import json
 import re
@@ -11,7 +13,8 @@ from typing import Any
 from fleet.errors import DataError
 
 _MARK = b"fleetcrc"
-_SEAL = struct.Struct("<8sII")  # the mark, and the checksums of the pages and the footer
+# the mark, and the checksums of the pages and the footer
+_SEAL = struct.Struct("<8sII")
 _TAIL = 8  # the length of the footer and "PAR1"
 _PIECE = 4 << 20
 _KEY = "crc32"
@@ -20,7 +23,9 @@ NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 def seal_file(path: Path) -> None:
-    """Insert checksums of pages and footer before a Parquet file's footer. Raises OSError, DataError."""
+    """Insert checksums of pages and footer before a Parquet file's footer. Raises
+    OSError, DataError.
+    """
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(size - _TAIL)
@@ -36,7 +41,9 @@ def seal_file(path: Path) -> None:
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read and verify a Parquet footer by read(count, offset). pages: verify pages too. Raises DataError."""
+    """Read and verify a Parquet footer by read(count, offset). pages: verify pages too.
+    Raises DataError.
+    """
     footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
@@ -51,13 +58,17 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
 
 
 def seal_json(text: str) -> bytes:
-    """Append a key to the JSON of a non-empty object: the checksum of the text before that key."""
+    """Append a key to the JSON of a non-empty object: the checksum of the text before
+    that key.
+    """
     body = text.encode().removesuffix(b"}")
     return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
 def unseal_json(data: bytes) -> Any:
-    """Parse a JSON file; verify and drop its checksum, if any. Raises DataError for a damaged file."""
+    """Parse a JSON file; verify and drop its checksum, if any. Raises DataError for a
+    damaged file.
+    """
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is not text
@@ -78,7 +89,9 @@ def seal_line(line: bytes) -> bytes:
 
 
 def unseal_line(line: bytes) -> bytes | None:
-    """Strip the checksum from a sealed line that has no newline. Return None if it does not match."""
+    """Strip the checksum from a sealed line that has no newline. Return None if it does
+    not match.
+    """
     return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
 
 
@@ -92,7 +105,9 @@ def _locate_footer(tail: bytes, size: int) -> int:
 
 
 def _verify_footer(seal: bytes, footer: bytes) -> None:
-    differing = sum(byte != expected for byte, expected in zip(seal, _MARK, strict=False))
+    differing = sum(
+        byte != expected for byte, expected in zip(seal, _MARK, strict=False)
+    )
     if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:

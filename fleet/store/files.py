@@ -1,4 +1,6 @@
-"""Write files that survive a crash: write, fsync, rename. `store_errors` makes OSErrors StoreErrors."""
+"""Write files that survive a crash: write, fsync, rename. `store_errors` makes OSErrors
+StoreErrors.
+"""
 
 import errno
 import fcntl
@@ -15,22 +17,35 @@ from fleet.errors import StoreError, UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KINDS = {"p": "a FIFO", "s": "a socket", "d": "a folder"}
-_REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # as pyarrow words them
+# as pyarrow words them
+_REFUSALS = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+)
 
 
 @contextmanager
 def store_errors(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
-    """Turn an OSError into a StoreError: "PLACE: cannot WHAT". kept: say that the journal has the data."""
+    """Turn an OSError into a StoreError: "PLACE: cannot WHAT". kept: say that the
+    journal has the data.
+    """
     try:
         yield
     except OSError as err:
         reason = err.strerror or str(err)
         comfort = " What had arrived is kept in the journal." if kept else ""
-        raise StoreError(f"{place}: cannot {what}: {reason}. {_advise(err, place)}{comfort}") from err
+        raise StoreError(
+            f"{place}: cannot {what}: {reason}. {_advise(err, place)}{comfort}"
+        ) from err
 
 
-def require_regular(path: Path | str, expected: str = "a file of fleet's; move it away") -> None:
-    """Raise OSError for a FIFO, a socket, a device or a folder: reading these may block for ever."""
+def require_regular(
+    path: Path | str, expected: str = "a file of fleet's; move it away"
+) -> None:
+    """Raise OSError for a FIFO, a socket, a device or a folder: reading these may block
+    for ever.
+    """
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.filemode(mode)[0], "a device")
@@ -38,9 +53,12 @@ def require_regular(path: Path | str, expected: str = "a file of fleet's; move i
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file, and nothing that could block; flags and mode as in `os.open`. Raises OSError."""
+    """Open a regular file, and nothing that could block; flags and mode as in
+    `os.open`. Raises OSError.
+    """
     if flags & (os.O_WRONLY | os.O_RDWR):
-        flags |= os.O_NOFOLLOW  # in a shared root another user may have put a link there
+        # in a shared root another user may have put a link there
+        flags |= os.O_NOFOLLOW
         _refuse_link(path)
     if os.path.lexists(path):  # else the flags decide
         require_regular(path)
@@ -53,14 +71,20 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
-    """Enter a folder of a state directory as `enter_folder` does. Refuse a state directory that is a link."""
+def enter_state_folder(
+    state_dir: Path, name: str, mode: int = 0o777
+) -> AbstractContextManager[Path]:
+    """Enter a folder of a state directory as `enter_folder` does. Refuse a state
+    directory that is a link.
+    """
     return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to folder `name` below `root`. Make it if missing; follow no links. Raises OSError."""
+    """Yield a path to folder `name` below `root`. Make it if missing; follow no links.
+    Raises OSError.
+    """
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
@@ -68,10 +92,13 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
         handle = os.open(root, _FOLDER)
     path = root / name
     try:
-        parts = name.split("/")  # each opened in the one above, as others may put links in their place
+        # each opened in the one above, as others may put links in their place
+        parts = name.split("/")
         for depth, part in enumerate(parts, 1):
             try:
-                below = _open_or_make(part, handle, mode if depth == len(parts) else 0o777)
+                below = _open_or_make(
+                    part, handle, mode if depth == len(parts) else 0o777
+                )
             except OSError as err:
                 path = root.joinpath(*parts[:depth])
                 _refuse_link(path)
@@ -91,7 +118,9 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
 
 
 def opened_path(handle: int) -> str:
-    """Return a path to an open folder: on Linux valid even after a rename, on macOS its present path."""
+    """Return a path to an open folder: on Linux valid even after a rename, on macOS its
+    present path.
+    """
     if (get_path := getattr(fcntl, "F_GETPATH", None)) is None:
         return f"/proc/self/fd/{handle}"
     path: bytes = fcntl.fcntl(handle, get_path, bytes(1024))
@@ -99,7 +128,9 @@ def opened_path(handle: int) -> str:
 
 
 def _open_or_make(part: str, above: int, mode: int) -> int:
-    """Open a folder in the open folder `above`, following no link; make it if missing. Raises OSError."""
+    """Open a folder in the open folder `above`, following no link; make it if missing.
+    Raises OSError.
+    """
     try:
         return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except FileNotFoundError:
@@ -110,16 +141,27 @@ def _open_or_make(part: str, above: int, mode: int) -> int:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        raise OSError(errno.ELOOP, "it is a link, which fleet does not write through; remove it", str(path))
+        raise OSError(
+            errno.ELOOP,
+            "it is a link, which fleet does not write through; remove it",
+            str(path),
+        )
 
 
 def user_state_dir() -> Path:
-    """Return the folder of the user's own state: $XDG_STATE_HOME/fleet, by default ~/.local/state/fleet."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fleet"
+    """Return the folder of the user's own state: $XDG_STATE_HOME/fleet, by default
+    ~/.local/state/fleet.
+    """
+    return (
+        Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+        / "fleet"
+    )
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a directory's list of names, is on the disk. Raises OSError."""
+    """Wait until a file's content, or a directory's list of names, is on the disk.
+    Raises OSError.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -127,25 +169,38 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
-    """Write a file, all or nothing. Raises StoreError; UsageError if the file exists, unless `replace`."""
+def write_output(
+    path: Path, pieces: Iterable[str | bytes], *, replace: bool = False
+) -> None:
+    """Write a file, all or nothing. Raises StoreError; UsageError if the file exists,
+    unless `replace`.
+    """
     if not replace and os.path.lexists(path):
-        raise UsageError(f"{path}: already exists; it was not changed. Move it away, or name another file.")
+        raise UsageError(
+            f"{path}: already exists; it was not changed. Move it away, or name another"
+            " file."
+        )
     target = Path(os.path.realpath(path))  # a link is followed
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
     try:
         with draft.open("xb") as file:
-            file.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+            file.writelines(
+                piece.encode() if isinstance(piece, str) else piece for piece in pieces
+            )
         draft.replace(target)
     except OSError as err:
-        raise StoreError(f"{path}: cannot be written: {err.strerror or err}. Name another place.") from err
+        raise StoreError(
+            f"{path}: cannot be written: {err.strerror or err}. Name another place."
+        ) from err
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
 def write_all(descriptor: int, data: Any) -> None:
-    """Write all of `data`, even if one call writes only a part, as on a nearly full disk. Raises OSError."""
+    """Write all of `data`, even if one call writes only a part, as on a nearly full
+    disk. Raises OSError.
+    """
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -153,7 +208,9 @@ def write_all(descriptor: int, data: Any) -> None:
 
 @contextmanager
 def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
-    """Yield an unused path in `staging`; on exit, remove what is there. Raises OSError."""
+    """Yield an unused path in `staging`; on exit, remove what is there. Raises
+    OSError.
+    """
     with enter_state_folder(state_dir, "staging") as staging:
         path = staging / f"{name}-{os.urandom(8).hex()}"
         try:
@@ -173,22 +230,36 @@ def discard(path: Path) -> None:
 
 def _advise(err: OSError, place: object) -> str:
     where, elsewhere = "there", "or choose another results root with --results."
-    is_local = err.filename or err.errno not in (None, errno.ENOENT)  # what an object store says is neither
+    # what an object store says is neither
+    is_local = err.filename or err.errno not in (
+        None,
+        errno.ENOENT,
+    )
     if is_local and str(place).startswith(("s3://", str(state := user_state_dir()))):
         where, elsewhere = f"in {state}", "or set XDG_STATE_HOME to another folder."
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"Free some space {where}, {elsewhere}"
     if err.errno in (errno.EACCES, errno.EPERM):
         return f"Give this user permission {where}, {elsewhere}"
-    if err.errno in (errno.EEXIST, errno.ENOTDIR) and (blocking := _find_blocking_file(err.filename)):
+    if err.errno in (errno.EEXIST, errno.ENOTDIR) and (
+        blocking := _find_blocking_file(err.filename)
+    ):
         return f"{blocking} is not a folder: move it away, {elsewhere}"
     if any(word in str(err) for word in _REFUSALS):
-        return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
+        return (
+            "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may"
+            " do in that bucket."
+        )
     return f"Look at {err.filename or 'that place'}, {elsewhere}"
 
 
 def _find_blocking_file(name: object) -> Path | None:
-    """Return the topmost component of a path that exists and is not a folder; None if there is none."""
+    """Return the topmost component of a path that exists and is not a folder; None if
+    there is none.
+    """
     path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
     above = (*reversed(path.parents), path)
-    return next((place for place in above if os.path.lexists(place) and not place.is_dir()), None)
+    return next(
+        (place for place in above if os.path.lexists(place) and not place.is_dir()),
+        None,
+    )

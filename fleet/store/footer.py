@@ -1,7 +1,9 @@
-"""Parse Parquet footers without pyarrow, which aborts the process if a column contradicts itself.
+"""Parse Parquet footers without pyarrow, which aborts the process if a column
+contradicts itself.
 
-It aborts in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type); no
-`except` catches that. Checksums guard against accidents, not against a file that a stranger made to import.
+It aborts in `RowGroupMetaData.column` (26.0:
+tests/recordings/fuzz/samples/sizes-of-another-type); no `except` catches that.
+Checksums guard against accidents, not against a file that a stranger made to import.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,12 +17,30 @@ _ZEROS = bytes(10)  # behind a footer, where they end what it cuts off
 _BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 4, 6, 7, 8, 9, 10, 12
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 # Fields of parquet.thrift: 16 times the number, plus the type of the value.
-_SCHEMA, _NAME, _CHILDREN, _ROWS, _GROUPS, _CHUNKS, _META = 0x29, 0x48, 0x55, 0x36, 0x49, 0x19, 0x3C
-_TYPE, _VALUES, _BYTES, _DICTIONARY, _BOUNDS, _LARGEST, _SMALLEST = 0x15, 0x56, 0x66, 0xB6, 0xCC, 0x58, 0x68
+_SCHEMA, _NAME, _CHILDREN, _ROWS, _GROUPS, _CHUNKS, _META = (
+    0x29,
+    0x48,
+    0x55,
+    0x36,
+    0x49,
+    0x19,
+    0x3C,
+)
+_TYPE, _VALUES, _BYTES, _DICTIONARY, _BOUNDS, _LARGEST, _SMALLEST = (
+    0x15,
+    0x56,
+    0x66,
+    0xB6,
+    0xCC,
+    0x58,
+    0x68,
+)
 
 
 class Column(NamedTuple):
-    """A column of a row group, with its bounds. repeats: each text is stored once, so may unpack to many."""
+    """A column of a row group, with its bounds. repeats: each text is stored once, so
+    may unpack to many.
+    """
 
     path: tuple[str, ...]
     values: int
@@ -37,34 +57,56 @@ class RowGroup(NamedTuple):
     columns: Sequence[Column]
 
     def may_contain(self, where: Mapping[str, Collection[Any]]) -> bool:
-        """Report whether any row may match `where`, judging by the columns' smallest and largest values."""
+        """Report whether any row may match `where`, judging by the columns' smallest
+        and largest values.
+        """
         for column in self.columns:
             low, high = column.smallest, column.largest
             values = where.get(column.path[0]) if len(column.path) == 1 else None
             if values is None or low is None or high is None:
                 continue
-            encoded = [value.encode() if isinstance(value, str) else value for value in values]
-            if not any(type(value) is not type(low) or low <= value <= high for value in encoded):
+            encoded = [
+                value.encode() if isinstance(value, str) else value for value in values
+            ]
+            if not any(
+                type(value) is not type(low) or low <= value <= high
+                for value in encoded
+            ):
                 return False
         return True
 
 
 def parse_footer(data: bytes) -> list[RowGroup]:
-    """Return the row groups of a footer. data: the footer and all that follows it. Raises DataError."""
+    """Return the row groups of a footer. data: the footer and all that follows it.
+    Raises DataError.
+    """
     fields, _ = _read_struct(data + _ZEROS, 0, 0)
-    paths, groups = list(_column_paths(iter(fields.get(_SCHEMA, ())), 0)), list[RowGroup]()
+    paths, groups = (
+        list(_column_paths(iter(fields.get(_SCHEMA, ())), 0)),
+        list[RowGroup](),
+    )
     for group in fields.get(_GROUPS, ()):
         if len(chunks := group.get(_CHUNKS, ())) != len(paths):
             raise DataError("a row group lacks columns or has too many")
-        groups.append(RowGroup(group.get(_ROWS, -1), list(map(_parse_column, paths, chunks))))
-    if sum(group.rows for group in groups) != fields.get(_ROWS) or any(group.rows < 0 for group in groups):
+        groups.append(
+            RowGroup(group.get(_ROWS, -1), list(map(_parse_column, paths, chunks)))
+        )
+    if sum(group.rows for group in groups) != fields.get(_ROWS) or any(
+        group.rows < 0 for group in groups
+    ):
         raise DataError("its row groups do not have its rows")
     return groups
 
 
 def find_metadata(footer: bytes, key: bytes) -> bytes:
-    """Find a key's value in the metadata of an intact footer without parsing the rest; b"" if missing."""
-    name = b"\x18%c%b\x18" % (len(key), key)  # two texts in a struct, each with its length
+    """Find a key's value in the metadata of an intact footer without parsing the rest;
+    b"" if missing.
+    """
+    # two texts in a struct, each with its length
+    name = b"\x18%c%b\x18" % (
+        len(key),
+        key,
+    )
     if (offset := footer.rfind(name)) < 0:
         return b""
     return _read_binary(footer + _ZEROS, offset + len(name), 0)[0]
@@ -73,7 +115,9 @@ def find_metadata(footer: bytes, key: bytes) -> bytes:
 def _column_paths(
     schema: Iterator[dict[int, Any]], depth: int, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the path of the next field, or the paths of the fields nested in it. Raises DataError."""
+    """Yield the path of the next field, or the paths of the fields nested in it. Raises
+    DataError.
+    """
     field = next(schema, {})
     if depth > _DEPTH or _NAME not in field:
         raise DataError("a column has no name in its footer, or is nested too deeply")
@@ -86,20 +130,31 @@ def _column_paths(
 
 def _parse_column(path: tuple[str, ...], chunk: dict[int, Any]) -> Column:
     meta = chunk.get(_META, {})
-    kind, values, unpacked = meta.get(_TYPE), meta.get(_VALUES, -1), meta.get(_BYTES, -1)
+    kind, values, unpacked = (
+        meta.get(_TYPE),
+        meta.get(_VALUES, -1),
+        meta.get(_BYTES, -1),
+    )
     if values < 0 or unpacked < 0:
         raise DataError("a column has no number of values or bytes")
     bounds, is_text = meta.get(_BOUNDS, {}), kind == _BYTE_ARRAY
     smallest, largest = bounds.get(_SMALLEST), bounds.get(_LARGEST)
     if smallest and largest and kind in (_INT32, _INT64):
-        smallest, largest = (int.from_bytes(bound, "little", signed=True) for bound in (smallest, largest))
+        smallest, largest = (
+            int.from_bytes(bound, "little", signed=True)
+            for bound in (smallest, largest)
+        )
     elif not is_text:
         smallest = largest = None
-    return Column(path, values, unpacked, smallest, largest, is_text and _DICTIONARY in meta)
+    return Column(
+        path, values, unpacked, smallest, largest, is_text and _DICTIONARY in meta
+    )
 
 
 def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Parse the struct at `offset`. Return its values by field, and the offset after it. Raises DataError."""
+    """Parse the struct at `offset`. Return its values by field, and the offset after
+    it. Raises DataError.
+    """
     if depth > _DEPTH:
         raise DataError("its footer is nested too deeply")
     values: dict[int, Any] = {}
@@ -112,7 +167,11 @@ def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], 
         if (kind := head & 15) < _BYTE:
             values[field] = None
         elif _I16 <= kind <= _I64:  # of most one byte; with a call each it takes longer
-            value, offset = (data[offset], offset + 1) if data[offset] < 128 else _read_varint(data, offset)
+            value, offset = (
+                (data[offset], offset + 1)
+                if data[offset] < 128
+                else _read_varint(data, offset)
+            )
             values[field] = value >> 1 ^ -(value & 1)
         else:
             values[field], offset = _READERS[kind](data, offset, depth + 1)
@@ -122,11 +181,15 @@ def _read_struct(data: bytes, offset: int, depth: int) -> tuple[dict[int, Any], 
 
 
 def _read_list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
-    """Return the structs (no other values) of the list at `offset`, and its end. Raises DataError."""
+    """Return the structs (no other values) of the list at `offset`, and its end. Raises
+    DataError.
+    """
     if depth > _DEPTH:
         raise DataError("its footer is nested too deeply")
     head = data[offset]
-    count, offset = (head >> 4, offset + 1) if head < 0xF0 else _read_varint(data, offset + 1)
+    count, offset = (
+        (head >> 4, offset + 1) if head < 0xF0 else _read_varint(data, offset + 1)
+    )
     values, read = list[Any](), _READERS[head & 15]
     for _ in range(count):
         if offset >= len(data) - len(_ZEROS):
@@ -159,7 +222,9 @@ def _refuse_type(*_: object) -> NoReturn:
 _READERS: Mapping[int, Callable[[bytes, int, int], tuple[Any, int]]] = {
     **dict.fromkeys(range(16), _refuse_type),
     **dict.fromkeys((1, 2, _BYTE), lambda _, offset, __: (None, offset + 1)),
-    **dict.fromkeys(range(_I16, _I64 + 1), lambda data, offset, _: _read_varint(data, offset)),
+    **dict.fromkeys(
+        range(_I16, _I64 + 1), lambda data, offset, _: _read_varint(data, offset)
+    ),
     _DOUBLE: lambda _, offset, __: (None, offset + 8),
     _BINARY: _read_binary,
     **dict.fromkeys((_LIST, _SET), _read_list),

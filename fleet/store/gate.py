@@ -1,4 +1,6 @@
-"""Check rows, records and tables against their schema, whoever wrote them; raise DataError. Pure."""
+"""Check rows, records and tables against their schema, whoever wrote them; raise
+DataError. Pure.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,19 +30,30 @@ _MAX_DEPTH = 10
 _SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
-UNPACKED, _PACKED = 32 << 20, 64  # a file's rows may take this many bytes, plus this many a byte of the file
+# a file's rows may take this many bytes, plus this many a byte of the file
+UNPACKED, _PACKED = (
+    32 << 20,
+    64,
+)
 _CELL = 512  # bytes of a value, on average: a few of a row are long
-_TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
+# of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
+_TICKS = 1 << 26
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
 FEW_BYTES = 4 << 20  # in memory: of a column, or of a file that needs no further check
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _MAX_REASON = 1000  # characters
 _MAX_CPUS = 1 << 16  # also of numbers in a list
-_MAX_TEXTS, _MAX_LISTED_TEXT = 1 << 10, 1 << 13  # in a list, and characters of each: benchmarks, notes
+# in a list, and characters of each: benchmarks, notes
+_MAX_TEXTS, _MAX_LISTED_TEXT = (
+    1 << 10,
+    1 << 13,
+)
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _SIGNED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
-"""Tables whose numbers are never negative, except those of one type: relative changes in `pairs`."""
+"""Tables whose numbers are never negative, except those of one type: relative changes
+in `pairs`.
+"""
 _NUMBER_TYPES = ("int32", "int64", "float", "double")
 _LARGEST = dict.fromkeys(("iterations", *_SAMPLE_LISTS), EXACT_MAX)
 _LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _MAX_CPUS - 1)
@@ -50,8 +63,19 @@ _WITH_KINDS = ("pairs", "summaries")  # tables whose relations may name kinds of
 
 _POINT_LISTS = ("cpus", "other_ticks", "other_units")
 _POINT_NAMES = ("run_id", "benchmark", "variant", "point", "unit", *schema.PARAMETERS)
-_SET_BY_BURST = ("pages", "state")  # parameters of a point that are known only after a burst
-BURST_COLUMNS = ("ping_cpu", "pong_cpu", "warmup", "ticks", *_POINT_NAMES, *_POINT_LISTS)
+# parameters of a point that are known only after a burst
+_SET_BY_BURST = (
+    "pages",
+    "state",
+)
+BURST_COLUMNS = (
+    "ping_cpu",
+    "pong_cpu",
+    "warmup",
+    "ticks",
+    *_POINT_NAMES,
+    *_POINT_LISTS,
+)
 """The columns of `samples` that `check_bursts` needs."""
 
 _Type = TypeVar("_Type")
@@ -95,7 +119,9 @@ _JSON: Mapping[str, Any] = {
 
 @once
 def prepare_type_for_threads(kind: type[_Type]) -> type[_Type]:
-    """Let msgspec inspect a type, then return it: threads that use it during the inspection would crash."""
+    """Let msgspec inspect a type, then return it: threads that use it during the
+    inspection would crash.
+    """
     msgspec.json.Decoder(kind)
     return kind
 
@@ -132,8 +158,12 @@ class RunRecord:
     cpus: Sequence[Mapping[str, Any]]
 
 
-def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Check and return a row's values, None if absent. names: only these columns. Raises DataError."""
+def convert_row(
+    table: str, values: Mapping[str, Any], names: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Check and return a row's values, None if absent. names: only these columns.
+    Raises DataError.
+    """
     kind = _make_row_struct(table, None if names is None else tuple(names))
     with _decoding(table):
         row = msgspec.convert(values, kind)
@@ -141,17 +171,25 @@ def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | No
 
 
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`. Raises DataError."""
+    """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`.
+    Raises DataError.
+    """
     record = _decode_json("record", text, _make_record_struct(names))
     row = _check_row("runs", record.run)
-    shared = {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
+    shared = (
+        {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
+    )
     cpus = record.cpus if names is None else ()
     return RunRecord(row, [_check_row("cpus", cpu) | shared for cpu in cpus])
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    """Decode a JSON list, the values of these columns of `runs`. Return them by name. Raises DataError."""
-    return _check_row("runs", _decode_json("row", text, _make_row_struct("runs", names, True)))
+    """Decode a JSON list, the values of these columns of `runs`. Return them by name.
+    Raises DataError.
+    """
+    return _check_row(
+        "runs", _decode_json("row", text, _make_row_struct("runs", names, True))
+    )
 
 
 def _check_row(table: str, struct: Any) -> dict[str, Any]:
@@ -159,7 +197,11 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     for name in _JSON:
         if (text := row.get(name)) is not None:
             (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    _raise_if_any(model.find_name_problem(kind.partition("/")[0] for kind in row.get("benchmarks") or ()))
+    _raise_if_any(
+        model.find_name_problem(
+            kind.partition("/")[0] for kind in row.get("benchmarks") or ()
+        )
+    )
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise DataError(f"{table}: {moment} is not a possible time of a run")
@@ -179,7 +221,9 @@ def parse_json_column(name: str, text: str) -> Any:
         listed = typed.get("plan", {}).get("benchmarks", ())
         _raise_if_any(model.find_name_problem(item["benchmark"] for item in listed))
         _raise_if_any(model.find_description_problem(typed.get("benchmarks", ())))
-    if name == "failed_json" and any(len(failed.reason) > _MAX_REASON for failed in typed):
+    if name == "failed_json" and any(
+        len(failed.reason) > _MAX_REASON for failed in typed
+    ):
         raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
         raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")
@@ -195,7 +239,13 @@ def nesting_depth(value: object, limit: int) -> int:
     while level and depth <= limit:
         inner: list[object] = []
         for item in level:
-            inner.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+            inner.extend(
+                item.values()
+                if isinstance(item, dict)
+                else item
+                if isinstance(item, list)
+                else ()
+            )
         depth, level = depth + 1, inner
     return depth
 
@@ -210,44 +260,71 @@ def check_machine(machine: model.Facts | model.Load) -> None:
         values |= {name: getattr(machine, name) for name in schema.FACTS}
         values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
         for cpu in machine.cpus:
-            columns = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
+            columns = {
+                c.name: getattr(cpu, c.name)
+                for c in schema.TABLES["cpus"]
+                if c.name in cpu.__slots__
+            }
             convert_row("cpus", columns, columns)
     convert_row("runs", values, values)
 
 
 def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
-    """Raise DataError if a footer shows that its file of `size` bytes unpacks to more than fleet writes."""
+    """Raise DataError if a footer shows that its file of `size` bytes unpacks to more
+    than fleet writes.
+    """
     words, lists = {(word,) for word in schema.dictionary_columns(name)}, list[int]()
     for group in groups:
-        lists.append(sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS))
+        lists.append(
+            sum(
+                column.values
+                for column in group.columns
+                if column.path[0] in _SAMPLE_LISTS
+            )
+        )
         for column in group.columns:
-            if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
+            if (
+                column.path in words
+                and column.unpacked > FEW_BYTES + WORD_BYTES * column.values
+            ):
                 raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
-    rows, ticks = 8 * sum(group.rows * len(group.columns) for group in groups), sum(lists)
+    rows, ticks = (
+        8 * sum(group.rows * len(group.columns) for group in groups),
+        sum(lists),
+    )
     if name == "samples" and (
         rows > UNPACKED + _PACKED * size
         or ticks > _TICKS + _PACKED // 8 * size
         or max(lists, default=0) > _GROUP_VALUES
     ):
-        raise DataError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
+        raise DataError(
+            f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can"
+        )
 
 
 def require_plausible_memory(tables: Sequence[Any]) -> None:
-    """Raise DataError if pyarrow tables take more memory than the same number of valid rows can."""
+    """Raise DataError if pyarrow tables take more memory than the same number of valid
+    rows can.
+    """
     rows, size = sum(map(len, tables)), sum(table.nbytes for table in tables)
     if size > UNPACKED + _CELL * tables[0].num_columns * rows:
         raise DataError(f"{rows} rows unpack to more than {size} bytes")
 
 
 def check_table(name: str, table: Any) -> None:
-    """Raise DataError if columns of a pyarrow table hold values that fleet never writes."""
+    """Raise DataError if columns of a pyarrow table hold values that fleet never
+    writes.
+    """
     for column in table.column_names:
-        try:  # texts that are not UTF-8; lists, and words of dictionaries, out of bounds
+        # texts that are not UTF-8; lists, and words of dictionaries, out of bounds
+        try:
             table.column(column).validate(full=True)
         except pa.ArrowInvalid as err:
             raise DataError(f"{column}: {' '.join(str(err).split())}") from err
     nullable = {column.name: column.nullable for column in schema.TABLES[name]}
-    columns = {column: table.column(column).combine_chunks() for column in table.column_names}
+    columns = {
+        column: table.column(column).combine_chunks() for column in table.column_names
+    }
     for column, values in columns.items():
         if values.null_count and not nullable[column]:
             raise DataError(f"{column} is null")
@@ -265,12 +342,16 @@ def _check_column(table: str, name: str, values: Any) -> None:
     if pa.types.is_dictionary(values.type):
         longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
         if longest > WORD_BYTES:
-            raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
+            raise DataError(
+                f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}"
+            )
     if name == "benchmark" and table != "summaries":
         _raise_if_any(model.find_name_problem({*values.unique().to_pylist()}))
     if name == "relation":
         for relation in sorted(values.unique().to_pylist()):
-            if not model.is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
+            if not model.is_relation(relation) or (
+                " " in relation and table not in _WITH_KINDS
+            ):
                 raise DataError(f"relation is {relation!r}")
     type_ = str(values.type)
     if type_ in _NUMBER_TYPES and type_ != _SIGNED.get(table, type_):
@@ -301,29 +382,42 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
     """Return, for each burst, the number of samples after its warm-ups that are 0."""
-    zeros, ends = np.flatnonzero(np.asarray(ticks.values) == 0), np.asarray(ticks.offsets)
+    zeros, ends = (
+        np.flatnonzero(np.asarray(ticks.values) == 0),
+        np.asarray(ticks.offsets),
+    )
     return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
 
 
 @once
 def _make_record_struct(names: tuple[str, ...] | None) -> Any:
-    """Make the msgspec type of a record, in which the rows of `cpus` have no run ID and host ID."""
+    """Make the msgspec type of a record, in which the rows of `cpus` have no run ID and
+    host ID.
+    """
     record = [("run", _make_row_struct("runs", names))]
     if names is None:
-        cpu_names = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
+        cpu_names = tuple(
+            column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS
+        )
         cpus: Any = list.__class_getitem__(_make_row_struct("cpus", cpu_names))
         record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_MAX_CPUS)]))
     return prepare_type_for_threads(msgspec.defstruct("record", record))
 
 
 @once
-def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
+def _make_row_struct(
+    table: str, names: tuple[str, ...] | None, as_list: bool = False
+) -> Any:
     columns = {column.name: column for column in schema.TABLES[table]}
     fields: list[tuple[Any, ...]] = []
     for name in names or columns:
         type_ = _value_type(table, columns[name])
-        fields.append((name, type_ | None, None) if columns[name].nullable else (name, type_))
-    return prepare_type_for_threads(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
+        fields.append(
+            (name, type_ | None, None) if columns[name].nullable else (name, type_)
+        )
+    return prepare_type_for_threads(
+        msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
+    )
 
 
 def _value_type(table: str, column: schema.Column) -> Any:
@@ -337,7 +431,9 @@ def _value_type(table: str, column: schema.Column) -> Any:
     elif column.name in _KEYS:
         element = Annotated[str, msgspec.Meta(pattern=KEY)]
     elif kind == "string":
-        longest = _MAX_LISTED_TEXT if is_list else _MAX_LONG_TEXT.get(column.name, _MAX_TEXT)
+        longest = (
+            _MAX_LISTED_TEXT if is_list else _MAX_LONG_TEXT.get(column.name, _MAX_TEXT)
+        )
         element = Annotated[str, msgspec.Meta(max_length=longest)]
     elif kind.startswith("timestamp"):
         element = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -345,13 +441,20 @@ def _value_type(table: str, column: schema.Column) -> Any:
         element = {"bool": bool, "float32": float, "float64": float}[kind]
     if not is_list:
         return element
-    return Annotated[list[element], msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else _MAX_CPUS)]
+    return Annotated[
+        list[element],
+        msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else _MAX_CPUS),
+    ]
 
 
 def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -> None:
-    """Raise DataError unless rows of `samples` fit each other, the estimator and their benchmarks."""
+    """Raise DataError unless rows of `samples` fit each other, the estimator and their
+    benchmarks.
+    """
     if estimator == "min":  # whose number is the smallest sample
-        ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
+        ticks, warmup = (
+            table.column(name).combine_chunks() for name in ("ticks", "warmup")
+        )
         if _count_zeros(ticks, np.asarray(warmup)).any():
             raise DataError("the least sample of a burst took no time")
     _check_burst_cpus(table)
@@ -360,44 +463,68 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
         parameters = None
         if row["point"] is not None:
             parameters = model.Parameters(*(row[name] for name in schema.PARAMETERS))
-        elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
-            raise DataError(f"{row['benchmark']}: a row without a point has values of a point")
+        elif any(
+            row[name] is not None
+            for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)
+        ):
+            raise DataError(
+                f"{row['benchmark']}: a row without a point has values of a point"
+            )
         burst = SimpleNamespace(**row, parameters=parameters)
         if why := descriptions[row["benchmark"]].find_mismatch(burst):
             raise DataError(why)
         if parameters is not None:
-            values = [row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST]
+            values = [
+                row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST
+            ]
             key = (row["run_id"], row["benchmark"], row["variant"], row["point"])
             if points.setdefault(key, values) != values:
-                raise DataError(f"point {row['point']} of {row['benchmark']} has different parameters")
+                raise DataError(
+                    f"point {row['point']} of {row['benchmark']} has different"
+                    " parameters"
+                )
 
 
 def _check_burst_cpus(table: Any) -> None:
-    """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but ping's, or none."""
+    """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but
+    ping's, or none.
+    """
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)
     for row in np.flatnonzero(cpus.is_valid()).tolist():
         numbers, ends = cpus[row].as_py(), [ping[row], pong[row]]
         if [*numbers[:1], *numbers[-1:]] != ends or len({*numbers}) < len(numbers):
-            raise DataError(f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}")
+            raise DataError(
+                f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
+            )
         count[row] = len(numbers)
     for name in ("other_ticks", "other_units"):
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
-        if (np.asarray(lists.is_valid()) & (lengths != 0) & (lengths != count - 1)).any():
+        if (
+            np.asarray(lists.is_valid()) & (lengths != 0) & (lengths != count - 1)
+        ).any():
             raise DataError(f"{name} does not have a list for each further CPU")
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
-    """Return the first row of each combination of run, names, parameters and number of threads."""
+    """Return the first row of each combination of run, names, parameters and number of
+    threads.
+    """
     columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
     keys = columns.select(_POINT_NAMES).unify_dictionaries()
-    keys = keys.append_column("self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu")))
+    keys = keys.append_column(
+        "self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
+    )
     for name in _POINT_LISTS:
         keys = keys.append_column(name, pc.list_value_length(table.column(name)))
     names = keys.column_names
     keys = keys.append_column("row", pa.array(np.arange(len(table))))
-    first = keys.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")
+    first = (
+        keys.group_by(names, use_threads=False)
+        .aggregate([("row", "min")])
+        .column("row_min")
+    )
     distinct: list[dict[str, Any]] = columns.take(np.sort(first)).to_pylist()
     return distinct

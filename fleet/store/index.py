@@ -1,6 +1,8 @@
-"""Cache data of a root's runs, read or derived, in an SQLite file, which may be lost at any time.
+"""Cache data of a root's runs, read or derived, in an SQLite file, which may be lost at
+any time.
 
-Each value has a checksum and a mark that identifies its samples. A value counts as absent if either differs.
+Each value has a checksum and a mark that identifies its samples. A value counts as
+absent if either differs.
 """
 
 import json
@@ -24,22 +26,33 @@ from fleet.store.places import Key, Place
 from fleet.store.reading import Where, concat_tables, select_rows
 
 _CREATE = (
-    # in_tables: whether the tables `runs` and `cpus` have it. listed: JSON, the columns of a listing. record:
-    # its JSON, deflated.
-    """create table runs (host_id text, run_id text, stamp text, in_tables integer, listed blob, record blob,
-       primary key (host_id, run_id))""",
+    # in_tables: whether the tables `runs` and `cpus` have it. listed: JSON, the columns
+    # of a listing. record: its JSON, deflated.
+    """create table runs (host_id text, run_id text, stamp text, in_tables integer,
+       listed blob, record blob, primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
-    "create table parts (id integer primary key, kind text, made_of text, bytes integer, rows blob)",
+    (
+        "create table parts (id integer primary key, kind text, made_of text, bytes"
+        " integer, rows blob)"
+    ),
 )
-_PAGE_BYTES = 16384  # a row of `runs` takes two kilobytes, and a page wastes less than one of them
+# a row of `runs` takes two kilobytes, and a page wastes less than one of them
+_PAGE_BYTES = 16384
 _WAIT_S = 2.0  # for another process that writes
-_BROKEN = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # ERROR: a missing table
+# ERROR: a missing table
+_BROKEN = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+}
 
 _Result = TypeVar("_Result")
 
 
 class Derived(NamedTuple):
-    """A kind of derived rows: its name, its table in the schema, and the stored columns (None for all)."""
+    """A kind of derived rows: its name, its table in the schema, and the stored columns
+    (None for all).
+    """
 
     name: str
     table: str
@@ -47,7 +60,9 @@ class Derived(NamedTuple):
 
 
 class Index:
-    """The index of a root. columns: the columns of the table `runs` that a listing needs."""
+    """The index of a root. columns: the columns of the table `runs` that a listing
+    needs.
+    """
 
     def __init__(self, place: Place, columns: Sequence[str]) -> None:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -59,7 +74,9 @@ class Index:
         self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
 
     def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
-        """Return the columns that a listing needs, by run; leave out runs not stored with the given stamp."""
+        """Return the columns that a listing needs, by run; leave out runs not stored
+        with the given stamp.
+        """
         rows = dict[Key, dict[str, Any]]()
         for key, text in self._read_runs("listed", stamps).items():
             with suppress(DataError):
@@ -67,8 +84,13 @@ class Index:
         return rows
 
     def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
-        """Return the records as JSON, by run; leave out runs not stored with the given stamp."""
-        return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
+        """Return the records as JSON, by run; leave out runs not stored with the given
+        stamp.
+        """
+        return {
+            key: zlib.decompress(text)
+            for key, text in self._read_runs("record", stamps).items()
+        }
 
     def store_runs(
         self,
@@ -78,24 +100,37 @@ class Index:
         *,
         in_tables: bool,
     ) -> None:
-        """Store runs' listed columns and records. present: drop all others. in_tables: tables have them."""
+        """Store runs' listed columns and records. present: drop all others. in_tables:
+        tables have them.
+        """
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
-            text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
-            sealed = (_seal_value(value, *key, stamps[key]) for value in (text, zlib.compress(record, 1)))
+            text = json.dumps(
+                values, separators=(",", ":"), default=datetime.isoformat
+            ).encode()
+            sealed = (
+                _seal_value(value, *key, stamps[key])
+                for value in (text, zlib.compress(record, 1))
+            )
             rows.append((*key, stamps[key], in_tables, *sealed))
 
         def write(db: sqlite3.Connection) -> None:
-            db.executemany("insert or replace into runs values (?, ?, ?, ?, ?, ?)", rows)
+            db.executemany(
+                "insert or replace into runs values (?, ?, ?, ?, ?, ?)", rows
+            )
             if present is not None:
                 gone = {*db.execute("select host_id, run_id from runs")} - {*present}
-                db.executemany("delete from runs where host_id = ? and run_id = ?", gone)
+                db.executemany(
+                    "delete from runs where host_id = ? and run_id = ?", gone
+                )
 
         self._transact(write)
 
     def list_not_in_tables(self) -> list[Key]:
-        """Return the runs whose rows may be missing from the tables `runs` and `cpus`."""
+        """Return the runs whose rows may be missing from the tables `runs` and
+        `cpus`.
+        """
         query = "select host_id, run_id from runs where not in_tables"
         return self._transact(lambda db: db.execute(query).fetchall()) or []
 
@@ -105,30 +140,52 @@ class Index:
         self._transact(lambda db: db.executemany(statement, keys))
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Store derived rows, a pyarrow table with `run_id`. marks: by run, what identifies its samples."""
-        made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
+        """Store derived rows, a pyarrow table with `run_id`. marks: by run, what
+        identifies its samples.
+        """
+        made_of = json.dumps(
+            [[*key, mark] for key, mark in marks.items()], separators=(",", ":")
+        )
         combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
-        combined = combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
+        combined = (
+            combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
+        )
         data = pa.BufferOutputStream()
         with pa.ipc.new_stream(data, combined.schema) as stream:
             stream.write_table(combined)
         data = data.getvalue()
-        sealed = _seal_value(pa.compress(data, "zstd", asbytes=True), kind.name, made_of, data.size)
+        sealed = _seal_value(
+            pa.compress(data, "zstd", asbytes=True), kind.name, made_of, data.size
+        )
 
         def write(db: sqlite3.Connection) -> None:
-            db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, data.size, sealed))
+            db.execute(
+                "insert into parts values (null, ?, ?, ?, ?)",
+                (kind.name, made_of, data.size, sealed),
+            )
             query = "select id, made_of from parts where kind = ? order by id"
-            parts = {part: _parse_marks(text) for part, text in db.execute(query, [kind.name])}
+            parts = {
+                part: _parse_marks(text)
+                for part, text in db.execute(query, [kind.name])
+            }
             newest = {key: part for part, runs in parts.items() for key, _ in runs}
             replaced = parts.keys() - newest.values()
-            db.executemany("delete from parts where id = ?", [[part] for part in replaced])
+            db.executemany(
+                "delete from parts where id = ?", [[part] for part in replaced]
+            )
 
         self._transact(write)
 
     def read_rows(
-        self, kind: Derived, marks: Mapping[Key, str], columns: Sequence[str] | None, where: Where
+        self,
+        kind: Derived,
+        marks: Mapping[Key, str],
+        columns: Sequence[str] | None,
+        where: Where,
     ) -> tuple[set[Key], list[Any]]:
-        """Return the runs whose rows are stored with these marks, and the selected rows as pyarrow tables."""
+        """Return the runs whose rows are stored with these marks, and the selected rows
+        as pyarrow tables.
+        """
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self.find_newest_part_ids(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
@@ -142,8 +199,12 @@ class Index:
                 made_of, size, sealed = row
                 with suppress(DataError):
                     packed = _unseal_value(sealed, kind.name, made_of, size)
-                    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
-                    if not rows.schema.equals(schema.arrow_schema(kind.table, kind.columns)):
+                    rows = pa.ipc.open_stream(
+                        pa.decompress(packed, size, "zstd")
+                    ).read_all()
+                    if not rows.schema.equals(
+                        schema.arrow_schema(kind.table, kind.columns)
+                    ):
                         raise DataError("rows of another schema")
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                     tables.append(select_rows(rows, kind.table, columns, chosen_runs))
@@ -156,11 +217,21 @@ class Index:
             return set(), []
         return keys_present, tables
 
-    def find_newest_part_ids(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
-        """Return, by run, the ID of the newest row of `parts` that was stored with the run's mark."""
+    def find_newest_part_ids(
+        self, kind: Derived, marks: Mapping[Key, str]
+    ) -> dict[Key, int]:
+        """Return, by run, the ID of the newest row of `parts` that was stored with the
+        run's mark.
+        """
         query = "select id, made_of from parts where kind = ? order by id"
-        rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
-        parts = ((key, part, mark) for part, made_of in rows for key, mark in _parse_marks(made_of))
+        rows = (
+            self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
+        )
+        parts = (
+            (key, part, mark)
+            for part, made_of in rows
+            for key, mark in _parse_marks(made_of)
+        )
         return {key: part for key, part, mark in parts if marks.get(key) == mark}
 
     def _read_runs(self, column: str, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
@@ -177,8 +248,12 @@ class Index:
         self._transact(read)
         return values
 
-    def _transact(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Do the work in one transaction, in a new file if need be. Return None if the index is unusable."""
+    def _transact(
+        self, work: Callable[[sqlite3.Connection], _Result]
+    ) -> _Result | None:
+        """Do the work in one transaction, in a new file if need be. Return None if the
+        index is unusable.
+        """
         for _ in range(2):  # once more with a new file
             try:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,12 +272,20 @@ class Index:
         return None
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        """Prepare a connection; recreate the tables if the file is new or of another version."""
+        """Prepare a connection; recreate the tables if the file is new or of another
+        version.
+        """
         db.execute(f"pragma page_size = {_PAGE_BYTES}")
-        db.execute("pragma synchronous = off")  # a file torn by a crash of the machine is made anew
+        # a file torn by a crash of the machine is made anew
+        db.execute("pragma synchronous = off")
         if db.execute("pragma user_version").fetchone()[0] != self._version:
             drops = [f"drop table if exists {table}" for table in ("runs", "parts")]
-            for statement in ("begin immediate", *drops, *_CREATE, f"pragma user_version = {self._version}"):
+            for statement in (
+                "begin immediate",
+                *drops,
+                *_CREATE,
+                f"pragma user_version = {self._version}",
+            ):
                 db.execute(statement)
             db.commit()
 
@@ -211,12 +294,18 @@ def load_derived(
     index: Index,
     kind: Derived,
     marks: Mapping[Key, str],
-    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],  # yields runs with a table of rows
+    derive: Callable[
+        [list[Key]], Iterable[tuple[Sequence[Key], Any]]
+    ],  # yields runs with a table of rows
     columns: Sequence[str] | None = None,  # None: all
     where: Where | None = None,  # only the rows with these values
 ) -> Any:
-    """Return rows of runs in `marks`, in that order, as a pyarrow table. Derive and store missing rows."""
-    columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
+    """Return rows of runs in `marks`, in that order, as a pyarrow table. Derive and
+    store missing rows.
+    """
+    columns_to_read = (
+        columns if columns is None or "run_id" in columns else [*columns, "run_id"]
+    )
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
     for keys, rows in derive([key for key in marks if key not in keys_present]):
         index.store_rows(kind, {key: marks[key] for key in keys}, rows)
@@ -229,19 +318,30 @@ def load_derived(
 
 
 def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
-    """Parse the runs that stored rows were derived from, and their marks; return [] if damaged."""
+    """Parse the runs that stored rows were derived from, and their marks; return [] if
+    damaged.
+    """
     with suppress(ValueError, TypeError):
-        return [((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)]
+        return [
+            ((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)
+        ]
     return []
 
 
 def _seal_value(value: bytes, *about: object) -> bytes:
     """Prefix a value with a checksum over the value and its context, `about`."""
-    return zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(4, "big") + value
+    return (
+        zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(
+            4, "big"
+        )
+        + value
+    )
 
 
 def _unseal_value(sealed: Any, *about: object) -> bytes:
-    """Strip the checksum from a sealed value. Raises DataError if value or context `about` differ."""
+    """Strip the checksum from a sealed value. Raises DataError if value or context
+    `about` differ.
+    """
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")
     return sealed[4:]

@@ -1,4 +1,6 @@
-"""Journal a run: write each line of its agents, with a checksum, before anything else uses the line."""
+"""Journal a run: write each line of its agents, with a checksum, before anything else
+uses the line.
+"""
 
 import fcntl
 import os
@@ -16,21 +18,31 @@ from fleet.store.places import RUN_FILE
 
 LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
-SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, well within that time
+# so much is in the tables, and on the disk, well within that time
+SOON_PUBLISHED_BYTES = 1 << 20
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """A run's lines in append-only files, one (a part) for each agent's lines. Only one thread may write."""
+    """A run's lines in append-only files, one (a part) for each agent's lines. Only one
+    thread may write.
+    """
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open and lock the journal in `inside`. folder: its final path. Raises LockedError, StoreError."""
+        """Open and lock the journal in `inside`. folder: its final path. Raises
+        LockedError, StoreError.
+        """
         self.folder = folder or inside
         self._descriptor: int | None = None
         with store_errors("open the journal", self.folder):
             try:
-                self._handle = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                self._handle = os.open(
+                    inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                )
             except FileNotFoundError:
-                text = f"{inside.name}: another controller has just stored it, or removed its journal."
+                text = (
+                    f"{inside.name}: another controller has just stored it, or removed"
+                    " its journal."
+                )
                 raise LockedError(text) from None
         try:
             self._check_parts()
@@ -38,41 +50,59 @@ class Journal(AbstractContextManager["Journal"]):
         except BaseException:
             os.close(self._handle)
             raise
-        self.part_path = self._make_path(max(1, len(self._list_paths())))  # of the part being written
+        # of the part being written
+        self.part_path = self._make_path(max(1, len(self._list_paths())))
         self._length = 0
-        self.line_limits: Sequence[int] = ()  # how many lines of each present part `parts` returns
+        self.line_limits: Sequence[
+            int
+        ] = ()  # how many lines of each present part `parts` returns
         self._waiting = 0  # bytes the disk may not have
-        self._name_blocks = False  # whether the disk has the names of the files, and run.json
-        self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
+        self._name_blocks = (
+            False  # whether the disk has the names of the files, and run.json
+        )
+        self.bursts: BurstColumns | None = (
+            None  # decoded from its lines by whoever reads or writes them
+        )
 
     @property
     def _opened_folder(self) -> Path:
-        """Return a path to the folder that was opened, even if another now has its name."""
+        """Return a path to the folder that was opened, even if another now has its
+        name.
+        """
         return Path(opened_path(self._handle))
 
     def begin_part(self) -> None:
-        """Begin the next part, for another agent's lines, unless the present one is empty."""
+        """Begin the next part, for another agent's lines, unless the present one is
+        empty.
+        """
         if self.part_path.exists() and self.part_path.stat().st_size:
             self._close_part()
             self.part_path = self._make_path(len(self._list_paths()) + 1)
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return the lines of each part, up to its limit. Damaged lines are None; omit a torn last line."""
-        limits = zip(self._list_paths(), chain(self.line_limits, repeat(None)), strict=False)
+        """Return the lines of each part, up to its limit. Damaged lines are None; omit
+        a torn last line.
+        """
+        limits = zip(
+            self._list_paths(), chain(self.line_limits, repeat(None)), strict=False
+        )
         return [islice(_read_lines(path), limit) for path, limit in limits]
 
     def check_not_removed(self) -> None:
         """Raise StoreError if the journal was removed while it was written."""
         if not self.folder.is_dir():
             raise StoreError(
-                f"{self.folder}: the journal was removed or moved during the run. If it was moved, "
-                "`fleet resume --results ROOT` completes the run where it is now; if it was removed, what it "
-                "held is lost: measure the host again.",
+                f"{self.folder}: the journal was removed or moved during the run. If it"
+                " was moved, `fleet resume --results ROOT` completes the run where it"
+                " is now; if it was removed, what it held is lost: measure the host"
+                " again.",
                 lost=True,
             )
 
     def _make_path(self, number: int) -> Path:
-        return self.folder / ("stream.jsonl" if number == 1 else f"stream-{number}.jsonl")
+        return self.folder / (
+            "stream.jsonl" if number == 1 else f"stream-{number}.jsonl"
+        )
 
     def _list_paths(self) -> list[Path]:
         paths: list[Path] = []
@@ -81,31 +111,41 @@ class Journal(AbstractContextManager["Journal"]):
         return paths
 
     def _check_parts(self) -> None:
-        """Raise StoreError if a part is missing, since later parts would be published without it."""
+        """Raise StoreError if a part is missing, since later parts would be published
+        without it.
+        """
         count = len(self._list_paths())
         if len(list(self.folder.glob("stream*.jsonl"))) > count:
             raise StoreError(
-                f"{self._make_path(count + 1)}: this part of the journal is missing, though later ones are "
-                "there. Put it back; if it is lost, rename the later ones so that their numbers follow."
+                f"{self._make_path(count + 1)}: this part of the journal is missing,"
+                " though later ones are there. Put it back; if it is lost, rename the"
+                " later ones so that their numbers follow."
             )
 
     def _open(self) -> int:
         with store_errors("open the journal", self.part_path):
-            path, flags = self._opened_folder / self.part_path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            path, flags = (
+                self._opened_folder / self.part_path.name,
+                os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+            )
             fd = open_regular(path, flags)
             self._length = os.fstat(fd).st_size
         self._synced, self._name_blocks = time.monotonic(), False
         return fd
 
     def append(self, line: bytes) -> None:
-        """Write a line, given without newline; return when the kernel has all of it. Raises StoreError."""
+        """Write a line, given without newline; return when the kernel has all of it.
+        Raises StoreError.
+        """
         if self._lock is None:
             raise StoreError(f"{self.part_path}: the journal is closed.")
         if self._descriptor is None:
             self._descriptor = self._open()
         data = seal_line(line)
         try:
-            with store_errors("write the journal", self.part_path, kept=self._length > 0):
+            with store_errors(
+                "write the journal", self.part_path, kept=self._length > 0
+            ):
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)
@@ -113,18 +153,24 @@ class Journal(AbstractContextManager["Journal"]):
                     self.check_not_removed()
                     self._sync(self._descriptor)
         except StoreError:
-            with suppress(OSError):  # where even that fails, `parts` leaves the torn line out
+            with suppress(
+                OSError
+            ):  # where even that fails, `parts` leaves the torn line out
                 os.ftruncate(self._descriptor, self._length)
             raise
 
     def sync_if_large(self) -> None:
-        """Sync to the disk if so many bytes are unsynced that publishing may take long. Raises StoreError."""
+        """Sync to the disk if so many bytes are unsynced that publishing may take long.
+        Raises StoreError.
+        """
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)
 
     def close(self) -> None:
-        """Sync to the disk, close, and unlock. May be called twice. Raises StoreError."""
+        """Sync to the disk, close, and unlock. May be called twice. Raises
+        StoreError.
+        """
         try:
             self._close_part()
         finally:
@@ -139,13 +185,19 @@ class Journal(AbstractContextManager["Journal"]):
         descriptor, self._descriptor = self._descriptor, None
         try:
             with store_errors("write the journal", self.part_path, kept=True):
-                if self.part_path.exists():  # else the run is published and the journal gone
+                if (
+                    self.part_path.exists()
+                ):  # else the run is published and the journal gone
                     self._sync(descriptor)
         finally:
             os.close(descriptor)
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Close the journal; suppress a StoreError in closing if the block has raised an error."""
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _trace: object
+    ) -> None:
+        """Close the journal; suppress a StoreError in closing if the block has raised
+        an error.
+        """
         try:
             self.close()
         except StoreError:
@@ -162,12 +214,17 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _read_lines(path: Path) -> Iterator[bytes | None]:
-    with store_errors("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
+    with (
+        store_errors("read the journal", path),
+        os.fdopen(open_regular(path), "rb") as stream,
+    ):
         yield from (unseal_line(line[:-1]) for line in stream if line.endswith(b"\n"))
 
 
 def _lock_folder(inside: Path, folder: Path) -> int:
-    """Lock the journal until the returned descriptor is closed. Raises LockedError, StoreError."""
+    """Lock the journal until the returned descriptor is closed. Raises LockedError,
+    StoreError.
+    """
     with store_errors("open the journal", folder / LOCK_FILE):
         descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
@@ -175,7 +232,10 @@ def _lock_folder(inside: Path, folder: Path) -> int:
         except BlockingIOError:
             who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
-            text = f"{folder.name}: under way: process {who} on this machine is measuring it. Wait for it."
+            text = (
+                f"{folder.name}: under way: process {who} on this machine is measuring"
+                " it. Wait for it."
+            )
             raise LockedError(text) from None
         except OSError:
             return descriptor  # a file system without locks

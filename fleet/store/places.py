@@ -1,4 +1,6 @@
-"""Access a results root: a folder, or a prefix in an object store. Its files are complete or absent."""
+"""Access a results root: a folder, or a prefix in an object store. Its files are
+complete or absent.
+"""
 
 import errno
 import hashlib
@@ -30,9 +32,13 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, which sorts by time and cannot be read as a number."""
+    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, which sorts by time and cannot be
+    read as a number.
+    """
     moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"  # random: controllers need not coordinate
+    return (  # random: controllers need not coordinate
+        f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
+    )
 
 
 def new_session_id(now: datetime | None = None) -> str:
@@ -44,25 +50,31 @@ def require_key(key: str, what: str) -> str:
     """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
     if not _KEY.fullmatch(key):
         raise StoreError(
-            f"{what} {key!r} cannot be a key in the tables: a letter, then letters, digits, '.', '_' or '-'; "
-            f"and not {', '.join(NOT_TEXT_IN_PATHS)}."
+            f"{what} {key!r} cannot be a key in the tables: a letter, then letters,"
+            f" digits, '.', '_' or '-'; and not {', '.join(NOT_TEXT_IN_PATHS)}."
         )
     return key
 
 
 def samples_name(host_id: str, run_id: str) -> str:
-    """Return the path of a run's samples file, relative to the root. Raises StoreError."""
-    folder = f"samples/host_id={require_key(host_id, 'host')}/run_id={require_key(run_id, 'run')}"
-    return f"{folder}/{SAMPLES_FILE}"
+    """Return the path of a run's samples file, relative to the root. Raises
+    StoreError.
+    """
+    host, run = require_key(host_id, "host"), require_key(run_id, "run")
+    return f"samples/host_id={host}/run_id={run}/{SAMPLES_FILE}"
 
 
 def counters_name(run_id: str) -> str:
-    """Return the path of a run's counters file, which only runs with counters have. Raises StoreError."""
+    """Return the path of a run's counters file, which only runs with counters have.
+    Raises StoreError.
+    """
     return f"counters/{require_key(run_id, 'run')}.parquet"
 
 
 class Folder:
-    """A root in a file system. state_dir: its hidden folder for journals, logs and drafts."""
+    """A root in a file system. state_dir: its hidden folder for journals, logs and
+    drafts.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -74,7 +86,9 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """Return the absolute path, which `parse_place` turns into this root in any process."""
+        """Return the absolute path, which `parse_place` turns into this root in any
+        process.
+        """
         return str(self.root.resolve())
 
     @cached_property
@@ -90,11 +104,17 @@ class Folder:
         """Do nothing: folders are created when needed."""
 
     def files(self, pattern: str) -> list[str]:
-        """Return the names of matching files, sorted; `*` does not match `/`. Raises OSError."""
-        return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
+        """Return the names of matching files, sorted; `*` does not match `/`. Raises
+        OSError.
+        """
+        return sorted(
+            str(path.relative_to(self.root)) for path in self.root.glob(pattern)
+        )
 
     def stamps(self) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run; warn of unreadable folders. Raises OSError."""
+        """Return each samples file's stamp, by host and run; warn of unreadable
+        folders. Raises OSError.
+        """
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
         for host in _list_folders(samples, "host_id="):
@@ -106,8 +126,12 @@ class Folder:
                 closed.append(err)
                 continue
             for run in runs:
-                if (stamp := self.stamp(f"samples/{host}/{run}/{SAMPLES_FILE}")) is not None:
-                    stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
+                if (
+                    stamp := self.stamp(f"samples/{host}/{run}/{SAMPLES_FILE}")
+                ) is not None:
+                    stamps[
+                        host.removeprefix("host_id="), run.removeprefix("run_id=")
+                    ] = stamp
         if closed and not stamps:
             raise closed[0]
         for refusal in closed:
@@ -116,7 +140,9 @@ class Folder:
         return _leave_out_misnamed(stamps, self)
 
     def stamp(self, name: str) -> str | None:
-        """Return a file's size and modification time as text; "" if unknown, None if there is no file."""
+        """Return a file's size and modification time as text; "" if unknown, None if
+        there is no file.
+        """
         path = f"{self.root}/{name}"
         try:
             about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
@@ -127,14 +153,18 @@ class Folder:
         return f"{about.st_size}:{about.st_mtime_ns}"
 
     def last_change_ns(self, name: str) -> int:
-        """Return the time of a file's last change, which nobody can set (ctime); 0 if unknown."""
+        """Return the time of a file's last change, which nobody can set (ctime); 0 if
+        unknown.
+        """
         try:
             return (self.root / name).stat().st_ctime_ns
         except OSError:
             return 0
 
     def put(self, draft: Path, name: str) -> bool:
-        """Move `draft` to `name` in one step. If `name` exists, leave both; return False. Raises OSError."""
+        """Move `draft` to `name` in one step. If `name` exists, leave both; return
+        False. Raises OSError.
+        """
         above, _, last = name.rpartition("/")
         with enter_folder(self.root, above) as inside:
             target = inside / last
@@ -145,7 +175,9 @@ class Folder:
             except OSError as err:
                 if err.errno not in _NO_LINKS:
                     raise
-                if target.exists():  # file systems without hard links: a rename would replace it
+                if (
+                    target.exists()
+                ):  # file systems without hard links: a rename would replace it
                     return False
                 draft.rename(target)
             draft.unlink(missing_ok=True)
@@ -159,25 +191,34 @@ class Folder:
 
 
 class Bucket:
-    """A root in an object store that speaks S3. Credentials come from the environment only."""
+    """A root in an object store that speaks S3. Credentials come from the environment
+    only.
+    """
 
     def __init__(self, base: str, options: Mapping[str, str]) -> None:
         self.base = base
         self._options = dict(options)
-        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
-            self._options.setdefault("endpoint_override", endpoint)  # pyarrow's client does not look there
+        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(
+            "AWS_ENDPOINT_URL"
+        ):
+            # pyarrow's client does not look there
+            self._options.setdefault("endpoint_override", endpoint)
 
     def __str__(self) -> str:
         return f"s3://{self.base}"
 
     @property
     def address(self) -> str:
-        """Return the s3:// address with options, which `parse_place` turns into this root in any process."""
+        """Return the s3:// address with options, which `parse_place` turns into this
+        root in any process.
+        """
         return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
     def state_dir(self) -> Path:
-        """Return this root's local folder for journals, logs and drafts, under $XDG_STATE_HOME/fleet."""
+        """Return this root's local folder for journals, logs and drafts, under
+        $XDG_STATE_HOME/fleet.
+        """
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
         which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
@@ -185,12 +226,15 @@ class Bucket:
 
     @cached_property
     def filesystem(self) -> Any:
-        """Return an S3 client with long timeouts; by default, without checksums that some stores refuse."""
+        """Return an S3 client with long timeouts; by default, without checksums that
+        some stores refuse.
+        """
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
         return fs.S3FileSystem(
             connect_timeout=10.0,  # seconds
             request_timeout=60.0,
-            allow_delayed_open=True,  # small files are one PUT, large ones a multipart upload
+            # small files are one PUT, large ones a multipart upload
+            allow_delayed_open=True,
             **self._options,
         )
 
@@ -199,36 +243,50 @@ class Bucket:
         return f"{self.base}/{name}"
 
     def check_reachable(self) -> None:
-        """Raise FileNotFoundError if there is no such bucket; fleet never creates it."""
+        """Raise FileNotFoundError if there is no such bucket; fleet never
+        creates it.
+        """
         bucket = self.base.split("/", 1)[0]
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
     def files(self, pattern: str) -> list[str]:
-        """Return the names of matching objects, sorted. Lists all below the pattern's first folder."""
+        """Return the names of matching objects, sorted. Lists all below the pattern's
+        first folder.
+        """
         return sorted(name for name, _ in self._list_objects(pattern))
 
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
         first, *others = pattern.split("/")
         folder = self.base if "*" in first else f"{self.base}/{first}"
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=bool(others[1:]))
-        is_match = re.compile(pattern.replace(".", r"\.").replace("*", "[^/]*")).fullmatch
+        selector = fs.FileSelector(
+            folder, allow_not_found=True, recursive=bool(others[1:])
+        )
+        is_match = re.compile(
+            pattern.replace(".", r"\.").replace("*", "[^/]*")
+        ).fullmatch
         for info in self.filesystem.get_file_info(selector):
             name = info.path[len(self.base) + 1 :]
             if info.is_file and is_match(name):
                 yield name, info
 
     def stamps(self) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run. Lists all objects below `samples`."""
+        """Return each samples file's stamp, by host and run. Lists all objects below
+        `samples`.
+        """
         stamps = {}
-        for name, info in self._list_objects(f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"):
+        for name, info in self._list_objects(
+            f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"
+        ):
             _, host, run, _ = name.split("/")
             stamp = f"{info.size}:{info.mtime_ns}"
             stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
         return _leave_out_misnamed(dict(sorted(stamps.items())), self)
 
     def stamp(self, name: str) -> str | None:
-        """Return an object's size and the time of its upload as text; None if there is no object."""
+        """Return an object's size and the time of its upload as text; None if there is
+        no object.
+        """
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
@@ -237,7 +295,9 @@ class Bucket:
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:
-        """Upload and remove `draft`, in one step for readers. If `name` exists, leave both; return False."""
+        """Upload and remove `draft`, in one step for readers. If `name` exists, leave
+        both; return False.
+        """
         if self.stamp(name):
             return False
         with pa.memory_map(str(draft)) as source:
@@ -254,34 +314,44 @@ Place = Folder | Bucket
 
 
 def parse_place(root: str | Path) -> Place:
-    """Parse a path or an s3:// address; open nothing. Raises UsageError, which repeats no secret."""
+    """Parse a path or an s3:// address; open nothing. Raises UsageError, which repeats
+    no secret.
+    """
     match = _SCHEME.match(text := str(root))
     if not match:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
         if path.startswith("~"):
             raise UsageError(
-                f"--results {text}: there is no user of that name, or the user has no home. Name the folder "
-                "by its whole path; one whose name begins with ~ is written ./~name."
+                f"--results {text}: there is no user of that name, or the user has no"
+                " home. Name the folder by its whole path; one whose name begins with"
+                " ~ is written ./~name."
             )
         return Folder(Path(path))
     if match[1].lower() != "s3":
         raise UsageError(
-            f"--results {match[1]}://…: only folders and s3:// addresses can hold results. "
-            f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
+            f"--results {match[1]}://…: only folders and s3:// addresses can hold"
+            " results. Many other stores answer as S3 too: name theirs with"
+            " s3://bucket/prefix?endpoint_override=…"
         )
     try:
         url = urlsplit(text)
-        options = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
+        options = dict(
+            parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
+        )
     except ValueError:
         raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
     if "@" in url.netloc or "@" in options.get("endpoint_override", ""):
         raise UsageError(
-            "--results s3://…@…: no credentials in the address: it stands in process lists and histories. "
-            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
+            "--results s3://…@…: no credentials in the address: it stands in process"
+            " lists and histories. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
+            " AWS_PROFILE."
         )
     address = f"--results {url.scheme}://{url.netloc}{url.path}"
     if unknown := sorted(set(options) - set(_OPTIONS)):
-        raise UsageError(f"{address}: unknown option {', '.join(unknown)}. There are {', '.join(_OPTIONS)}.")
+        raise UsageError(
+            f"{address}: unknown option {', '.join(unknown)}. There are"
+            f" {', '.join(_OPTIONS)}."
+        )
     prefix = [part for part in unquote(url.path).split("/") if part]
     if not url.netloc or url.fragment or ".." in prefix:
         raise UsageError(f"{address}: not an address: {_SHAPE}.")
@@ -289,17 +359,25 @@ def parse_place(root: str | Path) -> Place:
 
 
 def _leave_out_misnamed(stamps: dict[Key, str], place: Place) -> dict[Key, str]:
-    """Return the stamps whose host and run IDs can be keys; warn of each of the others by a StoreWarning."""
+    """Return the stamps whose host and run IDs can be keys; warn of each of the others
+    by a StoreWarning.
+    """
     misnamed = [key for key in stamps if not all(map(_KEY.fullmatch, key))]
     for host, run in misnamed:
         name = f"samples/host_id={host}/run_id={run}"
-        warn(f"{place}: {name!r} is no name of fleet's. It is left out.", StoreWarning, stacklevel=3)
+        warn(
+            f"{place}: {name!r} is no name of fleet's. It is left out.",
+            StoreWarning,
+            stacklevel=3,
+        )
     return {key: stamp for key, stamp in stamps.items() if key not in misnamed}
 
 
 def _list_folders(parent: str, beginning: str) -> list[str]:
     try:
         with os.scandir(parent) as entries:
-            return sorted(entry.name for entry in entries if entry.name.startswith(beginning))
+            return sorted(
+                entry.name for entry in entries if entry.name.startswith(beginning)
+            )
     except FileNotFoundError:
         return []

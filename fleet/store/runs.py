@@ -1,4 +1,6 @@
-"""List the runs of a root: published ones, from the index or their samples files, and unfinished ones."""
+"""List the runs of a root: published ones, from the index or their samples files, and
+unfinished ones.
+"""
 
 import json
 import time
@@ -13,15 +15,33 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError, UsageError
-from fleet.model import BENCHMARKS, SHIPPED, Descriptions, Run, RunState, read_descriptions
+from fleet.errors import (
+    DamagedFileError,
+    DataError,
+    MemoryLimitError,
+    StoreError,
+    UsageError,
+)
+from fleet.model import (
+    BENCHMARKS,
+    SHIPPED,
+    Descriptions,
+    Run,
+    RunState,
+    read_descriptions,
+)
 from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.checksums import unseal_json
 from fleet.store.files import read_regular, store_errors
 from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.index import Index
 from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
-from fleet.store.reading import damage_errors, map_in_threads, read_record, warn_left_out
+from fleet.store.reading import (
+    damage_errors,
+    map_in_threads,
+    read_record,
+    warn_left_out,
+)
 from fleet.store.rows import decode, write_record
 from fleet.store.writing import add_missing_runs
 
@@ -29,14 +49,19 @@ _P = ParamSpec("_P")
 _Model = TypeVar("_Model")
 _Result = TypeVar("_Result")
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
-_hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
+_hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar(
+    "hidden", default=_NONE
+)
 """Runs that Listings leave out, by ID, with the reasons: set by `skip_damaged_runs`."""
-_OLD_NS = 900 * 10**9  # of a samples file so old the session, if alive, has added the rows to the tables
+# of a samples file so old the session, if alive, has added the rows to the tables
+_OLD_NS = 900 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal."""
+    """One run as `fleet runs` lists it. Counts are None for a run that is only a
+    journal.
+    """
 
     run_id: str
     session_id: str
@@ -72,18 +97,27 @@ _OTHERWISE_NAMED = {
     "flagged": "flagged_bursts",
     "descriptions": "hello_json",
 }
-_COLUMN_OF = {part.name: _OTHERWISE_NAMED.get(part.name, part.name) for part in fields(RunSummary)}
+_COLUMN_OF = {
+    part.name: _OTHERWISE_NAMED.get(part.name, part.name) for part in fields(RunSummary)
+}
 _Row = dict[str, Any]
-_COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this version does not know
+# of hello_json only benchmarks that this version does not know
+_COLUMNS = tuple(_COLUMN_OF.values())
 
 
 class Listing:
-    """A snapshot of a root's runs, each read once. Make one for each command, and pass it on."""
+    """A snapshot of a root's runs, each read once. Make one for each command, and pass
+    it on.
+    """
 
-    def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, root: str | Path | Place, note: Callable[[str], None] | None = None
+    ) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
         self.place: Place = parse_place(root) if isinstance(root, (str, Path)) else root
-        self.unreadable = dict[Key, DamagedFileError]()  # why runs are not among `all_runs`
+        self.unreadable = dict[
+            Key, DamagedFileError
+        ]()  # why runs are not among `all_runs`
 
     def __str__(self) -> str:
         return str(self.place)
@@ -95,11 +129,14 @@ class Listing:
 
     @cached_property
     def stamps(self) -> Mapping[Key, str]:
-        """Return the stamp of each samples file, by host, then run. Raises StoreError."""
+        """Return the stamp of each samples file, by host, then run. Raises
+        StoreError.
+        """
         with store_errors("read the runs", self.place):
             stamps = self.place.stamps()
             if not stamps:
-                self.place.check_reachable()  # else a bucket that is missing would look like an empty one
+                # else a bucket that is missing would look like an empty one
+                self.place.check_reachable()
         return stamps
 
     @cached_property
@@ -110,7 +147,9 @@ class Listing:
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """Return published runs, oldest first; warn of damaged ones. Raises DamagedFileError if all are."""
+        """Return published runs, oldest first; warn of damaged ones. Raises
+        DamagedFileError if all are.
+        """
         rows, self.unreadable = self._read_rows(self.stamps)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
@@ -125,16 +164,22 @@ class Listing:
         return [run for run in self.all_runs if not self._is_withdrawn(run)]
 
     def list_with_unfinished(self) -> list[RunSummary]:
-        """Return `runs` and the runs that are only a journal on this machine, oldest first."""
+        """Return `runs` and the runs that are only a journal on this machine, oldest
+        first.
+        """
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Find runs by ID; warn of damaged ones. Raises DamagedFileError if the only match is damaged."""
+        """Find runs by ID; warn of damaged ones. Raises DamagedFileError if the only
+        match is damaged.
+        """
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
         rows, errors = self._read_rows(stamps)
-        errors |= {key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()}
+        errors |= {
+            key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()
+        }
         if errors and len(stamps) == 1:
             raise next(iter(errors.values()))
         for err in errors.values():
@@ -144,13 +189,19 @@ class Listing:
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
-        """Return records by run ID; warn of unreadable ones. columns: read only these columns of `runs`."""
-        texts = self.index.read_records({run.key: self.stamps.get(run.key, "") for run in runs})
+        """Return records by run ID; warn of unreadable ones. columns: read only these
+        columns of `runs`.
+        """
+        texts = self.index.read_records(
+            {run.key: self.stamps.get(run.key, "") for run in runs}
+        )
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
             with suppress(DataError):
                 records[run_id] = parse_record(text, columns)
-        for result in map_in_threads(self.read_file, [run.key for run in runs if run.run_id not in records]):
+        for result in map_in_threads(
+            self.read_file, [run.key for run in runs if run.run_id not in records]
+        ):
             if isinstance(result, DamagedFileError):
                 warn_left_out(result)
             else:
@@ -167,15 +218,27 @@ class Listing:
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
         visible = [row for row in rows if row["run_id"] not in _hidden.get()]
-        return sorted((_make_summary(row, self._amendments) for row in visible), key=_sort_key)
+        return sorted(
+            (_make_summary(row, self._amendments) for row in visible), key=_sort_key
+        )
 
-    def _read_rows(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
-        """Read the runs' rows from the index or their samples files; return them, and the errors by run."""
+    def _read_rows(
+        self, stamps: Mapping[Key, str]
+    ) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
+        """Read the runs' rows from the index or their samples files; return them, and
+        the errors by run.
+        """
         rows = self.index.read_listed(stamps)
         new = [key for key in stamps if key not in rows]
         results = dict(zip(new, map_in_threads(self.read_file, new), strict=True))
-        errors = {key: result for key, result in results.items() if isinstance(result, DamagedFileError)}
-        contents = {key: result for key, result in results.items() if isinstance(result, tuple)}
+        errors = {
+            key: result
+            for key, result in results.items()
+            if isinstance(result, DamagedFileError)
+        }
+        contents = {
+            key: result for key, result in results.items() if isinstance(result, tuple)
+        }
         if contents:
             self.index.store_runs(stamps, contents, self.stamps, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
@@ -183,46 +246,76 @@ class Listing:
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
-        """Read a run's samples file. Return its listed row and its record as JSON, or an error if damaged."""
+        """Read a run's samples file. Return its listed row and its record as JSON, or
+        an error if damaged.
+        """
         name = samples_name(*key)
         message = f"{self.place}: cannot read the samples table: {name}"
         try:
             with damage_errors(message, run_id=key[1]):
                 record = read_record(self.place, name)
-                row = make_listed_row(parse_record(record).row)  # all of it is checked, once
+                # all of it is checked, once
+                row = make_listed_row(parse_record(record).row)
         except DamagedFileError as err:
             return err
         if (row["host_id"], row["run_id"]) != key:
             run = f"run {row['run_id']} of {row['host_id']}"
-            return DamagedFileError(f"{message}: it holds {run}. Move it to its place, or remove it.")
+            return DamagedFileError(
+                f"{message}: it holds {run}. Move it to its place, or remove it."
+            )
         return row, record
 
     def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-        """Return an error for each run that has the ID of an older run, of another host."""
+        """Return an error for each run that has the ID of an older run, of another
+        host.
+        """
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in keys)
         several = [key for key in keys if count[key[1]] > 1]
-        for key in sorted(several, key=lambda key: self.place.last_change_ns(samples_name(*key))):
+        for key in sorted(
+            several, key=lambda key: self.place.last_change_ns(samples_name(*key))
+        ):
             if (first := oldest.setdefault(key[1], key)) != key:
-                names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
-                errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
+                names = (
+                    f"{samples_name(*key)} has the run id of {samples_name(*first)},"
+                    " which is older"
+                )
+                errors[key] = DamagedFileError(
+                    f"{self.place}: {names}. Remove the one that is a copy."
+                )
         return errors
 
     def _complete_tables(self) -> None:
-        """Add missing rows to the tables, for runs whose session has surely ended; ignore failures."""
+        """Add missing rows to the tables, for runs whose session has surely ended;
+        ignore failures.
+        """
         old_ns = time.time_ns() - _OLD_NS
-        waiting = {key: self.stamps[key] for key in self.index.list_not_in_tables() if key in self.stamps}
-        ended = {key: stamp for key, stamp in waiting.items() if stamp and int(stamp.split(":")[1]) < old_ns}
+        waiting = {
+            key: self.stamps[key]
+            for key in self.index.list_not_in_tables()
+            if key in self.stamps
+        }
+        ended = {
+            key: stamp
+            for key, stamp in waiting.items()
+            if stamp and int(stamp.split(":")[1]) < old_ns
+        }
         if not ended:
             return
-        records = {run_id: text for (_, run_id), text in self.index.read_records(ended).items()}
+        records = {
+            run_id: text for (_, run_id), text in self.index.read_records(ended).items()
+        }
         with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-            add_missing_runs(self.place, records.keys(), lambda run_id: parse_record(records[run_id]))
+            add_missing_runs(
+                self.place, records.keys(), lambda run_id: parse_record(records[run_id])
+            )
         self.index.mark_in_tables(ended)
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader to retry without damaged runs, and warn. Raises DamagedFileError if all are."""
+    """Decorate a reader to retry without damaged runs, and warn. Raises
+    DamagedFileError if all are.
+    """
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
@@ -236,7 +329,10 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                     raise
                 damaged[err.run_id] = err
                 continue
-            except (UsageError, StoreError) as err:  # as of a selection that nothing is left of
+            except (
+                UsageError,
+                StoreError,
+            ) as err:  # as of a selection that nothing is left of
                 if damaged:
                     raise next(iter(damaged.values())) from err
                 raise
@@ -260,20 +356,30 @@ def open_listing(root: Root) -> Listing:
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
     """Return the columns that a listing needs from a run's row of `runs`."""
     benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
-    unknown = {"benchmarks": [benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS]}
+    unknown = {
+        "benchmarks": [
+            benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS
+        ]
+    }
     return {name: row[name] for name in _COLUMNS} | {"hello_json": json.dumps(unknown)}
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
-    """Store just published runs in the index. Mark their rows as being in the tables."""
+    """Store just published runs in the index. Mark their rows as being in the
+    tables.
+    """
     runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
     stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
-    contents = {key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps}
+    contents = {
+        key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps
+    }
     Index(place, _COLUMNS).store_runs(stamps, contents, in_tables=True)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """List the runs that are only a journal on this machine, oldest first; leave out unreadable journals."""
+    """List the runs that are only a journal on this machine, oldest first; leave out
+    unreadable journals.
+    """
     summaries = []
     with store_errors("read the journals", place):
         for folder in (place.state_dir / "journal").glob("*/"):
@@ -290,7 +396,9 @@ _parse_labels = cache(lambda text: tuple(json.loads(text).items()))
 
 
 def read_journal_run(folder: Path) -> Run:
-    """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be read as a run."""
+    """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be
+    read as a run.
+    """
     path = folder / RUN_FILE
     try:
         with store_errors("read the journal", path):
@@ -298,21 +406,30 @@ def read_journal_run(folder: Path) -> Run:
             convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
             return run
     except DataError as err:
-        advice = "Its lines are in the files beside it; look at them, then move the folder away."
+        advice = (
+            "Its lines are in the files beside it; look at them, then move the folder"
+            " away."
+        )
         raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err
 
 
 def read_json(kind: type[_Model], path: Path) -> _Model:
-    """Read a JSON file, written by `to_json`, as a `kind`. Raises OSError, DataError."""
+    """Read a JSON file, written by `to_json`, as a `kind`. Raises OSError,
+    DataError.
+    """
     return decode(kind, unseal_json(read_regular(path)))
 
 
-def _make_summary(row: Mapping[str, Any], amendments: Mapping[str, Amendment]) -> RunSummary:
+def _make_summary(
+    row: Mapping[str, Any], amendments: Mapping[str, Amendment]
+) -> RunSummary:
     labels, amendment = _parse_labels(row["labels_json"]), amendments.get(row["run_id"])
     values = {name: row[column] for name, column in _COLUMN_OF.items()} | {
         "benchmarks": tuple(row["benchmarks"]),
         "descriptions": _parse_descriptions(row["hello_json"]),
-        "labels": labels if amendment is None else tuple(amendment.apply(labels).items()),
+        "labels": (
+            labels if amendment is None else tuple(amendment.apply(labels).items())
+        ),
     }
     return RunSummary(**values)
 

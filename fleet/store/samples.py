@@ -1,4 +1,6 @@
-"""Write and hash a run's samples in chunks, each sorted, so that memory does not grow with the run."""
+"""Write and hash a run's samples in chunks, each sorted, so that memory does not grow
+with the run.
+"""
 
 import hashlib
 import re
@@ -21,16 +23,27 @@ CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = sorted({*schema.dictionary_columns("samples")} - {*schema.PATH_COLUMNS["samples"]})
+_DICTIONARIES = sorted(
+    {*schema.dictionary_columns("samples")} - {*schema.PATH_COLUMNS["samples"]}
+)
 # Encoded byte by byte, so that an outlier takes room for itself only.
-_SPLIT = ["ticks.list.element", "start_offset_ns", "round", "line_page", "line_offset", "line_physical"]
+_SPLIT = [
+    "ticks.list.element",
+    "start_offset_ns",
+    "round",
+    "line_page",
+    "line_offset",
+    "line_physical",
+]
 _SPLIT += ["core_ghz"]
 
 
 def write_samples(
     path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write bursts, and any event counts, to new files; return the record. Raises OSError, StoreError."""
+    """Write bursts, and any event counts, to new files; return the record. Raises
+    OSError, StoreError.
+    """
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: Any = None
@@ -45,7 +58,9 @@ def write_samples(
             file.write_table(table, ROW_GROUP_BURSTS)
             if counters is not None:
                 if counters_file is None:
-                    counters_file = files.enter_context(open_writer(counters_path, counters.schema))
+                    counters_file = files.enter_context(
+                        open_writer(counters_path, counters.schema)
+                    )
                 counters_file.write_table(counters)
             sizes.append(len(chunk))
             samples, flagged = samples + chunk.sample_count, flagged + chunk.flagged
@@ -57,7 +72,9 @@ def write_samples(
 
 
 def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumns]:
-    """Yield the bursts in chunks, all but the last full. No bursts make one empty chunk."""
+    """Yield the bursts in chunks, all but the last full. No bursts make one empty
+    chunk.
+    """
     if isinstance(bursts, BurstColumns):
         yield bursts
         return
@@ -72,7 +89,10 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumn
 
 
 def _is_full(chunk: BurstColumns) -> bool:
-    return chunk.sample_count + chunk.other_samples + chunk.counter_row_count >= CHUNK_SAMPLES
+    return (
+        chunk.sample_count + chunk.other_samples + chunk.counter_row_count
+        >= CHUNK_SAMPLES
+    )
 
 
 def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
@@ -81,7 +101,9 @@ def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
 
 
 def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
-    """Open a new samples file. small: leave out zstd, statistics and page checksums, which would not pay."""
+    """Open a new samples file. small: leave out zstd, statistics and page checksums,
+    which would not pay.
+    """
     return open_writer(
         path,
         schema.file_schema("samples"),
@@ -103,7 +125,9 @@ def hash_samples(file: TableFile) -> str:
 
 
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
-    """Copy a file's samples to a new file, with another record. Raises OSError, StoreError."""
+    """Copy a file's samples to a new file, with another record. Raises OSError,
+    StoreError.
+    """
     sizes = _read_chunk_sizes(file)
     with _open_writer(path, small=False) as writer:
         for table in file.iter_chunks(sizes):
@@ -112,34 +136,54 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:
-    """Return the number of bursts of each chunk. Raises StoreError if the list of chunks is damaged."""
+    """Return the number of bursts of each chunk. Raises StoreError if the list of
+    chunks is damaged.
+    """
     if not (text := file.metadata.get(b"fleet.chunks")):
         return [file.rows]
     sizes = [int(size) for size in text.split(b",")] if _CHUNKS.fullmatch(text) else []
     if sum(sizes) != file.rows or 0 in sizes:
-        raise StoreError(f"{file.what}: its list of chunks is damaged. Restore it from a copy.")
+        raise StoreError(
+            f"{file.what}: its list of chunks is damaged. Restore it from a copy."
+        )
     return sizes
 
 
 def _hash_table(digest: Any, table: Any) -> None:
-    """Hash the values, not the file: pyarrow may write equal values as different bytes."""
+    """Hash the values, not the file: pyarrow may write equal values as different
+    bytes.
+    """
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
         digest.update(name.encode())
-        _hash_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())
+        _hash_column(
+            digest,
+            chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks(),
+        )
 
 
 def _hash_column(digest: Any, column: Any) -> None:
-    """Hash a column: the positions of nulls, if any, the lengths of lists, and the values."""
-    all_null = column.null_count == len(column)  # as most columns of a run: hashed in a tenth of the time
+    """Hash a column: the positions of nulls, if any, the lengths of lists, and the
+    values.
+    """
+    # as most columns of a run: hashed in a tenth of the time
+    all_null = column.null_count == len(column)
     if column.null_count:
-        digest.update(bytes(len(column)) if all_null else column.is_valid().to_numpy(zero_copy_only=False))
+        digest.update(
+            bytes(len(column))
+            if all_null
+            else column.is_valid().to_numpy(zero_copy_only=False)
+        )
     if pa.types.is_list(column.type):
         ends = column.offsets.to_numpy()
         digest.update(np.diff(ends))
         _hash_column(digest, column.values[int(ends[0]) : int(ends[-1])])
     elif pa.types.is_dictionary(column.type):
         words = ["" if word is None else word for word in column.dictionary.to_pylist()]
-        digest.update("\n".join("" if i is None else words[i] for i in column.indices.to_pylist()).encode())
+        digest.update(
+            "\n".join(
+                "" if i is None else words[i] for i in column.indices.to_pylist()
+            ).encode()
+        )
     elif pa.types.is_boolean(column.type):
         digest.update(bytes(map(bool, column.to_pylist())))
     elif all_null:

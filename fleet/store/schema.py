@@ -1,4 +1,6 @@
-"""Define the tables' columns and types, from `schema.json`, and the schema version. Imports no pyarrow."""
+"""Define the tables' columns and types, from `schema.json`, and the schema version.
+Imports no pyarrow.
+"""
 
 import json
 from collections.abc import Mapping
@@ -15,12 +17,20 @@ VERSION = b"fleet.schema_version"  # key in a file's metadata
 PATH_COLUMNS = {"samples": ("host_id", "run_id")}
 """Columns that are in the path of a table's files, and not in the files."""
 
-_REPEATING = ("samples", "pairs", "counters", "summaries")  # tables whose texts are few, each in many rows
+# tables whose texts are few, each in many rows
+_REPEATING = (
+    "samples",
+    "pairs",
+    "counters",
+    "summaries",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column (docs/tables.md). `nullable`: null means the host did not report it."""
+    """One column (docs/tables.md). `nullable`: null means the host did not
+    report it.
+    """
 
     name: str
     type: str
@@ -28,12 +38,23 @@ class Column:
 
 
 TABLES: Mapping[str, tuple[Column, ...]] = {
-    table: tuple(Column(name, kind.removesuffix("?"), kind.endswith("?")) for name, kind in columns.items())
-    for table, columns in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
+    table: tuple(
+        Column(name, kind.removesuffix("?"), kind.endswith("?"))
+        for name, kind in columns.items()
+    )
+    for table, columns in json.loads(
+        Path(__file__).with_suffix(".json").read_text()
+    ).items()
 }
 
 # Groups of columns of `samples`.
-LINE = ("line_page", "line_offset", "line_node", "line_physical")  # where the cache line lies
+# where the cache line lies
+LINE = (
+    "line_page",
+    "line_offset",
+    "line_node",
+    "line_physical",
+)
 THREADS = (  # what the operating system did to both threads
     *("ping_voluntary_switches", "ping_involuntary_switches"),
     *("pong_voluntary_switches", "pong_involuntary_switches"),
@@ -44,16 +65,28 @@ POINT = ("point", "unit", *PARAMETERS, "cpus", "other_ticks", "other_units", "ch
 """Columns that are null for benchmarks without points."""
 
 _FACT_FIELDS = {field.name for field in fields(Facts)} - {"probe"}
-_SCALARS = (column.name for column in TABLES["runs"] if not column.type.startswith("list<"))
+_SCALARS = (
+    column.name for column in TABLES["runs"] if not column.type.startswith("list<")
+)
 # Columns of `runs` that hold a scalar field of model.Facts of the same name.
 FACTS = tuple(name for name in _SCALARS if name in _FACT_FIELDS)
 FACT_LISTS = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
 # Facts that explain no number: identifiers, times, what another fact says as well.
 _EXPLAIN_NOTHING = {
-    *("os", "arch", "hostname", "machine_id", "boot_id", "uptime_s", "cpu_vendor", "firmware_date"),
+    *(
+        "os",
+        "arch",
+        "hostname",
+        "machine_id",
+        "boot_id",
+        "uptime_s",
+        "cpu_vendor",
+        "firmware_date",
+    ),
     *("memory_bytes", "core_throttles", "package_throttles"),
 }
-# Columns of `runs` that may explain a number: the machine, its settings, the agent and how it measured.
+# Columns of `runs` that may explain a number: the machine, its settings, the agent and
+# how it measured.
 ENVIRONMENT = (
     *("target", "cpus_measured"),
     *(name for name in FACTS if name not in _EXPLAIN_NOTHING),
@@ -66,14 +99,20 @@ def check_version(version: bytes) -> None:
     """Raise DataError if a file's schema has another major version than this one."""
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
-        versions = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
+        versions = (
+            f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
+        )
         raise DataError(f"{versions}: read it with the fleet that wrote it")
 
 
 def dictionary_columns(table: str) -> list[str]:
-    """Return the names of the columns whose texts repeat: in memory they are pyarrow dictionaries."""
+    """Return the names of the columns whose texts repeat: in memory they are pyarrow
+    dictionaries.
+    """
     texts = [column.name for column in TABLES[table] if column.type == "string"]
-    return [name for name in texts if table in _REPEATING and not name.endswith("_json")]
+    return [
+        name for name in texts if table in _REPEATING and not name.endswith("_json")
+    ]
 
 
 def largest_int(table: str, name: str) -> int:
@@ -84,10 +123,18 @@ def largest_int(table: str, name: str) -> int:
 
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
-    """Return the pyarrow schema of a table in memory, or of these columns, with the version as metadata."""
-    words = dict.fromkeys(dictionary_columns(table), pa.dictionary(pa.int32(), pa.string()))
+    """Return the pyarrow schema of a table in memory, or of these columns, with the
+    version as metadata.
+    """
+    words = dict.fromkeys(
+        dictionary_columns(table), pa.dictionary(pa.int32(), pa.string())
+    )
     columns = [
-        pa.field(column.name, words.get(column.name) or _arrow_type(column.type), nullable=column.nullable)
+        pa.field(
+            column.name,
+            words.get(column.name) or _arrow_type(column.type),
+            nullable=column.nullable,
+        )
         for column in TABLES[table]
         if names is None or column.name in names
     ]
@@ -96,12 +143,21 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
 
 @once
 def file_schema(table: str) -> Any:
-    """Return the schema of a table's files: `arrow_schema` without the columns in their path."""
+    """Return the schema of a table's files: `arrow_schema` without the columns in their
+    path.
+    """
     in_path = PATH_COLUMNS.get(table, ())
-    return arrow_schema(table, tuple(column.name for column in TABLES[table] if column.name not in in_path))
+    return arrow_schema(
+        table,
+        tuple(column.name for column in TABLES[table] if column.name not in in_path),
+    )
 
 
 def _arrow_type(type_: str) -> Any:
     if type_.startswith("list<"):
         return pa.list_(pa.field("element", _arrow_type(type_[5:-1]), nullable=False))
-    return pa.timestamp("ms", tz="UTC") if type_.startswith("timestamp") else pa.type_for_alias(type_)
+    return (
+        pa.timestamp("ms", tz="UTC")
+        if type_.startswith("timestamp")
+        else pa.type_for_alias(type_)
+    )

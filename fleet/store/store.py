@@ -1,4 +1,6 @@
-"""Manage a results root: keep journals and notes of sessions; publish runs completely or not at all."""
+"""Manage a results root: keep journals and notes of sessions; publish runs completely
+or not at all.
+"""
 
 import fcntl
 import os
@@ -20,10 +22,24 @@ from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_json, unseal_json
-from fleet.store.files import discard, draft_path, enter_state_folder, open_regular, store_errors, sync
+from fleet.store.files import (
+    discard,
+    draft_path,
+    enter_state_folder,
+    open_regular,
+    store_errors,
+    sync,
+)
 from fleet.store.gate import RunRecord
 from fleet.store.journal import Journal
-from fleet.store.places import RUN_FILE, Folder, counters_name, parse_place, require_key, samples_name
+from fleet.store.places import (
+    RUN_FILE,
+    Folder,
+    counters_name,
+    parse_place,
+    require_key,
+    samples_name,
+)
 from fleet.store.reading import TableFile
 from fleet.store.rows import decode, to_dict, to_json
 from fleet.store.runs import RunSummary
@@ -32,14 +48,26 @@ from fleet.store.writing import add_missing_runs, add_runs
 
 BATCH_RUNS = 64
 BATCH_S = 2.0
-LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
-_publishing = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
-_NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
+# no publication takes so long, and no two machines' clocks differ so much
+LEFTOVER_AFTER_S = 24 * 3600
+# each holds a run's samples in memory; more are no quicker
+_publishing = threading.BoundedSemaphore(4)
+# known only at the end
+_NOT_IN_A_JOURNAL = {
+    "hello",
+    "end",
+    "ended_utc",
+    "state",
+    "failed",
+    "load_after",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why and when a session stored no run of a host. reason: few words; "" if `message` begins with them."""
+    """Why and when a session stored no run of a host. reason: few words; "" if
+    `message` begins with them.
+    """
 
     message: str
     time_utc: str  # ISO 8601
@@ -48,20 +76,30 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session is to measure. failures: by host, why it was not measured; set when the session ends."""
+    """What a session is to measure. failures: by host, why it was not measured; set
+    when the session ends.
+    """
 
     session_id: str
     hosts: tuple[str, ...]  # their inventory names; `listed`: how each is reached
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
-    require: tuple[str, ...] | None = None  # of the command line, as `wait_s`; None: as the inventory says
+    listed: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    require: tuple[str, ...] | None = (
+        None  # of the command line, as `wait_s`; None: as the inventory says
+    )
     wait_s: float | None = None
-    failures: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
+    failures: Mapping[str, Failure] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 class Store:
-    """A results root that many controllers may share. state_dir: a local folder for journals and drafts."""
+    """A results root that many controllers may share. state_dir: a local folder for
+    journals and drafts.
+    """
 
     def __init__(self, root: str | Path) -> None:
         self.place = parse_place(root)
@@ -71,10 +109,15 @@ class Store:
         self._flushed = time.monotonic()
 
     def require_writable(self) -> None:
-        """Raise StoreError, before anything is measured, if journals or results cannot be written."""
+        """Raise StoreError, before anything is measured, if journals or results cannot
+        be written.
+        """
         for name in ("journal", "staging"):
             path = self.state_dir / name
-            with store_errors("keep journals there", path), enter_state_folder(path.parent, name) as folder:
+            with (
+                store_errors("keep journals there", path),
+                enter_state_folder(path.parent, name) as folder,
+            ):
                 tempfile.TemporaryFile(dir=folder).close()
         with store_errors("store results there", self.place):
             self.place.check_reachable()
@@ -83,8 +126,14 @@ class Store:
         """Open the journal of a new run. Raises StoreError if it has one already."""
         folder = self._journal_dir(run.run_id)
         if folder.exists():
-            raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
-        fields = {key: value for key, value in to_dict(run).items() if key not in _NOT_IN_A_JOURNAL}
+            raise StoreError(
+                f"{folder}: this run has a journal already; a new run needs a new id."
+            )
+        fields = {
+            key: value
+            for key, value in to_dict(run).items()
+            if key not in _NOT_IN_A_JOURNAL
+        }
         with (
             store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "staging") as staging,
@@ -93,14 +142,21 @@ class Store:
             draft = staging / f"{run.run_id}-journal"
             draft.mkdir()
             journal = Journal(draft, folder)
-            (draft / RUN_FILE).write_bytes(seal_json(to_json(fields | {"host_id": run.host.host_id})))
+            (draft / RUN_FILE).write_bytes(
+                seal_json(to_json(fields | {"host_id": run.host.host_id}))
+            )
             draft.rename(journals / run.run_id)  # refused where there is one already
         return journal
 
     def reopen_journal(self, run_id: str) -> Journal:
-        """Open the journal of a begun run. Raises LockedError if another controller here has it open."""
+        """Open the journal of a begun run. Raises LockedError if another controller
+        here has it open.
+        """
         folder = self._journal_dir(run_id)
-        with store_errors("open the journal", folder), enter_state_folder(self.state_dir, "journal") as above:
+        with (
+            store_errors("open the journal", folder),
+            enter_state_folder(self.state_dir, "journal") as above,
+        ):
             return Journal(above / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
@@ -108,11 +164,16 @@ class Store:
         with store_errors("remove the journal", self._journal_dir(run_id)):
             self._remove_journal(run_id)
 
-    def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
-        """Publish a finished run, whole or not at all; return the name of its samples file.
+    def publish(
+        self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False
+    ) -> str:
+        """Publish a finished run, whole or not at all; return the name of its samples
+        file.
 
-        Remove the journal; on failure keep it, to try again. Raises StoreError if the ID has other bursts.
-        batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which write many at once.
+        Remove the journal; on failure keep it, to try again. Raises StoreError if the
+        ID has other bursts.
+        batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which
+        write many at once.
         """
         name = samples_name(run.host.host_id, run.run_id)
         with (
@@ -121,10 +182,15 @@ class Store:
             draft_path(self.state_dir, run.run_id) as staging,
         ):
             staging.mkdir()
-            samples, counters = staging / "samples.parquet", staging / "counters.parquet"
+            samples, counters = (
+                staging / "samples.parquet",
+                staging / "counters.parquet",
+            )
             record = write_samples(samples, counters, run, bursts)
             placed = self.place.put(samples, name)
-            if not (placed and isinstance(self.place, Folder)):  # a bucket cannot tell who was first
+            if not (
+                placed and isinstance(self.place, Folder)
+            ):  # a bucket cannot tell who was first
                 record = self._read_same_record(name, record)
             if counters.exists():
                 self.place.put(counters, counters_name(run.run_id))
@@ -135,36 +201,57 @@ class Store:
                 self._remove_journal(run.run_id)
         with self._guard:
             self._waiting.append(record)
-            due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
+            due = (
+                len(self._waiting) >= BATCH_RUNS
+                or time.monotonic() - self._flushed > BATCH_S
+            )
         if due or not batch:
-            with suppress(StoreError) if batch else nullcontext():  # the rows wait for the next call
+            with (
+                suppress(StoreError) if batch else nullcontext()
+            ):  # the rows wait for the next call
                 self.flush()
         return name
 
     def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
-        """Return the record of a published file. Raises StoreError unless it has the samples of `record`."""
+        """Return the record of a published file. Raises StoreError unless it has the
+        samples of `record`.
+        """
         try:
             published = TableFile(self.place, name, "samples").record
         except StoreError as err:
-            text = f"{self.place}: cannot publish the run: {err} What arrived is kept in the journal."
+            text = (
+                f"{self.place}: cannot publish the run: {err} What arrived is kept in"
+                " the journal."
+            )
             raise StoreError(text) from err
         if published.row["content_sha256"] != record.row["content_sha256"]:
-            text = f"{self.place}: {name} is published already, with other samples; nothing was changed."
-            raise StoreError(f"{text} The journal is kept: look at both before removing one.")
+            text = (
+                f"{self.place}: {name} is published already, with other samples;"
+                " nothing was changed."
+            )
+            raise StoreError(
+                f"{text} The journal is kept: look at both before removing one."
+            )
         return published
 
     def _clear_staging(self, run_id: str) -> None:
-        """Remove leftovers from `staging`: of this run, of removed journals, and all older than a day."""
+        """Remove leftovers from `staging`: of this run, of removed journals, and all
+        older than a day.
+        """
         old = time.time() - LEFTOVER_AFTER_S
         with enter_state_folder(self.state_dir, "staging") as staging:
             for path in staging.iterdir():
                 is_ours = path.name.startswith(f"{run_id}-") or "-removed-" in path.name
-                with suppress(OSError):  # another controller was first, or it is not ours to remove
+                with suppress(
+                    OSError
+                ):  # another controller was first, or it is not ours to remove
                     if is_ours or path.lstat().st_mtime < old:
                         discard(path)
 
     def flush(self) -> None:
-        """Write the waiting rows of `runs` and `cpus`. On StoreError they wait for the next call."""
+        """Write the waiting rows of `runs` and `cpus`. On StoreError they wait for the
+        next call.
+        """
         with self._guard:
             records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
         try:
@@ -177,29 +264,41 @@ class Store:
             raise
 
     def complete_tables(self, session_id: str) -> None:
-        """Add the rows of this session's runs that the tables `runs` and `cpus` lack. Raises StoreError."""
+        """Add the rows of this session's runs that the tables `runs` and `cpus` lack.
+        Raises StoreError.
+        """
         with store_errors("complete the tables runs and cpus", self.place):
             listing = runs.Listing(self.place)
-            session_runs = [run for run in listing.all_runs if run.session_id == session_id]
+            session_runs = [
+                run for run in listing.all_runs if run.session_id == session_id
+            ]
             records = listing.read_records(session_runs)
             add_missing_runs(self.place, records.keys(), records.__getitem__)
 
     def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
-        """List the runs whose samples can be read, oldest first. withdrawn: include the withdrawn ones."""
+        """List the runs whose samples can be read, oldest first. withdrawn: include the
+        withdrawn ones.
+        """
         listing = runs.Listing(self.place)
         return listing.all_runs if withdrawn else listing.runs
 
     def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
-        """Set labels of published runs; a value of None removes the label. Raises StoreError."""
+        """Set labels of published runs; a value of None removes the label. Raises
+        StoreError.
+        """
         amend(self.place, run_ids, Amendment(labels=labels))
 
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
-        """Make readers leave the runs out; keep the files. undo: include them again. Raises StoreError."""
+        """Make readers leave the runs out; keep the files. undo: include them again.
+        Raises StoreError.
+        """
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     @contextmanager
     def hold_session(self, intent: Intent) -> Iterator[None]:
-        """Write a session's note; lock it during the block, then keep it. Raises StoreError, LockedError."""
+        """Write a session's note; lock it during the block, then keep it. Raises
+        StoreError, LockedError.
+        """
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             if path.exists() and (running := _read_if_locked(path)):
@@ -210,16 +309,24 @@ class Store:
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
-        """Rewrite an ended session's note to say why it could not measure hosts. Raises StoreError."""
+        """Rewrite an ended session's note to say why it could not measure hosts. Raises
+        StoreError.
+        """
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
             self._write_note(path, replace(intent, failures=failures)).close()
 
-    def _write_note(self, path: Path, intent: Intent, *, lock: bool = False) -> BinaryIO:
-        """Write a session's note to the disk; return the open file. lock: lock it, if the file system can."""
+    def _write_note(
+        self, path: Path, intent: Intent, *, lock: bool = False
+    ) -> BinaryIO:
+        """Write a session's note to the disk; return the open file. lock: lock it, if
+        the file system can.
+        """
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
-            note = os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+            note = os.fdopen(
+                open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
+            )
             note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
             note.flush()
             os.fsync(note.fileno())
@@ -231,13 +338,20 @@ class Store:
         return note
 
     def end_session(self, session_id: str) -> None:
-        """Remove the note of a session that has nothing left to do. Raises StoreError."""
+        """Remove the note of a session that has nothing left to do. Raises
+        StoreError.
+        """
         path = self._intent_path(session_id)
-        with store_errors("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
+        with (
+            store_errors("end the session", path),
+            enter_state_folder(self.state_dir, "journal") as folder,
+        ):
             (folder / path.name).unlink(missing_ok=True)
 
     def read_idle_intents(self) -> list[Intent]:
-        """Return this user's unfinished sessions that do not run now, oldest first; warn of damaged notes."""
+        """Return this user's unfinished sessions that do not run now, oldest first;
+        warn of damaged notes.
+        """
         intents = []
         with store_errors("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
@@ -248,13 +362,21 @@ class Store:
             except (FileNotFoundError, PermissionError):
                 continue  # removed while we looked, or another user's
             except (OSError, DataError) as err:
-                text = f"{path}: cannot be read as the note of a session: {err}. Its journals are kept;"
-                advice = "measure the hosts that had none with `fleet run`, and move it away. It is left out."
+                text = (
+                    f"{path}: cannot be read as the note of a session: {err}. Its"
+                    " journals are kept;"
+                )
+                advice = (
+                    "measure the hosts that had none with `fleet run`, and move it"
+                    " away. It is left out."
+                )
                 warn(f"{text} {advice}", StoreWarning, stacklevel=2)
         return intents
 
     def running_sessions(self) -> dict[str, tuple[int, Intent]]:
-        """Return the process and the note of each session under way on this machine, by session ID."""
+        """Return the process and the note of each session under way on this machine, by
+        session ID.
+        """
         sessions = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, DataError):  # ended while we looked
@@ -263,16 +385,24 @@ class Store:
         return sessions
 
     def read_begun_runs(self) -> list[Run]:
-        """Read the runs of all journals, oldest first; leave out unreadable and just removed journals."""
+        """Read the runs of all journals, oldest first; leave out unreadable and just
+        removed journals.
+        """
         return [run for run in self._read_journals() if isinstance(run, Run)]
 
     def describe_damaged_journals(self) -> list[str]:
-        """Return an error message for each unreadable journal; leave out just removed ones."""
-        return [str(err) for err in self._read_journals() if isinstance(err, StoreError)]
+        """Return an error message for each unreadable journal; leave out just removed
+        ones.
+        """
+        return [
+            str(err) for err in self._read_journals() if isinstance(err, StoreError)
+        ]
 
     def _read_journals(self) -> Iterator[Run | StoreError]:
         with store_errors("read the journals", self.state_dir):
-            folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
+            folders = sorted(
+                path for path in (self.state_dir / "journal").glob("*") if path.is_dir()
+            )
         for folder in folders:
             try:
                 yield runs.read_journal_run(folder)
@@ -285,7 +415,8 @@ class Store:
             enter_state_folder(self.state_dir, "journal") as journals,
             enter_state_folder(self.state_dir, "staging") as staging,
         ):
-            grave = staging / f"{run_id}-removed-{os.getpid()}"  # gone in one step for other readers
+            # gone in one step for other readers
+            grave = staging / f"{run_id}-removed-{os.getpid()}"
             (journals / run_id).rename(grave)
             shutil.rmtree(grave, ignore_errors=True)
 
@@ -297,7 +428,9 @@ class Store:
 
 
 def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
-    """Return the process that locked a note, and the note; None if unlocked. Raises OSError, DataError."""
+    """Return the process that locked a note, and the note; None if unlocked. Raises
+    OSError, DataError.
+    """
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)

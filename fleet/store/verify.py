@@ -1,4 +1,6 @@
-"""Read every file of a results root and compare it with what was written: `fleet verify`."""
+"""Read every file of a results root and compare it with what was written: `fleet
+verify`.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,13 @@ from fleet.store.amendments import read_amendment
 from fleet.store.files import store_errors
 from fleet.store.gate import convert_row, parse_record
 from fleet.store.places import Folder, Key, Place, samples_name
-from fleet.store.reading import REMEDIES, TableFile, damage_errors, map_in_threads, read_table_name
+from fleet.store.reading import (
+    REMEDIES,
+    TableFile,
+    damage_errors,
+    map_in_threads,
+    read_table_name,
+)
 from fleet.store.rows import RECORD, unpack_record
 from fleet.store.runs import Listing, make_listed_row
 from fleet.store.samples import hash_samples
@@ -25,12 +33,17 @@ _AT_ONCE = 256  # rows; each may hold all that a host answered
 _SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
 _OTHERS = ("runs", "cpus", "summaries", "counters")
 INDEX_REMEDY = "Remove it: it is made again from the samples."
-_COPY = "{}: not a file of fleet's; a sync tool's copy? Other readers count its rows. Remove it."
+_COPY = (
+    "{}: not a file of fleet's; a sync tool's copy? Other readers count its rows."
+    " Remove it."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of reading a root. problems: a sentence for each file that is not as written."""
+    """The result of reading a root. problems: a sentence for each file that is not as
+    written.
+    """
 
     runs: int
     samples: int
@@ -39,7 +52,9 @@ class Verification:
 
 
 class _CheckedSamples(NamedTuple):
-    """A samples file as read. record_json: its run's record, None if unreadable. problem: None if intact."""
+    """A samples file as read. record_json: its run's record, None if unreadable.
+    problem: None if intact.
+    """
 
     record_json: bytes | None
     samples: int
@@ -47,19 +62,35 @@ class _CheckedSamples(NamedTuple):
 
 
 def verify(place: Place) -> Verification:
-    """Compare all in `place` with its checksums, digests and records; change nothing. Raises StoreError."""
+    """Compare all in `place` with its checksums, digests and records; change nothing.
+    Raises StoreError.
+    """
     with store_errors("verify the results", place):
         samples, amendments = place.stamps(), place.files(AMENDMENTS)
         others = {table: place.files(f"{table}/*.parquet") for table in _OTHERS}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
-    results = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
+    results = map_in_threads(
+        lambda key: _verify_samples(place, samples_name(*key)), samples
+    )
     checked = zip(samples, results, strict=True)
-    records = {run_id: result.record_json for (_, run_id), result in checked if result.record_json}
+    records = {
+        run_id: result.record_json
+        for (_, run_id), result in checked
+        if result.record_json
+    }
     problems = [result.problem for result in results if result.problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
-    problems += [_COPY.format(name) for name in copies if not name.rpartition("/")[2].startswith((".", "_"))]
+    problems += [
+        _COPY.format(name)
+        for name in copies
+        if not name.rpartition("/")[2].startswith((".", "_"))
+    ]
     for table, names in others.items():
-        problems += [problem for name in names for problem in _verify_table(place, name, table, records)]
+        problems += [
+            problem
+            for name in names
+            for problem in _verify_table(place, name, table, records)
+        ]
     problems += _verify_index(place, samples, records)
     for name in amendments:
         try:
@@ -67,11 +98,15 @@ def verify(place: Place) -> Verification:
         except StoreError as err:
             problems.append(str(err))
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
-    return Verification(len(samples), sum(result.samples for result in results), files, tuple(problems))
+    return Verification(
+        len(samples), sum(result.samples for result in results), files, tuple(problems)
+    )
 
 
 def verify_file(path: Path) -> Verification:
-    """Compare one exported file, a run or a summary, with its checksums and digest; return any problem."""
+    """Compare one exported file, a run or a summary, with its checksums and digest;
+    return any problem.
+    """
     folder, runs, samples, problem = Folder(path.absolute().parent), 0, 0, None
     try:
         with damage_errors(str(path)):
@@ -80,11 +115,20 @@ def verify_file(path: Path) -> Verification:
             if table == "samples":
                 runs, samples = 1, file.count_samples()
                 if hash_samples(file) != file.record.row["content_sha256"]:
-                    problem = f"{path}: its samples differ from its record. Write it again: fleet export."
+                    problem = (
+                        f"{path}: its samples differ from its record. Write it again:"
+                        " fleet export."
+                    )
             elif table != "summaries":
-                problem = f"{path}: a file of {table}, not a run or a summary. Export one: fleet export."
+                problem = (
+                    f"{path}: a file of {table}, not a run or a summary. Export one:"
+                    " fleet export."
+                )
             elif len(file.read().column("summary").unique()) != 1:
-                problem = f"{path}: does not hold one summary. Write it again: fleet export --medians."
+                problem = (
+                    f"{path}: does not hold one summary. Write it again: fleet export"
+                    " --medians."
+                )
     except StoreError as err:
         problem = str(err)
     return Verification(runs, samples, 1, (problem,) if problem else ())
@@ -98,9 +142,15 @@ def _verify_samples(place: Place, name: str) -> _CheckedSamples:
             row = file.record.row
             record_json = unpack_record(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
-                problem = f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place."
+                problem = (
+                    f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to"
+                    " its place."
+                )
             elif hash_samples(file) != row["content_sha256"]:
-                problem = f"{name}: not the samples that were published. Restore it from a copy."
+                problem = (
+                    f"{name}: not the samples that were published. Restore it from a"
+                    " copy."
+                )
             else:
                 samples = file.count_samples()
     except StoreError as err:
@@ -108,14 +158,21 @@ def _verify_samples(place: Place, name: str) -> _CheckedSamples:
     return _CheckedSamples(record_json, samples, problem)
 
 
-def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield a problem for each run that several hosts have, or whose index entry differs from its file."""
+def _verify_index(
+    place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]
+) -> Iterator[str]:
+    """Yield a problem for each run that several hosts have, or whose index entry
+    differs from its file.
+    """
     hosts = defaultdict[str, list[str]](list)
     for host_id, run_id in samples:
         hosts[run_id].append(host_id)
     for run_id, listed in hosts.items():
         if len(listed) > 1:
-            yield f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those that are copies."
+            yield (
+                f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those"
+                " that are copies."
+            )
     index = Listing(place).index
     indexed = index.read_records(samples)
     for key, row in index.read_listed(samples).items():
@@ -123,28 +180,51 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
             continue
         record = parse_record(records[key[1]])
         with suppress(DataError):
-            if parse_record(indexed.get(key, b"")) == record and row == make_listed_row(record.row):
+            if parse_record(indexed.get(key, b"")) == record and row == make_listed_row(
+                record.row
+            ):
                 continue
-        yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
+        yield (
+            f"{index.path}: what it holds of {key[1]} is not that of the samples."
+            f" {INDEX_REMEDY}"
+        )
 
 
-def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield a file's problems: it cannot be read, is misnamed, or has rows that differ from `records`."""
+def _verify_table(
+    place: Place, name: str, table: str, records: Mapping[str, bytes]
+) -> Iterator[str]:
+    """Yield a file's problems: it cannot be read, is misnamed, or has rows that differ
+    from `records`.
+    """
     differing = defaultdict[str, set[str]](set)
-    expected, keys = dict[str, dict[int | None, Any]](), set[str]()  # expected: by run and CPU, not yet read
+    # expected: by run and CPU, not yet read
+    expected, keys = (
+        dict[str, dict[int | None, Any]](),
+        set[str](),
+    )
     try:
         with damage_errors(name, REMEDIES[table]):
             for part in TableFile(place, name, table).iter_tables():
-                keys |= {*part.column("summary" if table == "summaries" else "run_id").unique().to_pylist()}
-                for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
+                keys |= {
+                    *part.column("summary" if table == "summaries" else "run_id")
+                    .unique()
+                    .to_pylist()
+                }
+                for batch in (
+                    part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ()
+                ):
                     for row in batch.to_pylist():
                         convert_row(table, row)
                         if (run_id := row["run_id"]) not in records:
                             continue
                         if run_id not in expected:
-                            expected[run_id] = _rebuild_rows_by_cpu(table, records[run_id])
+                            expected[run_id] = _rebuild_rows_by_cpu(
+                                table, records[run_id]
+                            )
                         other = expected[run_id].pop(row.get("cpu"), {})
-                        differing[run_id] |= {key for key in row if row[key] != other.get(key)}
+                        differing[run_id] |= {
+                            key for key in row if row[key] != other.get(key)
+                        }
     except StoreError as err:
         yield str(err)
         return
@@ -153,11 +233,16 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
     for run_id, rows in expected.items():
         if rows or differing[run_id]:
             fields = ", ".join(sorted(differing[run_id])) or "number of rows"
-            yield f"{name}: what it holds of {run_id} is not that of the samples: {fields}. {REMEDIES[table]}"
+            yield (
+                f"{name}: what it holds of {run_id} is not that of the samples:"
+                f" {fields}. {REMEDIES[table]}"
+            )
 
 
 def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any]:
-    """Return the rows of a run that a table should have: rows of `cpus` by CPU, the row of `runs` by None."""
+    """Return the rows of a run that a table should have: rows of `cpus` by CPU, the row
+    of `runs` by None.
+    """
     record = parse_record(record_json)
     rows = [record.row] if table == "runs" else record.cpus
     stored = pa.Table.from_pylist(rows, schema.arrow_schema(table))

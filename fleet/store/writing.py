@@ -1,4 +1,6 @@
-"""Write Parquet files with checksums: the rows of runs in `runs` and `cpus`, and imported summaries."""
+"""Write Parquet files with checksums: the rows of runs in `runs` and `cpus`, and
+imported summaries.
+"""
 
 import fcntl
 import hashlib
@@ -17,15 +19,27 @@ from fleet.store.places import Place, parse_place, require_key
 from fleet.store.reading import TableFile, read_undamaged
 from fleet.store.schema import arrow_schema
 
-SUMMARIES = "summaries/*.parquet"  # one number a pair, written once, never mixed with runs
+SUMMARIES = (  # one number a pair, written once, never mixed with runs
+    "summaries/*.parquet"
+)
 _TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
 
 
 @contextmanager
-def open_writer(path: Path, shape: Any, *, lasting: bool = True, **options: Any) -> Iterator[Any]:
-    """Yield pyarrow's writer of a new file, then add checksums. lasting: sync to the disk. Raises OSError."""
-    options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
-    with pq.ParquetWriter(path, shape, **options) as writer:  # no Arrow schema: all readers see the same
+def open_writer(
+    path: Path, shape: Any, *, lasting: bool = True, **options: Any
+) -> Iterator[Any]:
+    """Yield pyarrow's writer of a new file, then add checksums. lasting: sync to the
+    disk. Raises OSError.
+    """
+    options = {
+        "compression": "zstd",
+        "write_page_checksum": True,
+        "store_schema": False,
+    } | options
+    with pq.ParquetWriter(
+        path, shape, **options
+    ) as writer:  # no Arrow schema: all readers see the same
         writer.add_key_value_metadata(shape.metadata)
         yield writer
     seal_file(path)
@@ -33,56 +47,92 @@ def open_writer(path: Path, shape: Any, *, lasting: bool = True, **options: Any)
         sync(path)
 
 
-def write_table(path: Path, table: Any, row_group: int | None = None, **options: Any) -> None:
+def write_table(
+    path: Path, table: Any, row_group: int | None = None, **options: Any
+) -> None:
     """Write a table to a new file. Raises OSError."""
     with open_writer(path, table.schema, **options) as writer:
         writer.write_table(table, row_group)
 
 
 def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
-    """Add the rows of runs as one file per table; adding them again changes nothing. Raises OSError."""
+    """Add the rows of runs as one file per table; adding them again changes nothing.
+    Raises OSError.
+    """
     with _lock_tables(place, exclusive=False):
         for table in _TABLES if records else ():
             _write_rows(place, table, records)
 
 
-def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
-    """Add rows of runs that tables lack, unless others write. Raises OSError, StoreError, `read`'s errors."""
+def add_missing_runs(
+    place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]
+) -> None:
+    """Add rows of runs that tables lack, unless others write. Raises OSError,
+    StoreError, `read`'s errors.
+    """
     with _lock_tables(place, exclusive=True) as alone:
         for table in _TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
-            parts = read_undamaged(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
-            ids_present = {run_id for part in parts.values() for run_id in part.column("run_id").to_pylist()}
-            if missing := [read(run_id) for run_id in run_ids if run_id not in ids_present]:
+            parts = read_undamaged(
+                files,
+                lambda name: TableFile(place, name, table).read(["run_id"]),  # noqa: B023
+            )
+            ids_present = {
+                run_id
+                for part in parts.values()
+                for run_id in part.column("run_id").to_pylist()
+            }
+            if missing := [
+                read(run_id) for run_id in run_ids if run_id not in ids_present
+            ]:
                 _write_rows(place, table, missing)
 
 
 def file_name(run_ids: Collection[str]) -> str:
-    """Return the name, without suffix, of a table's file with the rows of these runs."""
+    """Return the name, without suffix, of a table's file with the rows of these
+    runs.
+    """
     ids = sorted(run_ids)
-    return ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
+    return (
+        ids[-1]
+        if len(ids) == 1
+        else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
+    )
 
 
 def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     name = file_name([record.row["run_id"] for record in records])
-    listed = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
+    listed = [
+        row
+        for record in records
+        for row in (record.cpus if table == "cpus" else [record.row])
+    ]
     rows = pa.Table.from_pylist(listed, arrow_schema(table))
-    # Dictionaries would be larger than texts that differ in most rows; bounds only help among many rows.
+    # Dictionaries would be larger than texts that differ in most rows; bounds only help
+    # among many rows.
     bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False
     with draft_path(place.state_dir, f"{name}-{table}") as path:
-        write_table(path, rows, max(len(rows), 1), use_dictionary=False, write_statistics=bounds)
+        write_table(
+            path, rows, max(len(rows), 1), use_dictionary=False, write_statistics=bounds
+        )
         place.put(path, f"{table}/{name}.parquet")
 
 
 @contextmanager
 def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the lock was obtained."""
+    """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the
+    lock was obtained.
+    """
     with ExitStack() as held:
         try:
-            state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))
+            state = held.enter_context(
+                enter_folder(place.state_dir.parent, place.state_dir.name)
+            )
             lock = open_regular(state / "tables.lock", os.O_WRONLY | os.O_CREAT, 0o666)
             held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+            fcntl.flock(
+                lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
+            )
             alone = True
         except OSError:  # held by another, or no locks there
             alone = False
@@ -90,7 +140,9 @@ def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
-    """Store rows (docs/tables.md) as a summary; return False if it exists. Raises UsageError, StoreError."""
+    """Store rows (docs/tables.md) as a summary; return False if it exists. Raises
+    UsageError, StoreError.
+    """
     place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
     with store_errors("store the summary", place):
         place.check_reachable()
@@ -103,7 +155,11 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
             write_table(path, table)
             is_new = place.put(path, file)
         stored = table if is_new else TableFile(place, file, "summaries").read()
-        stored, table = (rows.drop_columns(["imported_utc"]).to_pylist() for rows in (stored, table))
+        stored, table = (
+            rows.drop_columns(["imported_utc"]).to_pylist() for rows in (stored, table)
+        )
         if stored != table:
-            raise UsageError(f"{place}: another summary {name!r} is stored already; change --name.")
+            raise UsageError(
+                f"{place}: another summary {name!r} is stored already; change --name."
+            )
     return is_new

@@ -1,4 +1,6 @@
-"""Hosts that are alike: the first of them compiles, the others get what it has built."""
+"""Hosts that are alike: the first of them compiles, the others get what it has
+built.
+"""
 
 import os
 import threading
@@ -12,7 +14,15 @@ from fleet.agent.build import on_controller, on_host
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy, preview
 from fleet.errors import BuildError, LinkError
-from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
+from fleet.model import (
+    Agent,
+    BuildPlace,
+    Compiler,
+    Facts,
+    Host,
+    RequestedToolchain,
+    Via,
+)
 from fleet.remote.cancellation import Cancellation, Cancelled
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
@@ -27,7 +37,9 @@ SENT = f"built with {VERSION} on a host like this one"
 
 
 class Hosts:
-    """Hosts, each with a directory and a compiler; `compiled` names those that compiled, in order."""
+    """Hosts, each with a directory and a compiler; `compiled` names those that
+    compiled, in order.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,12 +52,15 @@ class Hosts:
         """A session of its own, on the same controller."""
         return Builder(self.folder / "cache", cancellation=self.cancellation)
 
-    def make(self, name: str, compiler: str = 'exec cc "$@"', **changes: object) -> Host:
+    def make(
+        self, name: str, compiler: str = 'exec cc "$@"', **changes: object
+    ) -> Host:
         """A host whose compiler runs this script; of a build it logs the first half."""
         (self.folder / name).mkdir(exist_ok=True)
         script(
             self.folder / name / "cc",
-            f"case $PWD in */0) echo {name} >>{self.log} ;; esac; PATH={os.environ['PATH']}\n{compiler}",
+            f"case $PWD in */0) echo {name} >>{self.log} ;; esac;"
+            f" PATH={os.environ['PATH']}\n{compiler}",
         )
         path = f"{self.folder / name}:{os.environ['PATH']}"
         host = replace(HERE, name=name, address=name, via=Via.SSH, env={"PATH": path})
@@ -67,7 +82,13 @@ class Hosts:
 
     def deploy(self, host: Host, **more: object) -> Agent:
         with local_connection(host) as connection:
-            return deploy(connection, host, self.facts(host, **more), self.builder, self.notes.append)
+            return deploy(
+                connection,
+                host,
+                self.facts(host, **more),
+                self.builder,
+                self.notes.append,
+            )
 
     def together(self, hosts: list[Host]) -> list[Agent]:
         """Deploy to all of them at once."""
@@ -101,7 +122,9 @@ def test_many_alike_hosts_compile_once(hosts: Hosts) -> None:
     assert hosts.notes == []
 
 
-def test_what_a_host_has_built_is_there_for_those_like_it_in_later_sessions(hosts: Hosts) -> None:
+def test_what_a_host_has_built_is_there_for_those_like_it_in_later_sessions(
+    hosts: Hosts,
+) -> None:
     hosts.deploy(hosts.make("first"))
     hosts.builder = hosts.session()
     second = hosts.make("second")
@@ -123,7 +146,10 @@ def test_what_a_host_has_built_is_there_for_those_like_it_in_later_sessions(host
         ({}, {"libc": "musl 1.2.3"}),
         ({}, {"libc": None}),
         ({}, {"compilers": (Compiler("cc", "cc 13.1"),)}),
-        ({}, {"cpu_flags": ("avx512f",)}),  # for the flags of HERE's toolchain may say `native`
+        (
+            {},
+            {"cpu_flags": ("avx512f",)},
+        ),  # for the flags of HERE's toolchain may say `native`
     ],
     ids=["build: host", "this machine", "flags", "libc", "no libc", "version", "CPU"],
 )
@@ -135,11 +161,18 @@ def test_a_host_that_is_not_alike_compiles_itself(hosts: Hosts, changes, facts) 
 
 
 def test_where_the_first_fails_the_next_tries_and_each_says_why(hosts: Hosts) -> None:
-    """The one that fails falls back to the controller, whose build is then the first choice of the others."""
+    """The one that fails falls back to the controller, whose build is then the first
+    choice of the others.
+    """
     hosts.builder.build = lambda *_: pytest.fail("the controller need not build")  # type: ignore[method-assign]
-    broken = hosts.make("broken", "echo 'no space left' >&2; exit 1", build=BuildPlace.AUTO)
-    wished = replace(broken, toolchain=replace(broken.toolchain, cc="cc"))  # so there is no way out
-    others = [replace(hosts.make(f"h{i}"), toolchain=wished.toolchain) for i in range(4)]
+    broken = hosts.make(
+        "broken", "echo 'no space left' >&2; exit 1", build=BuildPlace.AUTO
+    )
+    # so there is no way out
+    wished = replace(broken, toolchain=replace(broken.toolchain, cc="cc"))
+    others = [
+        replace(hosts.make(f"h{i}"), toolchain=wished.toolchain) for i in range(4)
+    ]
     errors: list[BuildError] = []
 
     def tried(host: Host) -> Agent | None:
@@ -163,7 +196,9 @@ def test_where_the_first_fails_the_next_tries_and_each_says_why(hosts: Hosts) ->
     assert all(agents)
 
 
-def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_compiles(hosts: Hosts) -> None:
+def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_compiles(
+    hosts: Hosts,
+) -> None:
     first = hosts.deploy(hosts.make("first"))
     (folder,) = (hosts.folder / "cache").glob("alike-*")
     binary = bytearray(folder.read_bytes())
@@ -175,12 +210,20 @@ def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_co
     (note,) = hosts.notes
     assert f"second: an agent {SENT} does not run there (exit code 126: " in note
     assert hosts.compiled == ["first", "second"]
-    assert hosts.lie_there(hosts.make("second")) == [Path(second.path).name] == [Path(first.path).name]
+    assert (
+        hosts.lie_there(hosts.make("second"))
+        == [Path(second.path).name]
+        == [Path(first.path).name]
+    )
 
 
 @pytest.mark.slow
-def test_hosts_do_not_wait_for_ever_for_a_slow_one(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another begins as well, and the slow one takes its build when its own time is up."""
+def test_hosts_do_not_wait_for_ever_for_a_slow_one(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another begins as well, and the slow one takes its build when its own time
+    is up.
+    """
     monkeypatch.setattr(on_controller, "PATIENCE_S", 0.0)
     monkeypatch.setattr(on_host, "BUILD_TIMEOUT_S", 3.0)
     slow = hosts.make("slow", "sleep 1000")
@@ -197,10 +240,13 @@ class Endless:
 
     def __init__(self, hosts: Hosts, name: str = "slow") -> None:
         self.pids = hosts.folder / "pids"
-        self.host = hosts.make(name, f"sleep 1000 & echo $! $$ >>{self.pids}; sleep 1000")
+        self.host = hosts.make(
+            name, f"sleep 1000 & echo $! $$ >>{self.pids}; sleep 1000"
+        )
 
     def begun(self) -> bool:
-        return self.pids.exists() and len(self.pids.read_text().split()) == 4  # two of each half
+        # two of each half
+        return self.pids.exists() and len(self.pids.read_text().split()) == 4
 
     def ended(self) -> bool:
         return not any(_runs(pid) for pid in self.pids.read_text().split())
@@ -209,7 +255,9 @@ class Endless:
 def _runs(pid: str) -> bool:
     """Whether it runs; a process that nobody has waited for has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
     except OSError:
         return False
 
@@ -220,7 +268,11 @@ def test_a_build_that_takes_too_long_is_ended_and_says_the_ways_out(
     monkeypatch.setattr(on_host, "BUILD_TIMEOUT_S", 3.0)
     slow = Endless(hosts)
     with pytest.raises(
-        BuildError, match=r"slow: cc on the host did not build .* 3 s and was ended\. Set `build: contr"
+        BuildError,
+        match=(
+            r"slow: cc on the host did not build .* 3 s and was ended\. Set `build:"
+            r" contr"
+        ),
     ):
         hosts.deploy(replace(slow.host, build=BuildPlace.HOST))
     wait_for(slow.ended)

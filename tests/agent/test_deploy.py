@@ -1,4 +1,6 @@
-"""Deploying, with the real sh, the real compiler and real files; the host is this machine."""
+"""Deploying, with the real sh, the real compiler and real files; the host is this
+machine.
+"""
 
 import hashlib
 import os
@@ -22,22 +24,29 @@ from tests.shared import local_connection
 
 HERE = Host(name="here", address="localhost", via=Via.LOCAL, toolchain=UNOPTIMIZED)
 SMALL_AGENT = {
-    "main.c": b"""
+    "main.c": (
+        b"""
 #include <stdio.h>
 #include "base/build_facts.h"
 #include "native/native.h"
 int main(int arguments, char **argument) {
 	return arguments == 2 && is_build_id(argument[1]) ? puts(FLEET_BUILD_ID) < 0 : 2;
 }
-""",
+"""
+    ),
     "native/native.h": b"int is_build_id(const char *);\n",
-    "native/generic.c": b"""
+    "native/generic.c": (
+        b"""
 #include <string.h>
 #include "native.h"
 int is_build_id(const char *option) { return !strcmp(option, "--build-id"); }
-""",
+"""
+    ),
     "native/linux.c": b"typedef int no_empty_unit;\n",
-    **{f"native/{arch}.c": b"typedef int no_empty_unit;\n" for arch in ("x86_64", platform.machine())},
+    **{
+        f"native/{arch}.c": b"typedef int no_empty_unit;\n"
+        for arch in ("x86_64", platform.machine())
+    },
 }
 
 
@@ -56,13 +65,17 @@ class Deployer:
             arch=platform.machine(),
             workdir=str(self.workdir),
             workdir_entries=tuple(os.listdir(self.workdir)),  # noqa: PTH208 - names are what facts hold
-            compilers=tuple(Compiler(command, f"{command} 1.0") for command in compilers),
+            compilers=tuple(
+                Compiler(command, f"{command} 1.0") for command in compilers
+            ),
             **more,  # type: ignore[arg-type]
         )
 
     def __call__(self, host: Host, facts: Facts):
         with local_connection(host) as connection:
-            return deploy(connection, host, facts, Builder(self.cache), self.notes.append)
+            return deploy(
+                connection, host, facts, Builder(self.cache), self.notes.append
+            )
 
 
 @pytest.fixture
@@ -86,12 +99,16 @@ def script(path: Path, text: str) -> str:
 
 
 def read_build_id(path: str, *loader: str) -> str:
-    done = subprocess.run([*loader, path, "--build-id"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*loader, path, "--build-id"], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
 @pytest.mark.slow
-def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(whole_deployer: Deployer) -> None:
+def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(
+    whole_deployer: Deployer,
+) -> None:
     deployer = whole_deployer
     first = deployer(HERE, deployer.facts("cc"))
     assert first.place == "built on the host with cc 1.0"
@@ -121,25 +138,41 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
     assert path.read_bytes() == b"", "a host that cannot hash does not see it"
 
     again = deployer(HERE, deployer.facts(*compilers, workdir_hashes=empty))
-    assert (again.path, again.build, again.place) == (first.path, first.build, first.place)
+    assert (again.path, again.build, again.place) == (
+        first.path,
+        first.build,
+        first.place,
+    )
     assert path.read_bytes() == content
-    assert any(f"{path} has changed since it was put there" in note for note in deployer.notes)
+    assert any(
+        f"{path} has changed since it was put there" in note for note in deployer.notes
+    )
 
     deployer.notes.clear()
     sound = {path.name: hashlib.sha256(content).hexdigest()}
     stamp = path.stat().st_mtime_ns
     deployer(HERE, deployer.facts(*compilers, workdir_hashes=sound))
     assert path.stat().st_mtime_ns == stamp
-    assert not any("has changed since it was put there" in note for note in deployer.notes)
+    assert not any(
+        "has changed since it was put there" in note for note in deployer.notes
+    )
 
 
-def test_a_host_without_a_hash_program_gets_a_name_without_one(deployer: Deployer, tmp_path: Path) -> None:
+def test_a_host_without_a_hash_program_gets_a_name_without_one(
+    deployer: Deployer, tmp_path: Path
+) -> None:
     few = tmp_path / "few"
     few.mkdir()
     for name in ("cat", "mkdir", "mv", "rm", "cc", "as", "ld"):
         (few / name).symlink_to(needs.program(name, "coreutils"))
     with local_connection(replace(HERE, env={"PATH": str(few)})) as connection:
-        agent = deploy(connection, HERE, deployer.facts("cc"), Builder(deployer.cache), deployer.notes.append)
+        agent = deploy(
+            connection,
+            HERE,
+            deployer.facts("cc"),
+            Builder(deployer.cache),
+            deployer.notes.append,
+        )
     assert Path(agent.path).name == f"fleet-agent-{agent.build}"
     assert deployer(HERE, deployer.facts("cc")).path == agent.path
 
@@ -154,18 +187,30 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
     silent = script(tmp_path / "silent-cc", 'touch "$0.asked"; exit 1')
     first = deployer(HERE, names(silent, "cc"))
     assert Path(f"{silent}.asked").exists()
-    version = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        ["cc", "--version"], capture_output=True, text=True, check=True
+    ).stdout
     assert first.place == f"built on the host with {version.splitlines()[0]}"
     assert read_build_id(first.path) == first.build
 
     talking = script(tmp_path / "cc", 'touch "$0.asked"; echo mine')
-    with local_connection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
-        again = deploy(connection, HERE, names("cc"), Builder(deployer.cache), deployer.notes.append)
+    with local_connection(
+        replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    ) as connection:
+        again = deploy(
+            connection,
+            HERE,
+            names("cc"),
+            Builder(deployer.cache),
+            deployer.notes.append,
+        )
     assert (again.place, again.path) == ("already on the host", first.path)
     assert not Path(f"{talking}.asked").exists()
 
 
-def test_without_a_compiler_the_controller_builds_once_for_many_hosts(deployer: Deployer) -> None:
+def test_without_a_compiler_the_controller_builds_once_for_many_hosts(
+    deployer: Deployer,
+) -> None:
     first = deployer(HERE, deployer.facts())
     assert "on the controller" in first.place
     assert read_build_id(first.path) == first.build
@@ -188,7 +233,9 @@ def test_an_agent_that_cannot_be_kept_on_the_controller_is_sent_all_the_same(
 def test_a_compiler_that_fails_is_quoted_and_the_controller_builds(
     deployer: Deployer, tmp_path: Path
 ) -> None:
-    broken = script(tmp_path / "broken-cc", "echo 'fatal error: stdio.h: No such file' >&2; exit 1")
+    broken = script(
+        tmp_path / "broken-cc", "echo 'fatal error: stdio.h: No such file' >&2; exit 1"
+    )
     agent = deployer(HERE, deployer.facts(broken))
     (note,) = deployer.notes
     assert "fatal error: stdio.h: No such file" in note
@@ -197,14 +244,18 @@ def test_a_compiler_that_fails_is_quoted_and_the_controller_builds(
 
 
 @pytest.mark.parametrize(
-    "words", ["echo 'fatal error: stdio.h: No such file' >&2; exit 1", "exit 0"], ids=["fails", "lies"]
+    "words",
+    ["echo 'fatal error: stdio.h: No such file' >&2; exit 1", "exit 0"],
+    ids=["fails", "lies"],
 )
 def test_where_only_the_host_may_build_its_failure_is_the_error(
     deployer: Deployer, tmp_path: Path, words: str
 ) -> None:
     broken = script(tmp_path / "broken-cc", words)
     host = replace(HERE, build=BuildPlace.HOST)
-    with pytest.raises(BuildError, match=r"here: .*broken-cc on the host could not build the agent"):
+    with pytest.raises(
+        BuildError, match=r"here: .*broken-cc on the host could not build the agent"
+    ):
         deployer(host, deployer.facts(broken))
     assert os.listdir(deployer.workdir) == []  # noqa: PTH208 - nothing is left behind
 
@@ -215,7 +266,11 @@ def test_no_compiler_anywhere_lists_what_was_tried(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda name: None)
     with pytest.raises(
-        BuildError, match=r"(?s)here: no agent for linux-.*cc on the controller: not installed.*Install"
+        BuildError,
+        match=(
+            r"(?s)here: no agent for linux-.*cc on the controller: not"
+            r" installed.*Install"
+        ),
     ):
         deployer(HERE, deployer.facts())
 
@@ -227,16 +282,24 @@ def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_
     Path(built.path).unlink()
     deployer.notes.clear()
     monkeypatch.setattr("fleet.agent.build.on_controller.SHIPPED", deployer.cache)
-    monkeypatch.setattr("fleet.agent.build.on_controller.resolve_command", lambda command: None)
+    monkeypatch.setattr(
+        "fleet.agent.build.on_controller.resolve_command", lambda command: None
+    )
     deployer.cache = tmp_path / "another"
     place = f"built with zig, shipped with fleet {fleet.__version__}"
-    assert preview(HERE, deployer.facts(), Builder(deployer.cache)).description == f"would be sent, {place}"
+    assert (
+        preview(HERE, deployer.facts(), Builder(deployer.cache)).description
+        == f"would be sent, {place}"
+    )
     sent = deployer(HERE, deployer.facts())
     assert (sent.build, sent.place) == (built.build, place)
     assert deployer.notes == []
     assert read_build_id(sent.path) == sent.build
     with pytest.raises(BuildError, match="not installed"):
-        deployer(replace(HERE, toolchain=RequestedToolchain(cflags=("-O1",))), deployer.facts())
+        deployer(
+            replace(HERE, toolchain=RequestedToolchain(cflags=("-O1",))),
+            deployer.facts(),
+        )
 
 
 def test_a_target_without_sources_names_those_there_are(deployer: Deployer) -> None:
@@ -248,16 +311,28 @@ def test_a_prebuilt_binary_is_sent_and_asked_for_its_build(deployer: Deployer) -
     built = deployer(HERE, deployer.facts("cc"))
     prebuilt = deployer.cache.parent / "prebuilt"
     Path(built.path).rename(prebuilt)
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(prebuilt)))
+    host = replace(
+        HERE,
+        build=BuildPlace.PREBUILT,
+        toolchain=RequestedToolchain(binary=str(prebuilt)),
+    )
     agent = deployer(host, deployer.facts())
     assert agent.build == built.build
     assert agent.path != built.path
 
 
-def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer, tmp_path: Path) -> None:
+def test_a_prebuilt_binary_for_another_machine_never_travels(
+    deployer: Deployer, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign"
-    foreign.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (243).to_bytes(2, "little") + bytes(60))
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(foreign)))
+    foreign.write_bytes(
+        b"\x7fELF\x02\x01\x01" + bytes(11) + (243).to_bytes(2, "little") + bytes(60)
+    )
+    host = replace(
+        HERE,
+        build=BuildPlace.PREBUILT,
+        toolchain=RequestedToolchain(binary=str(foreign)),
+    )
     with pytest.raises(BuildError, match="it is for riscv64, the host is"):
         deployer(host, deployer.facts())
     assert os.listdir(deployer.workdir) == []  # noqa: PTH208
@@ -266,17 +341,43 @@ def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer,
 @pytest.mark.parametrize(
     ("build", "toolchain", "compilers", "words"),
     [
-        ("auto", {"cc": "no-such-cc"}, ["cc"], r"(?s)no-such-cc on the host could not.*not found"),
+        (
+            "auto",
+            {"cc": "no-such-cc"},
+            ["cc"],
+            r"(?s)no-such-cc on the host could not.*not found",
+        ),
         ("host", {}, [], "looked for cc, gcc, clang"),
-        ("prebuilt", {"binary": "/no/such"}, [], "cannot read the prebuilt agent /no/such: No such file"),
-        ("prebuilt", {"binary": "/dev/zero"}, [], "the prebuilt agent /dev/zero: it is a device, not a file"),
-        ("prebuilt", {"binary": "/tmp"}, [], "the prebuilt agent /tmp: it is a folder, not a file"),
+        (
+            "prebuilt",
+            {"binary": "/no/such"},
+            [],
+            "cannot read the prebuilt agent /no/such: No such file",
+        ),
+        (
+            "prebuilt",
+            {"binary": "/dev/zero"},
+            [],
+            "the prebuilt agent /dev/zero: it is a device, not a file",
+        ),
+        (
+            "prebuilt",
+            {"binary": "/tmp"},
+            [],
+            "the prebuilt agent /tmp: it is a folder, not a file",
+        ),
     ],
 )
 def test_an_agent_that_cannot_come_from_where_the_inventory_says_is_an_error(
-    deployer: Deployer, build: str, toolchain: dict[str, Any], compilers: list[str], words: str
+    deployer: Deployer,
+    build: str,
+    toolchain: dict[str, Any],
+    compilers: list[str],
+    words: str,
 ) -> None:
-    host = replace(HERE, build=BuildPlace(build), toolchain=RequestedToolchain(**toolchain))
+    host = replace(
+        HERE, build=BuildPlace(build), toolchain=RequestedToolchain(**toolchain)
+    )
     with pytest.raises(BuildError, match=words):
         deployer(host, deployer.facts(*compilers))
 
@@ -285,12 +386,18 @@ def test_a_workdir_that_went_away_is_a_deploy_error(deployer: Deployer) -> None:
     facts = deployer.facts("cc")
     deployer.workdir.rmdir()
     with pytest.raises(
-        DeployError, match=r"here: cannot write the agent into (?s:.*)See that cat, wc, chmod and mv work"
+        DeployError,
+        match=(
+            r"here: cannot write the agent into (?s:.*)See that cat, wc, chmod and mv"
+            r" work"
+        ),
     ):
         deployer(HERE, facts)
 
 
-def test_a_workdir_with_blanks_and_quotes_is_only_a_name(deployer: Deployer, tmp_path: Path) -> None:
+def test_a_workdir_with_blanks_and_quotes_is_only_a_name(
+    deployer: Deployer, tmp_path: Path
+) -> None:
     odd = tmp_path / "it's a $(touch pwned) `dir`"
     odd.mkdir()
     agent = deployer(HERE, replace(deployer.facts("cc"), workdir=str(odd)))
@@ -301,9 +408,14 @@ def test_a_workdir_with_blanks_and_quotes_is_only_a_name(deployer: Deployer, tmp
 WRONG = {
     "and no agent for qnx-riscv64": Host("a", "a", os="qnx", arch="riscv64"),
     "{binary: /no/such}` cannot be read": Host(
-        "a", "a", build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary="/no/such")
+        "a",
+        "a",
+        build=BuildPlace.PREBUILT,
+        toolchain=RequestedToolchain(binary="/no/such"),
     ),
-    "none of /no/such, ~nobody/key is there": Host("a", "a", identity_files=("/no/such", "~nobody/key")),
+    "none of /no/such, ~nobody/key is there": Host(
+        "a", "a", identity_files=("/no/such", "~nobody/key")
+    ),
 }
 
 
@@ -331,8 +443,14 @@ def test_what_may_work_is_left_to_the_host(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
 def test_a_run_and_its_dry_run_say_the_same(tmp_path: Path, dry: list[str]) -> None:
     with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts:\n  a: {via: local, build: prebuilt, toolchain: {binary: /no/such}}\n")
+        fleet.inventory(
+            "hosts:\n  a: {via: local, build: prebuilt, toolchain: {binary:"
+            " /no/such}}\n"
+        )
         done = fleet("run", *dry)
         assert done.exit_code == 2
-        assert "inventory.yaml:2: a: `toolchain: {binary: /no/such}` cannot be read here" in done.stderr
+        assert (
+            "inventory.yaml:2: a: `toolchain: {binary: /no/such}` cannot be read here"
+            in done.stderr
+        )
         assert not fleet.results.exists()

@@ -36,9 +36,13 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
 
 
 def test_a_forecast_of_another_plan_is_named() -> None:
-    done = subprocess.run([build(), "--forecast", "-b", "cas,clock"], check=True, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [build(), "--forecast", "-b", "cas,clock"], check=True, stdout=subprocess.PIPE
+    )
     assert read_forecast(done.stdout, ("cas", "clock", "fetch")).visits > 0
-    with pytest.raises(WireError, match="a forecast of 'clock', but was asked for cas, fetch"):
+    with pytest.raises(
+        WireError, match="a forecast of 'clock', but was asked for cas, fetch"
+    ):
         read_forecast(done.stdout, ("cas", "fetch"))
 
 
@@ -56,12 +60,20 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
     ]
     started = []
     run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda words, **how: started.append(words) or run(words, **how))
+    monkeypatch.setattr(
+        subprocess,
+        "run",
+        lambda words, **how: started.append(words) or run(words, **how),
+    )
     for benchmark, answers in (("cas", 1), ("chase", 2)):
         chosen = RequestedOptions(benchmarks=(benchmark,))
         started.clear()
         rounds = [
-            agents.from_facts(Host(name, name), facts, merge_plan_with_facts(Host(name, name), chosen, facts))
+            agents.from_facts(
+                Host(name, name),
+                facts,
+                merge_plan_with_facts(Host(name, name), chosen, facts),
+            )
             for name, facts in zip(("rome", "milan"), machines, strict=True)
         ]
         assert rounds[0] == rounds[1]

@@ -1,14 +1,22 @@
-"""Reads a page as a strict reader would: every tag closed, ids unique, links that lead somewhere."""
+"""Reads a page as a strict reader would: every tag closed, ids unique, links that lead
+somewhere.
+"""
 
 from html.parser import HTMLParser
 
 _VOID = {"meta", "br", "col", "img", "input", "link"}
 # What HTML lets a start tag, or the end of what is around, close.
-_CLOSED_BY = {"td": {"td", "th", "tr", "/tbody"}, "th": {"td", "th", "tr", "/tbody"}, "tr": {"tr", "/tbody"}}
+_CLOSED_BY = {
+    "td": {"td", "th", "tr", "/tbody"},
+    "th": {"td", "th", "tr", "/tbody"},
+    "tr": {"tr", "/tbody"},
+}
 
 
 class Markup(HTMLParser):
-    """`elements`: every start tag with its attributes; `text`: what is read; `errors`: what is wrong."""
+    """`elements`: every start tag with its attributes; `text`: what is read; `errors`:
+    what is wrong.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
+"""Runs that were stored but cannot be shown: each is named and left out, and costs no
+other run its place.
+"""
 
 import errno
 import os
@@ -21,16 +23,43 @@ from tests import builders
 from tests.command import Done, Fleet
 
 CPUS = tuple(Cpu(number, core=number, package=0) for number in range(2))
-OF_FETCH = Parameters(operation="read", state="written", order="chase", stride_bytes=256, bytes=1 << 17)
-# What an agent may say that no benchmark means: benchmark, point, and the changes of a burst.
+OF_FETCH = Parameters(
+    operation="read", state="written", order="chase", stride_bytes=256, bytes=1 << 17
+)
+# What an agent may say that no benchmark means: benchmark, point, and the changes of a
+# burst.
 LIES: Mapping[str, tuple[str, str | None, dict[str, Any]]] = {
-    "no state": ("fetch", "own.read.128K", {"parameters": replace(OF_FETCH, state=None)}),
-    "no operation": ("fetch", "own.128K", {"parameters": replace(OF_FETCH, operation=None)}),
-    "unknown words": ("fetch", "odd.bite", {"parameters": replace(OF_FETCH, state="odd", operation="bite")}),
-    "no block": ("interleave", "own.write", {"parameters": Parameters(operation="write", sharing="own")}),
+    "no state": (
+        "fetch",
+        "own.read.128K",
+        {"parameters": replace(OF_FETCH, state=None)},
+    ),
+    "no operation": (
+        "fetch",
+        "own.128K",
+        {"parameters": replace(OF_FETCH, operation=None)},
+    ),
+    "unknown words": (
+        "fetch",
+        "odd.bite",
+        {"parameters": replace(OF_FETCH, state="odd", operation="bite")},
+    ),
+    "no block": (
+        "interleave",
+        "own.write",
+        {"parameters": Parameters(operation="write", sharing="own")},
+    ),
     "no size": ("bandwidth", "read", {"parameters": Parameters(operation="read")}),
-    "size 0": ("bandwidth", "read.0.x0", {"parameters": Parameters(bytes=0, operation="read", threads=0)}),
-    "shape 0": ("gemm", "peak.0x0x0", {"parameters": Parameters(operation="peak", bytes=0, threads=0)}),
+    "size 0": (
+        "bandwidth",
+        "read.0.x0",
+        {"parameters": Parameters(bytes=0, operation="read", threads=0)},
+    ),
+    "shape 0": (
+        "gemm",
+        "peak.0x0x0",
+        {"parameters": Parameters(operation="peak", bytes=0, threads=0)},
+    ),
     "other ticks": ("message", None, {"other_ticks": ()}),
 }
 # What a record may say that none of ours does.
@@ -63,14 +92,18 @@ def lying(root: Path, name: str) -> Run:
 
     def bursts() -> Iterator[Burst]:
         for visit in range(3):
-            yield builders.a_burst(benchmark=benchmark, variant="mov", round=visit, point=point, **changes)
+            yield builders.a_burst(
+                benchmark=benchmark, variant="mov", round=visit, point=point, **changes
+            )
 
     Store(root).publish(run, bursts())
     return run
 
 
 def a_run(host: str, label: str, benchmark: str) -> Run:
-    run = builders.a_run(CPUS, new_run_id(), Host(host, "192.0.2.9"), benchmarks=(benchmark,))
+    run = builders.a_run(
+        CPUS, new_run_id(), Host(host, "192.0.2.9"), benchmarks=(benchmark,)
+    )
     return replace(run, labels=MappingProxyType({"label": label}))
 
 
@@ -99,7 +132,9 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(tmp_path: Path) -> None:
+def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(
+    tmp_path: Path,
+) -> None:
     good = honest(tmp_path / "results", "a")
     other = a_run("odroid", "a", "readwrite")
     Store(tmp_path / "results").publish(other, builders.make_bursts(other))
@@ -111,7 +146,9 @@ def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LIES)
-def test_bursts_that_contradict_their_benchmark_are_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_bursts_that_contradict_their_benchmark_are_refused_by_name(
+    tmp_path: Path, name: str
+) -> None:
     good, bad = honest(tmp_path / "results", "a"), lying(tmp_path / "results", name)
     with Fleet(tmp_path) as command:
         done = command("report", "all", "-o", "-")
@@ -130,7 +167,8 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
     bad = a_run("liar", "b", "cas")
     with monkeypatch.context() as patched:
         patched.setattr(
-            "fleet.store.samples.make_runs_row", lambda *of: {**make_runs_row(*of), **RECORDS[what]}
+            "fleet.store.samples.make_runs_row",
+            lambda *of: {**make_runs_row(*of), **RECORDS[what]},
         )
         patched.setattr(Store, "flush", lambda _: None)
         name = Store(root).publish(bad, builders.make_bursts(bad))
@@ -144,7 +182,8 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
 def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) -> None:
     root = tmp_path / "results"
     good = [honest(root, label) for label in "aabb"]
-    bad = replace(a_run("rpi5", "b", "cas"), started_utc="2026-01-03T03:04:05Z")  # the last of its host
+    # the last of its host
+    bad = replace(a_run("rpi5", "b", "cas"), started_utc="2026-01-03T03:04:05Z")
     Store(root).publish(bad, builders.make_bursts(bad))
     with Fleet(tmp_path) as command:
         assert bad.run_id in command("runs").stdout
@@ -219,7 +258,11 @@ NAMING = (
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["damaged", "empty", "no record", *NUMBERS])
 def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
-    tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path,
+    bad: Run,
+    fleet_here: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
 ) -> None:
     good, other = honest(tmp_path / "results", "a"), honest(tmp_path / "results", "b")
     (samples,) = (tmp_path / "results").rglob(f"run_id={bad.run_id}/samples.parquet")
@@ -227,14 +270,20 @@ def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
         refuse_to_open(NUMBERS[how], bad.run_id, monkeypatch)
     elif how != "damaged":
         samples.write_bytes(
-            b"" if how == "empty" else samples.read_bytes().replace(b"fleet.run", b"fleet.ran")
+            b""
+            if how == "empty"
+            else samples.read_bytes().replace(b"fleet.run", b"fleet.ran")
         )
     for words in NAMING:
         ids = {"good": good.run_id, "bad": bad.run_id, "other": other.run_id}
         done = fleet_here(*(word.format(**ids) for word in words))
         assert done.exit_code == 0, (words, done.stderr)
         named = " ".join(done.stderr.split())
-        if words[-1] not in ("card.svg", "!{bad}", "{bad},{good}"):  # for which it may not have to be read
+        if words[-1] not in (
+            "card.svg",
+            "!{bad}",
+            "{bad},{good}",
+        ):  # for which it may not have to be read
             assert named.count(f"run_id={bad.run_id}") == 1, (words, named)
         if how in NUMBERS and named:
             assert os.strerror(NUMBERS[how]) in named
@@ -244,7 +293,10 @@ def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
 
 
 def test_a_host_whose_folder_is_closed_costs_no_other_its_place(
-    tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    bad: Run,
+    fleet_here: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     listing = places._list_folders
 
@@ -258,7 +310,9 @@ def test_a_host_whose_folder_is_closed_costs_no_other_its_place(
     good = honest(tmp_path / "results", "a")
     done = fleet_here("runs")
     assert (done.exit_code, good.run_id in done.stdout) == (0, True)
-    assert "host_id=liar: Permission denied. Its runs are left out." in " ".join(done.stderr.split())
+    assert "host_id=liar: Permission denied. Its runs are left out." in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:
@@ -270,7 +324,9 @@ def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [ValueError, ZeroDivisionError, StoreError])
-def test_only_a_damaged_file_costs_a_run_its_place(tmp_path: Path, error: type[Exception]) -> None:
+def test_only_a_damaged_file_costs_a_run_its_place(
+    tmp_path: Path, error: type[Exception]
+) -> None:
     runs = [honest(tmp_path, label).run_id for label in "ab"]
 
     def work() -> None:

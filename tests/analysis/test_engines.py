@@ -1,4 +1,6 @@
-"""Other engines read the same results root unchanged; the recipes are those of docs/reading.md."""
+"""Other engines read the same results root unchanged; the recipes are those of
+docs/reading.md.
+"""
 
 import re
 from pathlib import Path
@@ -19,13 +21,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "reading.md"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two hosts with one run each under `results`, pairs derived; the working directory is above it."""
+    """Two hosts with one run each under `results`, pairs derived; the working directory
+    is above it.
+    """
     root = tmp_path / "results"
     for name in ("a", "b"):
-        run = builders.a_run(builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"))
+        run = builders.a_run(
+            builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1")
+        )
         Store(root).publish(run, builders.make_bursts(run, seed=ord(name)))
     Listing(root).list_with_unfinished()
-    load_pairs(root).to_parquet(tmp_path / "pairs.parquet")  # as the page says before these recipes
+    # as the page says before these recipes
+    load_pairs(root).to_parquet(tmp_path / "pairs.parquet")
     monkeypatch.chdir(tmp_path)
     return root
 
@@ -33,7 +40,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def recipe(heading: str) -> str:
     """The page's blocks of Python under a heading, as one program."""
     rest = PAGE.read_text().partition(f"\n## {heading}\n")[2]
-    blocks = re.findall(r"^```python\n(.*?)^```", rest.partition("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```",
+        rest.partition("\n## ")[0],
+        flags=re.MULTILINE | re.DOTALL,
+    )
     assert blocks, heading
     return "\n".join(blocks)
 
@@ -47,7 +58,9 @@ def run(heading: str) -> dict[str, Any]:
 def reduce_by_host(root: Path) -> dict[str, float]:
     """The median of the SMT pairs' medians of each host, by our own reduction."""
     pairs = pair_medians(load_samples(root, relation="smt"))
-    hosts = load_samples(root, columns=["host_id", "run_id"]).drop_duplicates().astype(str)
+    hosts = (
+        load_samples(root, columns=["host_id", "run_id"]).drop_duplicates().astype(str)
+    )
     joined = pairs.merge(hosts, on="run_id")
     return dict(joined.groupby("host_id")["median_ns"].median())
 
@@ -55,14 +68,22 @@ def reduce_by_host(root: Path) -> dict[str, float]:
 def query_by_host(root: Path) -> dict[str, float]:
     """The same by the medians of the pairs' bursts, which a query can tell."""
     bursts = pd.read_parquet(
-        root / "samples", filters=[("benchmark", "==", "cas"), ("relation", "==", "smt")]
+        root / "samples",
+        filters=[("benchmark", "==", "cas"), ("relation", "==", "smt")],
     )
     bursts["ns"] = [
-        np.median(burst.ticks[burst.warmup :]) * burst.ns_per_tick / burst.iterations / 2
+        np.median(burst.ticks[burst.warmup :])
+        * burst.ns_per_tick
+        / burst.iterations
+        / 2
         for burst in bursts.itertuples()
     ]
     bursts["low"], bursts["high"] = np.sort(bursts[["ping_cpu", "pong_cpu"]], axis=1).T
-    pairs = bursts.astype({"host_id": str}).groupby(["host_id", "low", "high"])["ns"].median()
+    pairs = (
+        bursts.astype({"host_id": str})
+        .groupby(["host_id", "low", "high"])["ns"]
+        .median()
+    )
     return dict(pairs.groupby("host_id").median())
 
 
@@ -90,7 +111,9 @@ def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_reads_the_root_unchanged(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepare_spark(root.parent, monkeypatch)
     names = run("Spark")
     try:

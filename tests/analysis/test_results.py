@@ -1,4 +1,6 @@
-"""The notebook's door: `fleet.open`, typed and lazy, with the selection of the command line."""
+"""The notebook's door: `fleet.open`, typed and lazy, with the selection of the command
+line.
+"""
 
 import subprocess
 import sys
@@ -19,13 +21,20 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     root = tmp_path_factory.mktemp("results")
     for number in range(3):
         simulated.publish(root, simulated.desktop(), number, rounds=3)
-    simulated.publish(root, simulated.laptop(), 3, rounds=3, benchmarks=("clock", "readwrite"))
+    simulated.publish(
+        root, simulated.laptop(), 3, rounds=3, benchmarks=("clock", "readwrite")
+    )
     return fleet.open(root)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    code = "import fleet, sys; fleet.open; print(sorted({'pandas', 'pyarrow', 'numpy'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import fleet, sys; fleet.open; print(sorted({'pandas', 'pyarrow', 'numpy'} &"
+        " set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
@@ -43,7 +52,9 @@ def test_pairs_and_samples_carry_their_unit(results: Results) -> None:
     assert pairs.attrs["unit"] == "one way, ns"
     samples = results.samples("laptop", benchmark="readwrite")
     assert not samples["is_warmup"].any()
-    assert len(results.samples("laptop", benchmark="readwrite", warmups=True)) > len(samples)
+    assert len(results.samples("laptop", benchmark="readwrite", warmups=True)) > len(
+        samples
+    )
     assert samples.attrs["unit"] == "one way, ns"
     median = results.pairs("laptop", benchmark="readwrite")["median_ns"].median()
     assert samples["latency_ns"].median() == pytest.approx(median, rel=0.1)
@@ -52,7 +63,10 @@ def test_pairs_and_samples_carry_their_unit(results: Results) -> None:
 def test_a_matrix_is_in_the_order_of_the_topology(results: Results) -> None:
     table = results.matrix("desktop")
     assert list(table.index) == [0, 4, 1, 5, 2, 6, 3, 7]
-    assert results.matrix().shape == (32, 32), "the last run, and of it the first benchmark of pairs"
+    assert results.matrix().shape == (
+        32,
+        32,
+    ), "the last run, and of it the first benchmark of pairs"
     with pytest.raises(UsageError, match="not measured"):
         results.matrix("desktop", "readwrite")
 
@@ -68,7 +82,10 @@ def test_published_tables_are_read_and_drawn_like_runs(results: Results) -> None
     rows = results.summaries("rpi4-linux", "cas")
     assert set(rows["summary"]) == {"rpi4-linux"}
     table = results.matrix("summary:rpi4-linux", "cas")
-    assert table.loc[0, 1] == rows.set_index(["ping_cpu", "pong_cpu"]).loc[(0, 1), "latency_ns"].iloc[0]
+    assert (
+        table.loc[0, 1]
+        == rows.set_index(["ping_cpu", "pong_cpu"]).loc[(0, 1), "latency_ns"].iloc[0]
+    )
     axes = results.heatmap("summary:rpi4-linux", limits=(10.0, 20.0))
     assert axes.images[0].norm.vmax == 20.0
     with pytest.raises(UsageError, match="no summary is called 'rpi9'"):

@@ -1,4 +1,6 @@
-"""What a person types: help in groups, suggestions once, the version, an option that need not be given."""
+"""What a person types: help in groups, suggestions once, the version, an option that
+need not be given.
+"""
 
 import os
 import re
@@ -29,11 +31,20 @@ def titles(text: str) -> list[str]:
 def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
     text = print_help("run")
     assert titles(text) == ["Arguments", *PANELS, "Options"]
-    assert titles(print_help("run", "--help-all")) == ["Arguments", *PANELS, "Where", "Options", "Benchmarks"]
+    assert titles(print_help("run", "--help-all")) == [
+        "Arguments",
+        *PANELS,
+        "Where",
+        "Options",
+        "Benchmarks",
+    ]
     much = text.partition("How much:")[2].partition("\nHow to measure:")[0]
     assert "--rounds" in much
     assert "--governor" not in much
-    assert "--counters" in text.partition("What to measure:")[2].partition("\nHow much:")[0]
+    assert (
+        "--counters"
+        in text.partition("What to measure:")[2].partition("\nHow much:")[0]
+    )
 
 
 def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
@@ -48,7 +59,9 @@ def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> N
 
 @pytest.mark.parametrize("command", ["run", "show", "resume"])
 def test_help_is_the_last_option(command: str) -> None:
-    assert re.search(r"\n  -h, --help +Show this message and exit.\n\Z", print_help(command))
+    assert re.search(
+        r"\n  -h, --help +Show this message and exit.\n\Z", print_help(command)
+    )
     assert print_help(command, "-h") == print_help(command)
 
 
@@ -68,7 +81,9 @@ def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
         (["compare", "--selftest"], "the A/A test needs 6 runs"),  # and no host
     ],
 )
-def test_what_was_meant_is_said_once(words: list[str], meant: str, tmp_path: Path) -> None:
+def test_what_was_meant_is_said_once(
+    words: list[str], meant: str, tmp_path: Path
+) -> None:
     with Fleet(tmp_path) as fleet:
         done = fleet(*words)
     assert (done.exit_code, done.stderr.count(meant)) == (2, 1), done.stderr
@@ -83,7 +98,9 @@ def list_hosts(fleet: Fleet, *words: str) -> list[str]:
     return [host["name"] for host in fleet("hosts", "--json", *words).json]
 
 
-def test_a_limit_keeps_those_of_the_selected_hosts_that_it_selects(tmp_path: Path) -> None:
+def test_a_limit_keeps_those_of_the_selected_hosts_that_it_selects(
+    tmp_path: Path,
+) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory(
             "hosts: {rome: {labels: {rack: b2}}, milan: {}, 'web[1-3]': {}}\n"
@@ -91,19 +108,39 @@ def test_a_limit_keeps_those_of_the_selected_hosts_that_it_selects(tmp_path: Pat
         )
         assert list_hosts(fleet, "-l", "italy") == ["rome", "milan"]
         assert list_hosts(fleet, "italy", "--limit", "rack=b2") == ["rome"]
-        assert list_hosts(fleet, "-l", "web[1,3],italy,!milan") == ["rome", "web1", "web3"]
-        assert list_hosts(fleet, "italy,web2", "-l", "rome", "-l", "web*") == ["rome", "web2"]
+        assert list_hosts(fleet, "-l", "web[1,3],italy,!milan") == [
+            "rome",
+            "web1",
+            "web3",
+        ]
+        assert list_hosts(fleet, "italy,web2", "-l", "rome", "-l", "web*") == [
+            "rome",
+            "web2",
+        ]
         nothing = fleet("hosts", "italy", "-l", "web1")
-        assert (nothing.exit_code, "--limit web1: leaves none" in nothing.stderr) == (2, True)
-        assert "no host or group is called 'itly'" in fleet("run", "-n", "-l", "itly").stderr
+        assert (nothing.exit_code, "--limit web1: leaves none" in nothing.stderr) == (
+            2,
+            True,
+        )
+        assert (
+            "no host or group is called 'itly'"
+            in fleet("run", "-n", "-l", "itly").stderr
+        )
 
 
 def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
-    variables = {"FLEET_RUN_ROUNDS": "7", "FLEET_RUN_SEP": "64", "FLEET_RUN_DRY_RUN": "1"}
+    variables = {
+        "FLEET_RUN_ROUNDS": "7",
+        "FLEET_RUN_SEP": "64",
+        "FLEET_RUN_DRY_RUN": "1",
+    }
     with Fleet(tmp_path, variables) as fleet:
         fleet.inventory("hosts: {rome: {}}\n")
         (planned,) = fleet("run", "--json").json
-        assert (planned["plan"]["rounds"], planned["plan"]["separation_bytes"]) == (7, 64)
+        assert (planned["plan"]["rounds"], planned["plan"]["separation_bytes"]) == (
+            7,
+            64,
+        )
         (planned,) = fleet("run", "--json", "--rounds", "8").json
         assert planned["plan"]["rounds"] == 8
         fleet.environment["FLEET_RUN_ROUNDS"] = "few"
@@ -112,7 +149,10 @@ def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
         fleet.environment["FLEET_RUN_JSON"] = "perhaps"
         assert "($FLEET_RUN_JSON sets it)" in " ".join(fleet("run").stderr.split())
         (tmp_path / "other.yaml").write_text("hosts: {pisa: {}, siena: {}}\n")
-        fleet.environment |= {"FLEET_HOSTS_INVENTORY": "other.yaml", "FLEET_HOSTS_LIMIT": "siena"}
+        fleet.environment |= {
+            "FLEET_HOSTS_INVENTORY": "other.yaml",
+            "FLEET_HOSTS_LIMIT": "siena",
+        }
         assert list_hosts(fleet) == ["siena"]
 
 
@@ -121,12 +161,17 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
     Store(tmp_path / "data").publish(run, builders.make_bursts(run))
     with Fleet(tmp_path) as fleet:
         fleet.inventory("fleet: {results: data, quiet: on}\nhosts: {rome: {}}\n")
-        assert [stored["run_id"] for stored in fleet("runs", "--json").json] == [run.run_id]
+        assert [stored["run_id"] for stored in fleet("runs", "--json").json] == [
+            run.run_id
+        ]
         assert "No runs are stored here" in fleet("runs", "-r", "elsewhere").stdout
         fleet.inventory("hosts: {rome: {}}\nfleet: {paralel: 8, lock: never}\n")
         refused = fleet("run", "--dry-run")
         assert refused.exit_code == 2
-        assert "inventory.yaml:2: fleet.paralel: unknown key; did you mean 'parallel'?" in refused.stderr
+        assert (
+            "inventory.yaml:2: fleet.paralel: unknown key; did you mean 'parallel'?"
+            in refused.stderr
+        )
         assert "inventory.yaml:2: fleet.lock: must be" in refused.stderr
 
 
@@ -152,7 +197,9 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
 def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
     """Return what the shell offers for the last of the words."""
     fleet.environment.update(
-        _FLEET_COMPLETE=f"complete_{shell}", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1)
+        _FLEET_COMPLETE=f"complete_{shell}",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split()) - 1),
     )
     printed = fleet().stdout
     for name in ("_FLEET_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
@@ -165,26 +212,50 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts: [milan]}}\n")
-        assert complete_in_shell(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
+        fleet.inventory(
+            "hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts:"
+            " [milan]}}\n"
+        )
+        assert complete_in_shell(fleet, "bash", "fleet run r") == {
+            "rome",
+            "rest",
+            "rack=b2",
+        }
         assert complete_in_shell(fleet, "bash", "fleet run !m") == {"!milan"}
-        assert complete_in_shell(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
+        assert complete_in_shell(fleet, "bash", "fleet show r") == {
+            "rpi5",
+            "rack=b2",
+            run.run_id,
+        }
         for command in ("report", "compare", "export", "label", "withdraw", "runs"):
-            assert "rpi5" in complete_in_shell(fleet, "bash", f"fleet {command} rp"), command
-        assert complete_in_shell(fleet, "bash", "fleet compare rpi5 summary:rpi4-q") == {
+            assert "rpi5" in complete_in_shell(fleet, "bash", f"fleet {command} rp"), (
+                command
+            )
+        assert complete_in_shell(
+            fleet, "bash", "fleet compare rpi5 summary:rpi4-q"
+        ) == {
             "summary:rpi4-qnx710",
             "summary:rpi4-qnx800",
         }
-        assert complete_in_shell(fleet, "bash", "fleet show -b ca") == {"cas", "cas/cmpxchg"}
+        assert complete_in_shell(fleet, "bash", "fleet show -b ca") == {
+            "cas",
+            "cas/cmpxchg",
+        }
         assert complete_in_shell(fleet, "bash", "fleet report -b chase,ca") == {
             "chase,cas",
             "chase,cas/cmpxchg",
         }
         assert complete_in_shell(fleet, "bash", "fleet show rpi5@r") == {"rpi5@rack=b2"}
-        assert {"cas/c11", "cas/lse"} < complete_in_shell(fleet, "bash", "fleet run -b cas/")
-        assert complete_in_shell(fleet, "bash", "fleet run --governor perf") == {"performance"}
+        assert {"cas/c11", "cas/lse"} < complete_in_shell(
+            fleet, "bash", "fleet run -b cas/"
+        )
+        assert complete_in_shell(fleet, "bash", "fleet run --governor perf") == {
+            "performance"
+        }
         assert complete_in_shell(fleet, "bash", "fleet runs --relation sm") == {"smt"}
-        assert complete_in_shell(fleet, "bash", "fleet export -F open") == {"openmetrics"}
+        assert complete_in_shell(fleet, "bash", "fleet export -F open") == {
+            "openmetrics"
+        }
         assert "complete_bash" in fleet("completion", "bash").stdout
         assert fleet("completion", "tcsh").exit_code == 2
 
@@ -202,18 +273,25 @@ def test_help_breaks_no_hyphenated_word(command: str) -> None:
 
 # Each prints, a line each, what the shell offers for the last word of `fleet $1 $2`.
 ASKED = {
-    "bash": 'eval "$(fleet completion bash)"; COMP_WORDS=(fleet $1 $2); COMP_CWORD=2; '
-    '_fleet_completion fleet "$2" "$1"; printf "%s\\n" "${COMPREPLY[@]}"',
+    "bash": (
+        'eval "$(fleet completion bash)"; COMP_WORDS=(fleet $1 $2); COMP_CWORD=2; '
+        '_fleet_completion fleet "$2" "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
+    ),
     "fish": 'fleet completion fish | source; complete -C "fleet $argv[1] $argv[2]"',
-    "zsh": "compdef() { : }; _arguments() { print -l -- ${(Q)=${1#*\\(\\(}%\\)\\)} }; "  # *: :(("one" "two"))
-    'eval "$(fleet completion zsh)"; '
-    "words=(fleet $1 $2); CURRENT=3; _fleet_completion",
+    "zsh": (
+        # *: :(("one" "two"))
+        "compdef() { : }; _arguments() { print -l -- ${(Q)=${1#*\\(\\(}%\\)\\)} }; "
+        'eval "$(fleet completion zsh)"; '
+        "words=(fleet $1 $2); CURRENT=3; _fleet_completion"
+    ),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shell", ASKED)
-def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Path, made_lab: Path) -> None:
+def test_the_shell_itself_offers_hosts_labels_and_runs(
+    shell: str, tmp_path: Path, made_lab: Path
+) -> None:
     needs.program(shell, shell)
     # fish -c gives its arguments to $argv, the others from $0 on
     name = () if shell == "fish" else (shell,)
@@ -234,14 +312,20 @@ def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Pat
     assert len(offered[2]) == 4
 
 
-def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing(tmp_path: Path) -> None:
+def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
     code = (
-        "import sys, fleet.cli\nsys.argv = ['fleet', 'run', '--dry-run']\ntry: fleet.cli.main()\n"
-        "finally: print(*sys.modules, file=sys.stderr)"
+        "import sys, fleet.cli\nsys.argv = ['fleet', 'run', '--dry-run']\ntry:"
+        " fleet.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
     )
     assert "Measuring takes about" in done.stdout
     loaded = set(done.stderr.split())
@@ -259,14 +343,24 @@ def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> N
 
 def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
-        selected = [fleet("runs", *words, "--json").json for words in (["nodes"], ["kind=node"], ["!nodes"])]
+        selected = [
+            fleet("runs", *words, "--json").json
+            for words in (["nodes"], ["kind=node"], ["!nodes"])
+        ]
     assert selected[0] == selected[1]
     assert len(selected[0]) == 36
     assert not any(run["host_name"].startswith("node") for run in selected[2])
 
 
-def test_groups_may_stand_first_in_the_inventory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_groups_may_stand_first_in_the_inventory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "inventory.yaml"
-    path.write_text("groups: {rest: {hosts: [milan, rome]}}\nhosts: {rome: {}, milan: {}}\n")
+    path.write_text(
+        "groups: {rest: {hosts: [milan, rome]}}\nhosts: {rome: {}, milan: {}}\n"
+    )
     monkeypatch.setenv("FLEET_INVENTORY", str(path))
-    assert expand_group_names(["rest", "!rest,pisa"]) == ["rome,milan", "!rome,milan,pisa"]
+    assert expand_group_names(["rest", "!rest,pisa"]) == [
+        "rome,milan",
+        "!rome,milan,pisa",
+    ]

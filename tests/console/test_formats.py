@@ -40,14 +40,22 @@ def parse_json(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "words", [pytest.param(words, marks=pytest.mark.slow if words in LONG else ()) for words in SELECTIONS]
+    "words",
+    [
+        pytest.param(words, marks=pytest.mark.slow if words in LONG else ())
+        for words in SELECTIONS
+    ],
 )
 def test_each_format_of_an_answer_is_valid_and_has_what_was_found(
     made_lab: Path, fleet_here: Callable[..., Done], words: str
 ) -> None:
     command = [*words.split(), "-r", str(made_lab / "results")]
-    text, as_json, as_csv = (fleet_here(*command, *form) for form in ((), ("--json",), ("--csv",)))
-    assert {(done.exit_code, done.stderr) for done in (text, as_json, as_csv)} == {(0, "")}
+    text, as_json, as_csv = (
+        fleet_here(*command, *form) for form in ((), ("--json",), ("--csv",))
+    )
+    assert {(done.exit_code, done.stderr) for done in (text, as_json, as_csv)} == {
+        (0, "")
+    }
     parse_json(as_json.stdout)
     header, *rows = csv.reader(io.StringIO(as_csv.stdout))
     assert {len(row) for row in rows} <= {len(header)}
@@ -65,12 +73,14 @@ def test_every_selected_run_is_written_or_the_answer_says_which(
     listed = fleet_here("runs", "siena", "node1", "--json", *root).json
     assert runs == {(run["host_name"], run["run_id"]) for run in listed}
     assert all(row["cpu_model"] and row["started_utc"] for row in rows)
-    assert fleet_here("export", "siena", "node1", *root, "-o", f"{folder}/all.zip").stdout.count(
-        " as r"
-    ) == len(runs)
+    assert fleet_here(
+        "export", "siena", "node1", *root, "-o", f"{folder}/all.zip"
+    ).stdout.count(" as r") == len(runs)
     matrix = fleet_here("export", "siena", *root, "-b", "cas")
     count = len([run for run in listed if run["host_name"] == "siena"])
     assert (f"1 of {count} runs" in matrix.stderr) == (count > 1)
     for form in ("--json", "--csv"):
         output = fleet_here("show", "siena", form, *root).stdout
-        assert all(run["run_id"] in output for run in listed if run["host_name"] == "siena")
+        assert all(
+            run["run_id"] in output for run in listed if run["host_name"] == "siena"
+        )

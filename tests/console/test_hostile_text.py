@@ -1,4 +1,6 @@
-"""Whatever a host or a file says leaves escaped: on terminals, in pages, CSV, Markdown and OpenMetrics."""
+"""Whatever a host or a file says leaves escaped: on terminals, in pages, CSV, Markdown
+and OpenMetrics.
+"""
 
 import csv
 import io
@@ -21,11 +23,19 @@ from fleet.text import as_json, printable
 from tests import builders
 from tests.command import Fleet
 
-# ESC, bell, CSI of 8 bits, a bidirectional override, markup, a formula, quotes, a line of its own
+# ESC, bell, CSI of 8 bits, a bidirectional override, markup, a formula, quotes, a line
+# of its own
 HOSTILE = "=\x1b[31m<b>&\x07\x9b2J\u202e\"'|{}\\\x7f\nfleet: all is well,\r\t[x](y)"
-CPUS = tuple(Cpu(number, core=number, package=0, governor=HOSTILE, model=HOSTILE) for number in range(4))
+CPUS = tuple(
+    Cpu(number, core=number, package=0, governor=HOSTILE, model=HOSTILE)
+    for number in range(4)
+)
 OF_FETCH = Parameters(  # words, which may be followed by how they were made
-    operation=f"read-{HOSTILE}", state=f"own-{HOSTILE}", order="chase", pages="base", bytes=1 << 17
+    operation=f"read-{HOSTILE}",
+    state=f"own-{HOSTILE}",
+    order="chase",
+    pages="base",
+    bytes=1 << 17,
 )
 KIND = {"benchmark": "fetch", "variant": HOSTILE}
 KEPT = "\n\t"
@@ -33,18 +43,36 @@ OF_CARDS = {"svg", "title", "desc", "style", "rect", "image", "path", "text"}
 
 
 def hostile(noun: Any, *names: str) -> Any:
-    """The noun with this text in each of its fields that is one; `names`: fields that stay."""
-    texts = [f.name for f in fields(noun) if isinstance(getattr(noun, f.name), str) and f.name not in names]
+    """The noun with this text in each of its fields that is one; `names`: fields that
+    stay.
+    """
+    texts = [
+        f.name
+        for f in fields(noun)
+        if isinstance(getattr(noun, f.name), str) and f.name not in names
+    ]
     return replace(noun, **dict.fromkeys(texts, HOSTILE))
 
 
-STAY = ("run_id", "session_id", "host_id", "state", "content_sha256", "estimator", "preset")
+STAY = (
+    "run_id",
+    "session_id",
+    "host_id",
+    "state",
+    "content_sha256",
+    "estimator",
+    "preset",
+)
 
 
 def a_row(*of: Any) -> dict[str, Any]:
     """A row of `runs` in which every text is hostile that nothing is decoded from."""
     row = make_runs_row(*of)
-    texts = [name for name, value in row.items() if isinstance(value, str) and not name.endswith("_json")]
+    texts = [
+        name
+        for name, value in row.items()
+        if isinstance(value, str) and not name.endswith("_json")
+    ]
     return row | {name: HOSTILE for name in texts if name not in STAY}
 
 
@@ -52,11 +80,23 @@ def publish(root: Path, label: str) -> None:
     host = Host("odd", HOSTILE, labels=MappingProxyType({HOSTILE: HOSTILE}))
     run = builders.a_run(CPUS, new_run_id(), host, benchmarks=("cas", "fetch"))
     assert run.hello
-    raw = {**run.hello.raw, "note": HOSTILE, "compiler": HOSTILE, "plan": {"benchmarks": [KIND]}}
+    raw = {
+        **run.hello.raw,
+        "note": HOSTILE,
+        "compiler": HOSTILE,
+        "plan": {"benchmarks": [KIND]},
+    }
     run = replace(
         run,
-        facts=replace(hostile(run.facts, "os", "arch"), notes=(HOSTILE,), mitigations={HOSTILE: HOSTILE}),
-        hello=replace(hostile(run.hello, "os", "arch", "estimator", "preset"), raw=MappingProxyType(raw)),
+        facts=replace(
+            hostile(run.facts, "os", "arch"),
+            notes=(HOSTILE,),
+            mitigations={HOSTILE: HOSTILE},
+        ),
+        hello=replace(
+            hostile(run.hello, "os", "arch", "estimator", "preset"),
+            raw=MappingProxyType(raw),
+        ),
         agent=hostile(run.agent),
         labels=MappingProxyType({"label": label, "text": HOSTILE}),
         notes=(HOSTILE,),
@@ -64,7 +104,9 @@ def publish(root: Path, label: str) -> None:
     )
 
     def bursts() -> Any:
-        yield from builders.make_bursts(replace(run, plan=replace(run.plan, benchmarks=("cas",))))
+        yield from builders.make_bursts(
+            replace(run, plan=replace(run.plan, benchmarks=("cas",)))
+        )
         for visit in range(3):
             yield builders.a_burst(
                 benchmark="fetch",
@@ -144,7 +186,9 @@ def test_no_command_prints_a_control_character(fleet: Fleet, words: str) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", ["report all -o -", "report -o - --compare label=a label=b"])
+@pytest.mark.parametrize(
+    "words", ["report all -o -", "report -o - --compare label=a label=b"]
+)
 def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split())
     assert done.exit_code == 0, done.stderr
@@ -154,7 +198,9 @@ def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
 
 
 @pytest.mark.long
-def test_a_card_and_a_site_hold_no_markup_of_a_host(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_card_and_a_site_hold_no_markup_of_a_host(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     card, site = tmp_path / "card.svg", tmp_path / "site"
     for place in (card, f"{site}/"):
         done = fleet("report", "all", "-o", str(place))
@@ -163,14 +209,18 @@ def test_a_card_and_a_site_hold_no_markup_of_a_host(fleet: Fleet, tmp_path: Path
     drawn = [card, *site.rglob("*.svg")]
     assert len(drawn) > 1
     for path in drawn:
-        assert {element.tag.partition("}")[2] for element in ElementTree.parse(path).iter()} <= OF_CARDS
+        assert {
+            element.tag.partition("}")[2] for element in ElementTree.parse(path).iter()
+        } <= OF_CARDS
     for path in [*drawn, *site.rglob("*.html"), *site.rglob("*.json")]:
         assert raw(path.read_text()) == []
     for path in site.rglob("*.html"):
         assert "<b>" not in path.read_text()
 
 
-@pytest.mark.parametrize("words", ["show all --csv", "compare label=a label=b --csv", "export -F samples"])
+@pytest.mark.parametrize(
+    "words", ["show all --csv", "compare label=a label=b --csv", "export -F samples"]
+)
 def test_csv_is_one_table_without_formulas(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split())
     assert done.exit_code == 0, done.stderr
@@ -185,7 +235,11 @@ def test_csv_is_one_table_without_formulas(fleet: Fleet, words: str) -> None:
 @pytest.mark.long
 def test_files_are_written_as_what_is_printed(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "out"
-    for words in ("export -F openmetrics", "export -F samples", "export -b cas -F c2clat"):
+    for words in (
+        "export -F openmetrics",
+        "export -F samples",
+        "export -b cas -F c2clat",
+    ):
         printed = fleet(*words.split())
         assert fleet(*words.split(), "-o", str(file)).exit_code == 0
         assert file.read_text() == printed.stdout
@@ -193,10 +247,17 @@ def test_files_are_written_as_what_is_printed(fleet: Fleet, tmp_path: Path) -> N
 
 
 def test_a_name_is_no_markup_for_other_programs(fleet: Fleet) -> None:
-    samples = [line for line in fleet("export", "-F", "openmetrics").stdout.splitlines() if line[0] != "#"]
+    samples = [
+        line
+        for line in fleet("export", "-F", "openmetrics").stdout.splitlines()
+        if line[0] != "#"
+    ]
     value = r'"(?:[^"\\\n]|\\[\\"n])*"'
     assert samples
-    assert all(re.fullmatch(rf"\w+\{{\w+={value}(,\w+={value})*\}} \S+", line) for line in samples)
+    assert all(
+        re.fullmatch(rf"\w+\{{\w+={value}(,\w+={value})*\}} \S+", line)
+        for line in samples
+    )
     page = fleet("export", "-F", "markdown").stdout
     assert not re.search(r"(?<!\\)[<\[`]", page)
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in page.splitlines()} == {7}
@@ -211,6 +272,7 @@ def test_json_of_any_text_is_printable_and_means_that_text() -> None:
 def test_a_terminal_gets_the_colours_of_ours_only() -> None:
     text = "\x1b[38;5;1mred\x1b[0m \x1b[2J\x1b]0;title\x07\x1b[?25l"
     assert (
-        escape_controls(text, colours=True) == "\x1b[38;5;1mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07\\x1b[?25l"
+        escape_controls(text, colours=True)
+        == "\x1b[38;5;1mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07\\x1b[?25l"
     )
     assert "\x1b" not in escape_controls(text, colours=False)

@@ -1,4 +1,6 @@
-"""The manual page: made from the help, installed by the wheel, without a warning of its formatter."""
+"""The manual page: made from the help, installed by the wheel, without a warning of its
+formatter.
+"""
 
 import re
 import subprocess
@@ -20,13 +22,30 @@ def manual_page() -> str:
 
 def test_the_page_has_every_command_and_option(manual_page: str) -> None:
     for name, command in typer.main.get_command(app).commands.items():
-        section = re.search(rf"^\.SS fleet {name} .*?(?=^\.S[SH])", manual_page, re.MULTILINE | re.DOTALL)
+        section = re.search(
+            rf"^\.SS fleet {name} .*?(?=^\.S[SH])",
+            manual_page,
+            re.MULTILINE | re.DOTALL,
+        )
         assert (section is None) == command.hidden, name
-        parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        parameters = [
+            parameter
+            for parameter in command.params
+            if not getattr(parameter, "hidden", False)
+        ]
         if name != "run":  # which lists the options of a plan for all that take them
-            parameters = [parameter for parameter in parameters if parameter.name not in BY_NAME]
-        options = {option for parameter in parameters for option in parameter.opts if option[0] == "-"}
-        assert section is None or all(option.replace("-", r"\-") in section[0] for option in options), name
+            parameters = [
+                parameter for parameter in parameters if parameter.name not in BY_NAME
+            ]
+        options = {
+            option
+            for parameter in parameters
+            for option in parameter.opts
+            if option[0] == "-"
+        }
+        assert section is None or all(
+            option.replace("-", r"\-") in section[0] for option in options
+        ), name
 
 
 def test_the_page_has_every_exit_code(manual_page: str) -> None:
@@ -34,7 +53,9 @@ def test_the_page_has_every_exit_code(manual_page: str) -> None:
     kinds = [FleetError]
     for kind in kinds:
         kinds += kind.__subclasses__()
-    assert {kind.exit_code for kind in kinds} <= {int(code) for code in re.findall(r"\b(\d+):", status)}
+    assert {kind.exit_code for kind in kinds} <= {
+        int(code) for code in re.findall(r"\b(\d+):", status)
+    }
 
 
 def test_groff_reads_the_page_without_a_warning(manual_page: str) -> None:

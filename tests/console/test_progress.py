@@ -1,4 +1,6 @@
-"""A session in progress on a pipe, which is never silent for long; by a clock of the test's own."""
+"""A session in progress on a pipe, which is never silent for long; by a clock of the
+test's own.
+"""
 
 import io
 
@@ -9,7 +11,14 @@ from fleet.console.progress import SILENCE_S, Lines, Tallies, progress
 from fleet.console.rows import MANY
 from fleet.model import Host
 from fleet.plan.forecast import Duration
-from fleet.session.events import BurstsReceived, DurationEstimated, HostFinished, Outcome, StageEntered, State
+from fleet.session.events import (
+    BurstsReceived,
+    DurationEstimated,
+    HostFinished,
+    Outcome,
+    StageEntered,
+    State,
+)
 
 A, B = (Host(name, "x") for name in "ab")
 MEDIANS = (("cas", (("smt", 24.08), ("llc", 55.3))), ("readwrite", (("smt", 1300.0),)))
@@ -40,7 +49,10 @@ def test_a_silent_pipe_gets_a_line_about_the_one_host_at_work(
     assert lines.break_silence() == SILENCE_S
     assert capsys.readouterr().err.splitlines() == [
         "a: measure",
-        "a: measure, 50/1000 bursts, 190 s left, cas smt 24.1  llc 55.3; readwrite smt 1300",
+        (
+            "a: measure, 50/1000 bursts, 190 s left, cas smt 24.1  llc 55.3; readwrite"
+            " smt 1300"
+        ),
     ]
 
 
@@ -63,7 +75,9 @@ def test_of_several_hosts_it_counts_them_and_their_bursts(
     ]
 
 
-def test_of_many_hosts_a_tally_breaks_the_silence(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_hosts_a_tally_breaks_the_silence(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     hosts = [Host(f"h{number}", "x") for number in range(2 * MANY)]
     tallies = Tallies(hosts, clock)
     for host in hosts[:5]:
@@ -73,11 +87,15 @@ def test_of_many_hosts_a_tally_breaks_the_silence(clock: Clock, capsys: pytest.C
     clock.now += SILENCE_S
     tallies.break_silence()
     printed = capsys.readouterr().err
-    assert printed == "1 of 60 hosts done: 1 complete; 55 queued, 4 facts; about 10 min left\n"
+    assert (
+        printed
+        == "1 of 60 hosts done: 1 complete; 55 queued, 4 facts; about 10 min left\n"
+    )
 
 
 @pytest.mark.parametrize(
-    ("ci", "moves"), [(None, True), ("", True), ("false", True), ("true", False), ("1", False)]
+    ("ci", "moves"),
+    [(None, True), ("", True), ("false", True), ("true", False), ("1", False)],
 )
 def test_no_table_moves_where_a_ci_service_watches(
     ci: str | None, moves: bool, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,6 @@
-"""The JSON Schemas that `fleet schema` prints: what programs read of fleet keeps its keys and types."""
+"""The JSON Schemas that `fleet schema` prints: what programs read of fleet keeps its
+keys and types.
+"""
 
 import json
 import sys
@@ -29,7 +31,14 @@ COMMANDS = {
     "resume": ("resume --dry-run",),
     "runs": ("runs", "runs rome", "runs nodes", "runs kernel=new"),
     "selftest": ("compare --selftest",),
-    "show": ("show", "show rome", "show siena", "show lucca", "show pisa -b chase", "show node6"),
+    "show": (
+        "show",
+        "show rome",
+        "show siena",
+        "show lucca",
+        "show pisa -b chase",
+        "show node6",
+    ),
     "siblings": ("compare node* --siblings", "compare node1,node2,node3 --siblings"),
     "summaries": ("runs --summaries", "show summary:rpi4-linux"),
     "verify": ("verify",),
@@ -44,15 +53,22 @@ def load_schema(name: str) -> dict[str, Any]:
 
 
 def list_errors(name: str, document: Any) -> list[str]:
-    return [error.message for error in Draft202012Validator(load_schema(name)).iter_errors(document)]
+    return [
+        error.message
+        for error in Draft202012Validator(load_schema(name)).iter_errors(document)
+    ]
 
 
 def thin_lists(value: Any, limit: int) -> Any:
-    """Copy a document with at most `limit` values of each of its lists, of all parts of the list."""
+    """Copy a document with at most `limit` values of each of its lists, of all parts of
+    the list.
+    """
     if isinstance(value, Mapping):
         return {key: thin_lists(inner, limit) for key, inner in value.items()}
     if isinstance(value, list):
-        return [thin_lists(inner, limit) for inner in value[:: -(-len(value) // limit) or 1]]
+        return [
+            thin_lists(inner, limit) for inner in value[:: -(-len(value) // limit) or 1]
+        ]
     return value
 
 
@@ -67,7 +83,9 @@ def list_keys(schema: Any, path: str) -> Iterator[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "words"), [(name, words) for name in COMMANDS for words in COMMANDS[name]])
+@pytest.mark.parametrize(
+    ("name", "words"), [(name, words) for name in COMMANDS for words in COMMANDS[name]]
+)
 def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
     made_lab: Path, tmp_path: Path, name: str, words: str
 ) -> None:
@@ -84,13 +102,17 @@ def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
         for key in row:
             less = {other: value for other, value in row.items() if other != key}
             assert list_errors(name, document | {"rows": [less]}), key
-            assert list_errors(name, document | {"rows": [row | {key: object()}]}), f"{key} of any type"
+            assert list_errors(name, document | {"rows": [row | {key: object()}]}), (
+                f"{key} of any type"
+            )
 
 
 @pytest.mark.long
 def test_what_the_commands_of_hosts_print_fits_its_schema(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts: {here: {via: local}, gone: {via: command, command: ['false']}}\n")
+        fleet.inventory(
+            "hosts: {here: {via: local}, gone: {via: command, command: ['false']}}\n"
+        )
         run = ("run", "-b", "clock", "-c", "0", "--rounds", "1", "--lock", "off")
         for words in (("check",), run, ("clean",)):
             document = json.loads(fleet(*words, "-q", "--json").stdout)
@@ -106,18 +128,28 @@ def test_the_record_in_a_samples_file_fits_its_schema(made_lab: Path) -> None:
         assert list_errors("record", json.loads(read_record(place, name))) == []
 
 
-def test_the_schemas_of_files_for_people_accept_what_fleet_accepts(made_lab: Path) -> None:
+def test_the_schemas_of_files_for_people_accept_what_fleet_accepts(
+    made_lab: Path,
+) -> None:
     for path in (made_lab / "inventory.yaml", ROOT / "inventory.yaml"):
         assert list_errors("inventory", yaml.safe_load(path.read_text())) == []
     for mistake in ({"adress": "192.0.2.1"}, {"via": "telnet"}, {"port": "ssh"}):
         assert list_errors("inventory", {"hosts": {"a": mistake}}), mistake
-    expected = [{"host": "web*", "cas": {"smt": "5 to 7"}, "chase/load": {"L2 random": "at most 5.5"}}]
+    expected = [
+        {
+            "host": "web*",
+            "cas": {"smt": "5 to 7"},
+            "chase/load": {"L2 random": "at most 5.5"},
+        }
+    ]
     assert list_errors("expected", expected) == []
     assert list_errors("expected", [{"host": "web*", "cas": {"smt": "5 until 7"}}])
     assert list_errors("expected", [{"cas": {"smt": "5 to 7"}}])
 
 
-def test_the_schemas_are_of_today_and_keep_every_released_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_schemas_are_of_today_and_keep_every_released_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import schemas  # noqa: PLC0415  of docs
 
@@ -133,6 +165,11 @@ def test_each_schema_is_printed_by_its_name(fleet_here: Callable[..., Done]) -> 
     names = fleet_here("schema").stdout.split()
     assert {"show", "record", "inventory", "expected", *COMMANDS} <= set(names)
     for name in names:
-        assert fleet_here("schema", name).stdout == (SCHEMAS / f"{name}.json").read_text()
+        assert (
+            fleet_here("schema", name).stdout == (SCHEMAS / f"{name}.json").read_text()
+        )
     refused = fleet_here("schema", "shw")
-    assert (refused.exit_code, "fleet: schema shw: must be " in refused.stderr) == (2, True)
+    assert (refused.exit_code, "fleet: schema shw: must be " in refused.stderr) == (
+        2,
+        True,
+    )

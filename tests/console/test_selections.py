@@ -1,4 +1,6 @@
-"""Every command that takes a selection, from the table of commands: its width, completion and refusals."""
+"""Every command that takes a selection, from the table of commands: its width,
+completion and refusals.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -30,19 +32,35 @@ def selections(command: Any) -> Iterator[tuple[str, object]]:
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 TAKING = {name: dict(selections(command)) for name, command in COMMANDS.items()}
-OF_STORED = [name for name, params in TAKING.items() if any(way in STORED for way in params.values())]
-OF_INVENTORY = [name for name, params in TAKING.items() if completion.complete_hosts in params.values()]
-OF_BENCHMARK = [name for name in OF_STORED if any(p.name == "benchmark" for p in COMMANDS[name].params)]
+OF_STORED = [
+    name
+    for name, params in TAKING.items()
+    if any(way in STORED for way in params.values())
+]
+OF_INVENTORY = [
+    name
+    for name, params in TAKING.items()
+    if completion.complete_hosts in params.values()
+]
+OF_BENCHMARK = [
+    name
+    for name in OF_STORED
+    if any(p.name == "benchmark" for p in COMMANDS[name].params)
+]
 
 
 @pytest.fixture(scope="module")
 def lab(made_lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One of our own, since some commands change what is stored."""
-    return Path(shutil.copytree(made_lab, tmp_path_factory.mktemp("selections") / "lab"))
+    return Path(
+        shutil.copytree(made_lab, tmp_path_factory.mktemp("selections") / "lab")
+    )
 
 
 def call(lab: Path, name: str, *hosts: str, options: str = "") -> Done:
-    """Call a command with these hosts where it takes several, else with the first; measure nothing."""
+    """Call a command with these hosts where it takes several, else with the first;
+    measure nothing.
+    """
     command = COMMANDS[name]
     words = [name]
     for parameter in command.params:
@@ -66,7 +84,9 @@ def too_wide(done: Done) -> list[str]:
 
 
 def test_the_table_has_the_commands_that_people_know() -> None:
-    assert {"show", "runs", "compare", "report", "export", "label", "withdraw"} <= {*OF_STORED}
+    assert {"show", "runs", "compare", "report", "export", "label", "withdraw"} <= {
+        *OF_STORED
+    }
     assert {"run", "check", "hosts", "clean"} <= {*OF_INVENTORY}
     assert {"show", "runs", "compare", "report", "export"} <= {*OF_BENCHMARK}
 
@@ -77,7 +97,9 @@ def test_no_line_is_wider_than_80_columns(name: str, lab: Path) -> None:
     assert done.exit_code in (0, 3) or "cannot tell" in done.stdout, done.stderr
     assert done.stdout or done.stderr
     is_file = any("--output" in parameter.opts for parameter in COMMANDS[name].params)
-    if not is_file and name != "accept":  # whose lines are for logs and `scontrol`, one a host
+    if (
+        not is_file and name != "accept"
+    ):  # whose lines are for logs and `scontrol`, one a host
         assert not too_wide(done)
     if name == "withdraw":
         call(lab, name, "pisa", "verona", options="--undo")
@@ -92,12 +114,16 @@ def test_a_shell_completes_its_selection(name: str, lab: Path) -> None:
 
 @pytest.mark.parametrize("name", OF_BENCHMARK)
 def test_a_shell_completes_its_benchmark(name: str, lab: Path) -> None:
-    assert {"gemm", "gemm/avx2"} <= complete_in_shell(Fleet(lab), "bash", f"fleet {name} verona -b ge")
+    assert {"gemm", "gemm/avx2"} <= complete_in_shell(
+        Fleet(lab), "bash", f"fleet {name} verona -b ge"
+    )
 
 
 @pytest.mark.parametrize("name", OF_BENCHMARK)
 @pytest.mark.parametrize("benchmark", ["gemm", "message/mov"])
-def test_a_benchmark_that_a_host_has_not_measured_is_named(name: str, benchmark: str, lab: Path) -> None:
+def test_a_benchmark_that_a_host_has_not_measured_is_named(
+    name: str, benchmark: str, lab: Path
+) -> None:
     options = f"-b {benchmark}"
     done = call(lab, name, "rome", "milan", options=options)
     assert done.exit_code == 2
@@ -105,5 +131,14 @@ def test_a_benchmark_that_a_host_has_not_measured_is_named(name: str, benchmark:
     assert "Traceback" not in done.stderr
     some = call(lab, name, "verona", "rome", options=options)
     assert "Traceback" not in some.stderr
-    assert some.exit_code == 0 or "rome" in some.stderr + some.stdout or benchmark in some.stderr
-    assert not too_wide(some) or name in ("export", "report", "accept")  # files, and lines for logs
+    assert (
+        some.exit_code == 0
+        or "rome" in some.stderr + some.stdout
+        or benchmark in some.stderr
+    )
+    # files, and lines for logs
+    assert not too_wide(some) or name in (
+        "export",
+        "report",
+        "accept",
+    )

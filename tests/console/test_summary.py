@@ -1,4 +1,6 @@
-"""Output of a session at its end and in progress: exit codes, folded failures, lines, the live table."""
+"""Output of a session at its end and in progress: exit codes, folded failures, lines,
+the live table.
+"""
 
 import contextlib
 import fcntl
@@ -41,9 +43,15 @@ def make_host(name: str = "board") -> Host:
     return Host(name=name, address="192.0.2.1")
 
 
-def make_outcome(state: State, code: int = 0, name: str = "board", message: str = "") -> Outcome:
+def make_outcome(
+    state: State, code: int = 0, name: str = "board", message: str = ""
+) -> Outcome:
     return Outcome(
-        make_host(name), state, stage="connect" if code else "done", message=message, exit_code=code
+        make_host(name),
+        state,
+        stage="connect" if code else "done",
+        message=message,
+        exit_code=code,
     )
 
 
@@ -58,13 +66,17 @@ def make_outcome(state: State, code: int = 0, name: str = "board", message: str 
         ([make_outcome(State.COMPLETE), make_outcome(State.INTERRUPTED, 130)], 130),
     ],
 )
-def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code: int) -> None:
+def test_the_exit_code_says_how_much_went_well(
+    outcomes: Sequence[Outcome], code: int
+) -> None:
     assert exit_code(outcomes) == code
 
 
 def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
-    stored = replace(make_outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id)
+    stored = replace(
+        make_outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id
+    )
 
     def render(count: int) -> str:
         others = [replace(stored, run_id=str(number)) for number in range(count)]
@@ -78,7 +90,10 @@ def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
 
 
 def test_equal_failures_are_grouped_with_all_their_names() -> None:
-    dead = [make_outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
+    dead = [
+        make_outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.")
+        for i in range(17)
+    ]
     other = make_outcome(State.FAILED, 8, "odd", "odd: no compiler.")
     text = summary.render_outcomes([*dead, other], 0.0)
     assert text.count("no route to host.") == 1
@@ -86,7 +101,9 @@ def test_equal_failures_are_grouped_with_all_their_names() -> None:
     assert "odd: no compiler." in text
 
 
-def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_report_every_tenth_and_no_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = Lines([make_host()])
     for done in range(1001):
         lines(BurstsReceived(make_host(), done, 1000))
@@ -95,7 +112,9 @@ def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]
     assert printed[-1] == "board: 1000 of 1000 bursts"
 
 
-def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_say_once_that_further_rounds_follow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = Lines([make_host()])
     for done in range(8, 15):
         lines(BurstsReceived(make_host(), done, max(done, 10)))
@@ -119,11 +138,19 @@ def test_the_live_table_has_a_row_per_host() -> None:
     table(BurstsReceived(make_host("a"), 30, 120))
     lines = draw(table, console)
     assert lines[0].split() == ["host", "stage", "bursts", "left"]
-    assert [line.split()[:3] for line in lines[1:]] == [["a", "measure", "30/120"], ["b", "queued"]]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["a", "measure", "30/120"],
+        ["b", "queued"],
+    ]
 
 
-def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_is_room() -> None:
-    medians = (("cas", (("smt", 24.08), ("llc", 55.3))), ("readwrite", (("smt", 30.0),)))
+def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_is_room() -> (
+    None
+):
+    medians = (
+        ("cas", (("smt", 24.08), ("llc", 55.3))),
+        ("readwrite", (("smt", 30.0),)),
+    )
     for width, height, expected in (
         (100, 20, ["cas       smt 24.1  llc 55.3", "readwrite smt 30.0"]),
         (100, 4, ["cas smt 24.1  llc 55.3; readwrite smt 30.0"]),
@@ -151,21 +178,39 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
     assert len(lines) <= 20
     assert any(line.startswith("h450  deploy") for line in lines)
     assert any(line.startswith("h400  failed (connect)") for line in lines)
-    assert lines[0].startswith("401 of 500 hosts done: 400 complete, 1 failed; 98 queued, 1 deploy; about ")
+    assert lines[0].startswith(
+        "401 of 500 hosts done: 400 complete, 1 failed; 98 queued, 1 deploy; about "
+    )
 
 
-def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> None:
-    board = Host(name="board", address="x", cpus=(0, 2), plan=RequestedOptions(rounds=20, samples=5))
+def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> (
+    None
+):
+    board = Host(
+        name="board",
+        address="x",
+        cpus=(0, 2),
+        plan=RequestedOptions(rounds=20, samples=5),
+    )
     plan = merge_plan(board, RequestedOptions(samples=7))
     assert (plan.rounds, plan.samples, plan.warmup, plan.cpus) == (20, 7, None, (0, 2))
     assert merge_plan(board, RequestedOptions(cpus=(1, 3))).cpus == (1, 3)
 
 
-def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> None:
+def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> (
+    None
+):
     web = [Host(f"w{i}", f"192.0.2.{i}", port=2200 + i) for i in range(1, 4)]
     messages = [(make_host("odd"), "odd: no compiler")]
     messages += [
-        (h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web
+        (
+            h,
+            (
+                f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are"
+                " kept"
+            ),
+        )
+        for h in web
     ]
     (text, names), (_, others) = hostnames.group_messages(messages)
     assert names == ("w1", "w2", "w3")
@@ -174,17 +219,31 @@ def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent
 
 
 def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
-    messages = [(make_host("a"), "a: an agent a-b failed"), (make_host("b"), "b: an agent b-b failed")]
+    messages = [
+        (make_host("a"), "a: an agent a-b failed"),
+        (make_host("b"), "b: an agent b-b failed"),
+    ]
     assert len(hostnames.group_messages(messages)) == 2
 
 
 def make_outcomes(count: int = 500) -> list[Outcome]:
     hosts = [make_host(f"h{i:03}") for i in range(count)]
     return [
-        Outcome(h, State.FAILED, stage="connect", message=f"{h.name}: no route.", exit_code=3)
-        if int(h.name[1:]) % 10 == 3
-        else Outcome(
-            h, State.COMPLETE, bursts=10, notes=(f"{h.name}: governor powersave", "Expected: 10 rounds.")
+        (
+            Outcome(
+                h,
+                State.FAILED,
+                stage="connect",
+                message=f"{h.name}: no route.",
+                exit_code=3,
+            )
+            if int(h.name[1:]) % 10 == 3
+            else Outcome(
+                h,
+                State.COMPLETE,
+                bursts=10,
+                notes=(f"{h.name}: governor powersave", "Expected: 10 rounds."),
+            )
         )
         for h in hosts
     ]
@@ -192,25 +251,36 @@ def make_outcomes(count: int = 500) -> list[Outcome]:
 
 def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     outcomes = make_outcomes()
-    text = summary.render_outcomes(outcomes, 39.1, summary.Hints("-r there", "-i lab.yaml", "LOGS"))
+    text = summary.render_outcomes(
+        outcomes, 39.1, summary.Hints("-r there", "-i lab.yaml", "LOGS")
+    )
     assert len(text.splitlines()) < 20
     assert "450    complete  done     4,500   " in text
     assert "50 hosts, connect: h[003,013,023," in text
     assert "  450 hosts (h[000-002," in text
     assert "): governor powersave" in text
     assert "Expected:" not in text
-    assert "\n\n450 of 500 hosts stored, 4,500 bursts, 39.1 s.\nNext: fleet show -r there\nTo measure" in text
+    assert (
+        "\n\n450 of 500 hosts stored, 4,500 bursts, 39.1 s.\nNext: fleet show -r"
+        " there\nTo measure" in text
+    )
     assert "\nTo measure what is missing: fleet resume -r there -i lab.yaml\n" in text
     assert text.endswith("\nFull log: LOGS")
-    assert [entry["host"] for entry in json.loads(summary.render_outcomes_json(outcomes))["rows"]] == [
-        outcome.host.name for outcome in outcomes
-    ]
+    assert [
+        entry["host"]
+        for entry in json.loads(summary.render_outcomes_json(outcomes))["rows"]
+    ] == [outcome.host.name for outcome in outcomes]
 
 
 @pytest.mark.long
 def test_five_hundred_different_failures_are_still_a_page() -> None:
     failed = [
-        Outcome(make_host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
+        Outcome(
+            make_host(f"h{i:03}"),
+            State.FAILED,
+            stage="build",
+            message=f"h{i:03}: {'x' * i * 100}",
+        )
         for i in range(500)
     ]
     text = summary.render_outcomes(failed, 0.0)
@@ -218,7 +288,9 @@ def test_five_hundred_different_failures_are_still_a_page() -> None:
     assert "480 other failures on 480 hosts: see --json." in text
 
 
-def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_five_hundred_hosts_is_a_screen_long(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     outcomes = make_outcomes()
     with progress([outcome.host for outcome in outcomes]) as show:
         for outcome in outcomes:
@@ -234,7 +306,9 @@ def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("height", [3, 8, 24, 200])
 @pytest.mark.parametrize("count", [1, 5, 40, 500])
-def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, count: int) -> None:
+def test_the_live_table_is_never_taller_or_wider_than_the_terminal(
+    height: int, count: int
+) -> None:
     console = Console(width=40, height=height, force_terminal=False)
     outcomes = make_outcomes(count)
     table = LiveTable([outcome.host for outcome in outcomes], console)
@@ -251,10 +325,16 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, 
 
 @pytest.mark.slow
 def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
-    """As much goes up as went down: each new drawing climbs less than the terminal is tall."""
+    """As much goes up as went down: each new drawing climbs less than the terminal is
+    tall.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-c", _PLAY], {"TERM": "xterm", "PYTHONPATH": str(ROOT)})
+        os.execve(
+            sys.executable,
+            [sys.executable, "-c", _PLAY],
+            {"TERM": "xterm", "PYTHONPATH": str(ROOT)},
+        )
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
     os.write(terminal, b"\n")
     printed = b""
@@ -264,7 +344,8 @@ def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() 
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, printed
     climbs = [
-        len(re.findall(rb"\x1b\[1A", run)) for run in re.findall(rb"(?:\x1b\[2K|\x1b\[1A|\r)+", printed)
+        len(re.findall(rb"\x1b\[1A", run))
+        for run in re.findall(rb"(?:\x1b\[2K|\x1b\[1A|\r)+", printed)
     ]
     assert 3 <= max(climbs) < 10
     assert b"hosts done" in printed

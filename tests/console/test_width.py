@@ -1,4 +1,6 @@
-"""Every command keeps to the width of the terminal, breaks no word, and explains its words once."""
+"""Every command keeps to the width of the terminal, breaks no word, and explains its
+words once.
+"""
 
 import os
 import pty
@@ -39,8 +41,14 @@ Demo = Callable[[str, int], Done]
 
 @pytest.fixture(scope="module")
 def demo(made_lab: Path) -> Demo:
-    """Return what a command prints about the demo on a terminal of so many columns; runs each once."""
-    return cache(lambda command, columns: Fleet(made_lab, {"COLUMNS": str(columns)})(*shlex.split(command)))
+    """Return what a command prints about the demo on a terminal of so many columns;
+    runs each once.
+    """
+    return cache(
+        lambda command, columns: Fleet(made_lab, {"COLUMNS": str(columns)})(
+            *shlex.split(command)
+        )
+    )
 
 
 @pytest.mark.long
@@ -48,26 +56,46 @@ def demo(made_lab: Path) -> Demo:
     ("command", "columns"),
     [
         *((command, 80) for command in COMMANDS),
-        *((command, 120) for command in ("runs", "show", "show rome", "compare kernel=old kernel=new")),
+        *(
+            (command, 120)
+            for command in (
+                "runs",
+                "show",
+                "show rome",
+                "compare kernel=old kernel=new",
+            )
+        ),
     ],
 )
-def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Demo) -> None:
+def test_no_line_is_wider_than_the_terminal(
+    command: str, columns: int, demo: Demo
+) -> None:
     done = demo(command, columns)
     assert done.exit_code in (0, 1, 3), done.stderr
     wide = [line for line in done.stdout.splitlines() if len(line) > columns]
     assert not [line for line in wide if max(map(len, line.split())) < LONGEST_WORD]
 
 
-@pytest.mark.parametrize("command", ["show", "show rome milan", "show pisa", "compare kernel=old kernel=new"])
+@pytest.mark.parametrize(
+    "command", ["show", "show rome milan", "show pisa", "compare kernel=old kernel=new"]
+)
 def test_legends_are_printed_once(command: str, demo: Demo) -> None:
     text = demo(command, 80).stdout
-    for words in ("one socket", "siblings of one core", "flagged: of", "Threshold:", "6.13.0-demo"):
+    for words in (
+        "one socket",
+        "siblings of one core",
+        "flagged: of",
+        "Threshold:",
+        "6.13.0-demo",
+    ):
         assert len(re.findall(words, text)) <= 1, words
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", [*COMMANDS, "show verona -b gemm"])
-def test_intervals_and_flagged_shares_say_what_they_are_of(command: str, demo: Demo) -> None:
+def test_intervals_and_flagged_shares_say_what_they_are_of(
+    command: str, demo: Demo
+) -> None:
     text = demo(command, 200).stdout
     for name in set(re.findall(r"  (±95%|flagged)", text)):
         assert f"{name}: " in text
@@ -77,7 +105,9 @@ def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Demo) -
     narrow, wide = demo("runs", 80).stdout, demo("runs", 200).stdout
     assert "bursts" not in narrow
     assert "bursts" in wide
-    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 95
+    assert (
+        len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 95
+    )
 
 
 def test_labels_that_all_runs_have_are_listed_once(demo: Demo) -> None:
@@ -123,13 +153,25 @@ def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> Non
     assert len(lines) > 5
     assert "\x1b[" in output
     assert all(line.startswith("paged:") for line in lines)
-    assert "Details: fleet show" in on_a_terminal(made_lab, "show", TERM="dumb", PAGER="")[1]
+    assert (
+        "Details: fleet show"
+        in on_a_terminal(made_lab, "show", TERM="dumb", PAGER="")[1]
+    )
 
 
 @pytest.mark.parametrize(
     ("pager", "words"),
-    [("false", "ended with exit code 1"), ("/nowhere/less", "cannot be started (No such file")],
+    [
+        ("false", "ended with exit code 1"),
+        ("/nowhere/less", "cannot be started (No such file"),
+    ],
 )
-def test_a_pager_that_fails_is_named_and_the_text_printed(made_lab: Path, pager: str, words: str) -> None:
+def test_a_pager_that_fails_is_named_and_the_text_printed(
+    made_lab: Path, pager: str, words: str
+) -> None:
     code, output = on_a_terminal(made_lab, "show", PAGER=pager)
-    assert (code, f"$PAGER, {pager}, {words}" in output, "Details: fleet show" in output) == (0, True, True)
+    assert (
+        code,
+        f"$PAGER, {pager}, {words}" in output,
+        "Details: fleet show" in output,
+    ) == (0, True, True)

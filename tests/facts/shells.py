@@ -30,11 +30,17 @@ def ask(
     cc: str | None = None,
     path: str = os.environ["PATH"],
 ) -> str:
-    """What this shell answers, in an environment with a home and a value nobody may see."""
+    """What this shell answers, in an environment with a home and a value nobody may
+    see.
+    """
     home.mkdir(exist_ok=True)
     env = {"PATH": path, "HOME": str(home), "SECRET_VALUE": "hunter2"}
-    question = probe.render_probe(SYSTEMS["linux"].probe, root=root, workdir=workdir, cc=cc)
-    run = subprocess.run(shell, input=question, capture_output=True, env=env, check=False)
+    question = probe.render_probe(
+        SYSTEMS["linux"].probe, root=root, workdir=workdir, cc=cc
+    )
+    run = subprocess.run(
+        shell, input=question, capture_output=True, env=env, check=False
+    )
     answer = probe.extract_answer(run.stdout)
     assert answer is not None, (run.stdout[-500:], run.stderr[-500:])
     return answer

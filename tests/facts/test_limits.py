@@ -1,4 +1,6 @@
-"""What limits leave of memory: the probe and the agent read the same numbers, and say the same words."""
+"""What limits leave of memory: the probe and the agent read the same numbers, and say
+the same words.
+"""
 
 import json
 import os
@@ -30,7 +32,9 @@ def v1(limit: int, used: int = 0, back: int = 0) -> dict[str, str]:
     }
 
 
-def v2(limit: int | str, used: int = 0, back: int = 0, high: int | str = "max") -> dict[str, str]:
+def v2(
+    limit: int | str, used: int = 0, back: int = 0, high: int | str = "max"
+) -> dict[str, str]:
     stat = f"anon 4096\ninactive_anon 77\ninactive_file {back}"
     used_files = {"memory.current": str(used), "memory.stat": stat}
     return {"memory.max": str(limit), "memory.high": str(high), **used_files}
@@ -42,7 +46,8 @@ SLURM = {
     "memory/slurm/job_3/step_0": v1(160 * MIB, 9 * MIB),
     "memory/slurm/job_3/step_0/task_0": v1(NONE_V1, 8 * MIB),
 }
-# cgroup, mountinfo, folders below /sys/fs/cgroup; left and whole in MiB, and the group that sets it.
+# cgroup, mountinfo, folders below /sys/fs/cgroup; left and whole in MiB, and the group
+# that sets it.
 LIMITS = {
     "v1, the leaf unlimited": (
         "4:memory:/slurm/job_3/step_0/task_0",
@@ -50,7 +55,12 @@ LIMITS = {
         SLURM,
         (151, 160, "/slurm/job_3/step_0"),
     ),
-    "v1, no limit": ("4:memory:/a", V1.format("/"), {"memory/a": v1(NONE_V1, MIB)}, None),
+    "v1, no limit": (
+        "4:memory:/a",
+        V1.format("/"),
+        {"memory/a": v1(NONE_V1, MIB)},
+        None,
+    ),
     "v1, a container that sees its own group": (
         "4:memory:/libpod_parent/libpod-c17\n3:cpu:/x",
         f"{CPU}\n{V1.format('/libpod_parent/libpod-c17')}",
@@ -81,16 +91,36 @@ LIMITS = {
         {"a": v2(96 * MIB, 16 * MIB), "a/b": v2(160 * MIB)},
         (80, 96, "/a"),
     ),
-    "v2, high below max": ("0::/a", V2.format("/"), {"a": v2(512 * MIB, high=160 * MIB)}, (160, 160, "/a")),
-    "v2, max below high": ("0::/a", V2.format("/"), {"a": v2(96 * MIB, high=160 * MIB)}, (96, 96, "/a")),
-    "v2, a namespace": ("0::/", V2.format("/"), {"": v2(160 * MIB, 60 * MIB)}, (100, 160, "/")),
+    "v2, high below max": (
+        "0::/a",
+        V2.format("/"),
+        {"a": v2(512 * MIB, high=160 * MIB)},
+        (160, 160, "/a"),
+    ),
+    "v2, max below high": (
+        "0::/a",
+        V2.format("/"),
+        {"a": v2(96 * MIB, high=160 * MIB)},
+        (96, 96, "/a"),
+    ),
+    "v2, a namespace": (
+        "0::/",
+        V2.format("/"),
+        {"": v2(160 * MIB, 60 * MIB)},
+        (100, 160, "/"),
+    ),
     "v2, a group outside of the namespace": (
         "0::/../../other",
         V2.format("/"),
         {"": v2(256 * MIB)},
         (256, 256, "/"),
     ),
-    "v2, more used than allowed": ("0::/a", V2.format("/"), {"a": v2(96 * MIB, 120 * MIB)}, (0, 96, "/a")),
+    "v2, more used than allowed": (
+        "0::/a",
+        V2.format("/"),
+        {"a": v2(96 * MIB, 120 * MIB)},
+        (0, 96, "/a"),
+    ),
     "v2, nothing but the limit can be read": (
         "0::/a",
         V2.format("/"),
@@ -108,7 +138,11 @@ TIMES = {
     "v1, the leaf free": (
         "1:cpu,cpuacct:/job/step",
         CPU,
-        {"cpu": FREE, "cpu/job": {"cpu.cfs_quota_us": "5000", **V1_TIME}, "cpu/job/step": FREE},
+        {
+            "cpu": FREE,
+            "cpu/job": {"cpu.cfs_quota_us": "5000", **V1_TIME},
+            "cpu/job/step": FREE,
+        },
         (0.1, "/job"),
     ),
     "v1, free": ("1:cpu:/job", CPU, {"cpu": FREE, "cpu/job": FREE}, None),
@@ -118,12 +152,20 @@ TIMES = {
         {"a": {"cpu.max": "150000 100000"}, "a/b": {"cpu.max": "400000 100000"}},
         (1.5, "/a"),
     ),
-    "v2, a container": ("0::/pods/x", V2.format("/pods/x"), {"": {"cpu.max": "1000 3000"}}, (1 / 3, "/")),
+    "v2, a container": (
+        "0::/pods/x",
+        V2.format("/pods/x"),
+        {"": {"cpu.max": "1000 3000"}},
+        (1 / 3, "/"),
+    ),
     "v2, free": ("0::/a", V2.format("/"), {"a": {"cpu.max": "max 100000"}}, None),
     "hybrid": (
         "1:cpu:/job\n0::/job",
         f"{CPU}\n{UNIFIED}",
-        {"cpu/job": {"cpu.cfs_quota_us": "25000", **V1_TIME}, "unified/job": {"cgroup.procs": "1"}},
+        {
+            "cpu/job": {"cpu.cfs_quota_us": "25000", **V1_TIME},
+            "unified/job": {"cgroup.procs": "1"},
+        },
         (0.5, "/job"),
     ),
 }
@@ -133,13 +175,22 @@ TIMES = {
 def test_probe_and_agent_read_the_same_cpu_time(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = TIMES[name]
     root, result = look(tmp_path, cgroup, mounts, folders)
-    machine = json.loads(run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[0])
+    machine = json.loads(
+        run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[
+            0
+        ]
+    )
     words = f"control group {expected[1]}, {expected[0]:g} CPUs" if expected else None
-    assert (result.cpu_quota, result.cpu_limit) == (expected[0] if expected else None, words)
+    assert (result.cpu_quota, result.cpu_limit) == (
+        expected[0] if expected else None,
+        words,
+    )
     assert machine["cpu_limit"] == words
 
 
-def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, str]]) -> tuple[str, Facts]:
+def look(
+    folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, str]]
+) -> tuple[str, Facts]:
     """A root of such control groups, and what the probe finds there."""
     tree = trees.Tree(2)
     tree.files |= {
@@ -149,26 +200,39 @@ def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, st
     }
     for group, files in folders.items():
         tree.files |= {
-            f"sys/fs/cgroup/{group}/{file}".replace("//", "/"): text for file, text in files.items()
+            f"sys/fs/cgroup/{group}/{file}".replace("//", "/"): text
+            for file, text in files.items()
         }
     root = str(tree.write(folder / "root"))
-    return root, linux.parse(probe.split_sections(ask(["/bin/sh"], folder / "home", root=root)))
+    return root, linux.parse(
+        probe.split_sections(ask(["/bin/sh"], folder / "home", root=root))
+    )
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = LIMITS[name]
     root, result = look(tmp_path, cgroup, mounts, folders)
-    refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": root}).stderr
-    match = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
+    refusal = run(
+        "-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": root}
+    ).stderr
+    match = re.search(
+        r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal
+    )
     assert match, refusal
     if expected is None:
-        assert (result.memory_available_bytes, result.memory_limit) == (9999999999 << 10, None)
+        assert (result.memory_available_bytes, result.memory_limit) == (
+            9999999999 << 10,
+            None,
+        )
         assert match[2] is None
     else:
         left, limit, group = expected
         words = f"control group {group}, {limit} MiB"
-        assert (result.memory_available_bytes, result.memory_limit) == (left * MIB, words)
+        assert (result.memory_available_bytes, result.memory_limit) == (
+            left * MIB,
+            words,
+        )
         assert (int(match[1]), match[2]) == (left, words)
 
 
@@ -204,7 +268,15 @@ def test_the_pool_is_left_alone_where_a_group_limits_its_pages(
     tmp_path: Path, cgroup: str, mount: str, file: str, limit: str, asks: bool
 ) -> None:
     root, _ = look(tmp_path, cgroup, mount, {"": {file: limit}})
-    done = run("-b", "chase", "--sizes", "16K", "--rounds", "1", env=preload("groups.c") | {"TREE": root})
+    done = run(
+        "-b",
+        "chase",
+        "--sizes",
+        "16K",
+        "--rounds",
+        "1",
+        env=preload("groups.c") | {"TREE": root},
+    )
     assert ("asks the pool" in done.stderr) is asks
 
 
@@ -212,34 +284,56 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
     tree = trees.Tree(2)
     tree.files["proc/meminfo"] = "MemTotal: 9999999999 kB\nMemAvailable: 9999999999 kB"
     tree.files["proc/self/limits"] = (
-        "Limit                     Soft Limit           Hard Limit           Units     \n"
-        "Max processes             40                   96365                processes \n"
-        "Max data size             500000000            unlimited            bytes     \n"
-        "Max address space         307200000            unlimited            bytes     \n"
-        "Max realtime priority     0                    0                    "
+        "Limit                     Soft Limit           Hard Limit           Units    "
+        " \nMax processes             40                   96365               "
+        " processes \nMax data size             500000000            unlimited         "
+        "   bytes     \nMax address space         307200000            unlimited       "
+        "     bytes     \nMax realtime priority     0                    0             "
+        "       "
     )
     root = str(tree.write(tmp_path / "root"))
-    result = linux.parse(probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
-    assert (result.memory_available_bytes, result.memory_limit) == (307200000, "ulimit -v, 293 MiB")
-    assert (result.processes_most, result.priority_most) == (None if os.getuid() == 0 else 40, 0)
-    tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace("307200000", "unlimited")
     result = linux.parse(
-        probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
+        probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root))
+    )
+    assert (result.memory_available_bytes, result.memory_limit) == (
+        307200000,
+        "ulimit -v, 293 MiB",
+    )
+    assert (result.processes_most, result.priority_most) == (
+        None if os.getuid() == 0 else 40,
+        0,
+    )
+    tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace(
+        "307200000", "unlimited"
+    )
+    result = linux.parse(
+        probe.split_sections(
+            ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2")))
+        )
     )
     assert result.memory_limit == "ulimit -d, 477 MiB"
 
 
 @pytest.mark.parametrize(
-    ("limits", "expected"), [(("max", "12"), 12), (("9", "12"), 9), (("max", "max"), None)]
+    ("limits", "expected"),
+    [(("max", "12"), 12), (("9", "12"), 9), (("max", "max"), None)],
 )
-def test_groups_limit_processes_too(tmp_path: Path, limits: tuple[str, str], expected: int | None) -> None:
-    folders = {f"pids/{name}": {"pids.max": limit} for name, limit in zip(("a", "a/b"), limits, strict=True)}
-    _, result = look(tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders)
+def test_groups_limit_processes_too(
+    tmp_path: Path, limits: tuple[str, str], expected: int | None
+) -> None:
+    folders = {
+        f"pids/{name}": {"pids.max": limit}
+        for name, limit in zip(("a", "a/b"), limits, strict=True)
+    }
+    _, result = look(
+        tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders
+    )
     assert result.processes_most == expected
 
 
 @pytest.mark.parametrize(
-    "line", ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"]
+    "line",
+    ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"],
 )
 def test_a_limit_that_is_none_is_left_out(line: str) -> None:
     assert linux.find_bytes_left_and_limit([line]) is None

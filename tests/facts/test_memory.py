@@ -20,30 +20,58 @@ def read(table, packages=1, nodes=1, files=()):
     """Parse a table on a machine of so many packages and nodes."""
     share = max(nodes // packages, 1)
     cpus = [
-        Cpu(node, node=node, package=node // share if nodes >= packages else node) for node in range(nodes)
+        Cpu(node, node=node, package=node // share if nodes >= packages else node)
+        for node in range(nodes)
     ]
     memory, with_memory = parse_memory(
-        {"smbios": print_hex(table)}, dict(files), cpus, [Node(node) for node in range(nodes)]
+        {"smbios": print_hex(table)},
+        dict(files),
+        cpus,
+        [Node(node) for node in range(nodes)],
     )
-    return memory, [(node.channels_populated, node.channels, node.peak_mbps) for node in with_memory]
+    return memory, [
+        (node.channels_populated, node.channels, node.peak_mbps) for node in with_memory
+    ]
 
 
 def dimms(names, **values):
-    return [build_dimm(0x100 + place, *pair, **values) for place, pair in enumerate(names)]
+    return [
+        build_dimm(0x100 + place, *pair, **values) for place, pair in enumerate(names)
+    ]
 
 
 SUPERMICRO = [
     (f"P{socket + 1}-DIMM{channel}1", f"P{socket}_Node0_Channel{place}_Dimm0")
     for socket, (place, channel) in product((0, 1), enumerate("ABCDEFGH"))
 ]
-EPYC = [("DIMM 0", f"P{socket} CHANNEL {channel}") for socket in (0, 1) for channel in "ABCDEFGHIJKL"]
+EPYC = [
+    ("DIMM 0", f"P{socket} CHANNEL {channel}")
+    for socket in (0, 1)
+    for channel in "ABCDEFGHIJKL"
+]
 GIGABYTE = [(f"DIMM_P0_{channel}0", "BANK 0") for channel in "ABCDEFGH"]
 DELL = [(f"{socket}{slot}", "") for socket in "AB" for slot in range(1, 9)]
 HPE = [(f"PROC {socket} DIMM {slot}", "") for socket in (1, 2) for slot in range(1, 9)]
-INTEL = [(f"CPU{socket}_DIMM_{channel}1", f"NODE {socket}") for socket in (0, 1) for channel in "ABCD"]
-DESKTOP = [("DIMM_A1", "BANK 0"), ("DIMM_A2", "BANK 1"), ("DIMM_B1", "BANK 2"), ("DIMM_B2", "BANK 3")]
-LAPTOP = [("Controller0-ChannelA-DIMM0", "BANK 0"), ("Controller1-ChannelA-DIMM0", "BANK 0")]
-SOLDERED = [(f"Controller{mc}-Channel{channel}", "BANK 0") for mc in (0, 1) for channel in "ABCD"]
+INTEL = [
+    (f"CPU{socket}_DIMM_{channel}1", f"NODE {socket}")
+    for socket in (0, 1)
+    for channel in "ABCD"
+]
+DESKTOP = [
+    ("DIMM_A1", "BANK 0"),
+    ("DIMM_A2", "BANK 1"),
+    ("DIMM_B1", "BANK 2"),
+    ("DIMM_B2", "BANK 3"),
+]
+LAPTOP = [
+    ("Controller0-ChannelA-DIMM0", "BANK 0"),
+    ("Controller1-ChannelA-DIMM0", "BANK 0"),
+]
+SOLDERED = [
+    (f"Controller{mc}-Channel{channel}", "BANK 0")
+    for mc in (0, 1)
+    for channel in "ABCD"
+]
 AM4 = [(f"DIMM {slot}", "P0 CHANNEL A") for slot in (0, 1)]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWX"
 MODULES = [build_array(1)]
@@ -51,7 +79,13 @@ MACHINES = {
     "supermicro": (
         build_table(build_array(1), dimms(SUPERMICRO, rated=3200, configured=2933)),
         (2, 2),
-        ("16 x 16 GiB DDR4-3200 at 2933 MT/s, 16 of 16 channels populated, ECC multi-bit", 375424),
+        (
+            (
+                "16 x 16 GiB DDR4-3200 at 2933 MT/s, 16 of 16 channels populated, ECC"
+                " multi-bit"
+            ),
+            375424,
+        ),
         [(8, 8, 187712)] * 2,
     ),
     "epyc with an empty channel": (
@@ -72,13 +106,17 @@ MACHINES = {
         [(2, 2, 51200)] * 4,
     ),
     "hpe": (
-        build_table(build_array(1), build_array(2), dimms(HPE[:8]), dimms(HPE[8:], array=2)),
+        build_table(
+            build_array(1), build_array(2), dimms(HPE[:8]), dimms(HPE[8:], array=2)
+        ),
         (2, 2),
         ("16 x 16 GiB DDR4-3200, ECC multi-bit", None),
         [(None, None, None)] * 2,
     ),
     "intel with one processor": (
-        build_table(MODULES, dimms(INTEL[:4], kind=0x18, rated=1866), dimms(INTEL[4:], mib=0)),
+        build_table(
+            MODULES, dimms(INTEL[:4], kind=0x18, rated=1866), dimms(INTEL[4:], mib=0)
+        ),
         (1, 1),
         ("4 x 16 GiB DDR3-1866, 4 of 4 channels populated, ECC multi-bit", 59712),
         [(4, 4, 59712)],
@@ -97,26 +135,44 @@ MACHINES = {
     ),
     "desktop with one module": (
         build_table(
-            build_array(1, ecc=3), dimms(DESKTOP[:1], mib=0), dimms(DESKTOP[1:2]), dimms(DESKTOP[2:], mib=0)
+            build_array(1, ecc=3),
+            dimms(DESKTOP[:1], mib=0),
+            dimms(DESKTOP[1:2]),
+            dimms(DESKTOP[2:], mib=0),
         ),
         (1, 1),
         ("1 x 16 GiB DDR4-3200, 1 of 2 channels populated, ECC none", 25600),
         [(1, 2, 25600)],
     ),
     "laptop with unequal modules": (
-        build_table(build_array(1, ecc=3), dimms(LAPTOP[:1]), dimms(LAPTOP[1:], mib=8192)),
+        build_table(
+            build_array(1, ecc=3), dimms(LAPTOP[:1]), dimms(LAPTOP[1:], mib=8192)
+        ),
         (1, 1),
-        ("1 x 16 GiB DDR4-3200 + 1 x 8 GiB DDR4-3200, 2 of 2 channels populated, ECC none", 51200),
+        (
+            (
+                "1 x 16 GiB DDR4-3200 + 1 x 8 GiB DDR4-3200, 2 of 2 channels populated,"
+                " ECC none"
+            ),
+            51200,
+        ),
         [(2, 2, 51200)],
     ),
     "soldered lpddr5": (
-        build_table(build_array(1, ecc=3), dimms(SOLDERED, mib=2048, kind=0x23, rated=6400, width=16)),
+        build_table(
+            build_array(1, ecc=3),
+            dimms(SOLDERED, mib=2048, kind=0x23, rated=6400, width=16),
+        ),
         (1, 1),
         ("8 x 2 GiB LPDDR5-6400, 8 of 8 channels populated, ECC none", 102400),
         [(8, 8, 102400)],
     ),
     "board that leaves speeds open": (
-        build_table(build_array(1, ecc=2), dimms(AM4[:1], rated=0), dimms(AM4[1:], mib=0, rated=0)),
+        build_table(
+            build_array(1, ecc=2),
+            dimms(AM4[:1], rated=0),
+            dimms(AM4[1:], mib=0, rated=0),
+        ),
         (1, 1),
         ("1 x 16 GiB DDR4, 1 of 1 channels populated", None),
         [(1, 1, None)],
@@ -136,7 +192,13 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
     ("slots", "channels"),
     [
         ([f"P{p}-DIMM{c}{d}" for p, c, d in product((1, 2), LETTERS[:8], (1, 2))], 16),
-        ([f"DIMM_P{place // 8}_{c}{d}" for (place, c), d in product(enumerate(LETTERS[:16]), (0, 1))], 16),
+        (
+            [
+                f"DIMM_P{place // 8}_{c}{d}"
+                for (place, c), d in product(enumerate(LETTERS[:16]), (0, 1))
+            ],
+            16,
+        ),
         ([f"DIMM_P{place // 12}_{c}0" for place, c in enumerate(LETTERS)], 24),
         ([f"CPU{p}_{c}{d}" for p, c, d in product((0, 1), LETTERS[:4], (0, 1))], 8),
         ([f"P{p}_{c}{d}" for p, c, d in product((1, 2), LETTERS[:8], (1, 2))], 16),
@@ -145,10 +207,19 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
         ([f"CPU{p} CH{c}/D{d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
         ([f"CPU{p}_DIMM_{c}" for p, c in product((0, 1), LETTERS[:12])], 24),
         (
-            [f"CPU{p}_MC{place // 2}_DIMM_{c}0" for p, (place, c) in product((0, 1), enumerate(LETTERS[:8]))],
+            [
+                f"CPU{p}_MC{place // 2}_DIMM_{c}0"
+                for p, (place, c) in product((0, 1), enumerate(LETTERS[:8]))
+            ],
             16,
         ),
-        ([f"SOCKET {p} CHANNEL {c} DIMM {d}" for p, c, d in product((0, 1), range(8), (0, 1))], 16),
+        (
+            [
+                f"SOCKET {p} CHANNEL {c} DIMM {d}"
+                for p, c, d in product((0, 1), range(8), (0, 1))
+            ],
+            16,
+        ),
         ([f"PROC 1 DIMM {place}{c}" for place, c in enumerate(LETTERS[:12], 1)], None),
         ([f"P{p}_C{c}_D0" for p, c in product((0, 1), range(8))], None),
         (["P1-DIMM1A", "P1-DIMM1B", "P1-DIMM2A", "P1-DIMM2B"], None),
@@ -161,75 +232,128 @@ def test_modules_channels_and_peak_are_what_the_firmware_says(name):
     ],
 )
 def test_channels_are_counted_in_each_style_of_slot_names(slots, channels):
-    memory, _ = read(build_table(MODULES, dimms([(slot, "BANK 0") for slot in slots])), 2, 2)
+    memory, _ = read(
+        build_table(MODULES, dimms([(slot, "BANK 0") for slot in slots])), 2, 2
+    )
     assert (memory.channels, memory.channels_populated) == (channels, channels)
 
 
 def test_a_module_takes_all_subchannels_of_its_controller():
-    names = [(f"Controller{mc}-Channel{channel}-DIMM0", "BANK 0") for mc, channel in product((0, 1), "ABCD")]
+    names = [
+        (f"Controller{mc}-Channel{channel}-DIMM0", "BANK 0")
+        for mc, channel in product((0, 1), "ABCD")
+    ]
     full = build_table(
-        MODULES, dimms(names[:1]), dimms(names[1:4], mib=0), dimms(names[4:5]), dimms(names[5:], mib=0)
+        MODULES,
+        dimms(names[:1]),
+        dimms(names[1:4], mib=0),
+        dimms(names[4:5]),
+        dimms(names[5:], mib=0),
     )
     half = build_table(MODULES, dimms(names[:1]), dimms(names[1:], mib=0))
-    counts = [(read(table)[0].channels_populated, read(table)[0].channels) for table in (full, half)]
+    counts = [
+        (read(table)[0].channels_populated, read(table)[0].channels)
+        for table in (full, half)
+    ]
     assert counts == [(2, 2), (1, 2)]
 
 
 def test_firmware_that_lists_only_empty_slots_tells_nothing():
-    assert read(build_table(MODULES, dimms(DESKTOP, mib=0)))[0] == Memory(ecc="multi-bit")
+    assert read(build_table(MODULES, dimms(DESKTOP, mib=0)))[0] == Memory(
+        ecc="multi-bit"
+    )
 
 
 def test_ranks_are_named_where_they_differ():
-    memory, _ = read(build_table(MODULES, dimms(DESKTOP[:2], ranks=1), dimms(DESKTOP[2:])))
-    assert describe_memory(memory).startswith("2 x 16 GiB 1R DDR4-3200 + 2 x 16 GiB 2R DDR4-3200, 2 of 2")
+    memory, _ = read(
+        build_table(MODULES, dimms(DESKTOP[:2], ranks=1), dimms(DESKTOP[2:]))
+    )
+    assert describe_memory(memory).startswith(
+        "2 x 16 GiB 1R DDR4-3200 + 2 x 16 GiB 2R DDR4-3200, 2 of 2"
+    )
 
 
 def test_modules_of_unknown_size_are_counted():
     memory, _ = read(build_table(MODULES, dimms(DESKTOP, mib=0xFFFF)))
-    assert describe_memory(memory) == "4 modules DDR4-3200, 2 of 2 channels populated, ECC multi-bit"
+    assert (
+        describe_memory(memory)
+        == "4 modules DDR4-3200, 2 of 2 channels populated, ECC multi-bit"
+    )
 
 
 def test_every_field_of_a_module_is_read():
     memory, _ = read(
-        build_table(MODULES, build_dimm(2, "P1-DIMMB2", rated=0xFFFF + 1, configured=3000, ranks=4))
+        build_table(
+            MODULES,
+            build_dimm(2, "P1-DIMMB2", rated=0xFFFF + 1, configured=3000, ranks=4),
+        )
     )
     (module,) = memory.dimms
     assert (module.slot, module.channel, module.socket) == ("P1-DIMMB2", "P1 B", 1)
-    assert (module.rated_mts, module.configured_mts, module.ranks, module.width_bits) == (65536, 3000, 4, 64)
+    assert (
+        module.rated_mts,
+        module.configured_mts,
+        module.ranks,
+        module.width_bits,
+    ) == (65536, 3000, 4, 64)
     assert (module.size_bytes, module.kind) == (16 << 30, "DDR4")
 
 
 def test_a_table_that_is_cut_or_damaged_tells_nothing():
     table = build_table(MODULES, dimms(DESKTOP))
     assert read(table)[0].channels == 2
-    for damaged in (*(table[:end] for end in range(len(table) - 2)), table.replace(b"\x11\x5c", b"\x11\x00")):
+    for damaged in (
+        *(table[:end] for end in range(len(table) - 2)),
+        table.replace(b"\x11\x5c", b"\x11\x00"),
+    ):
         assert read(damaged)[0] == Memory(), len(damaged)
 
 
 def test_a_string_that_a_module_does_not_have_is_unknown():
     dimm = build_dimm(2, "DIMM_A1", "BANK 0")
     memory, _ = read(build_table(MODULES, dimm[:0x10] + b"\x3f\x40" + dimm[0x12:]))
-    assert (memory.dimms[0].slot, memory.dimms[0].channel, memory.channels) == (None, None, None)
+    assert (memory.dimms[0].slot, memory.dimms[0].channel, memory.channels) == (
+        None,
+        None,
+        None,
+    )
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_no_table_is_an_accident(noise, place):
     table = build_table(MODULES, dimms(DESKTOP))
-    for damaged in (noise, table[:place] + noise + table[place:], table[:place] + noise):
+    for damaged in (
+        noise,
+        table[:place] + noise + table[place:],
+        table[:place] + noise,
+    ):
         memory, _ = read(damaged)
         describe_memory(memory)
-        assert read(bytes.fromhex("".join(keep_memory_only(print_hex(damaged)))))[0] == memory
+        assert (
+            read(bytes.fromhex("".join(keep_memory_only(print_hex(damaged)))))[0]
+            == memory
+        )
 
 
-def test_what_is_kept_of_a_table_has_neither_serial_numbers_nor_other_structures(tmp_path):
+def test_what_is_kept_of_a_table_has_neither_serial_numbers_nor_other_structures(
+    tmp_path,
+):
     table = build_table(MODULES, dimms(DESKTOP))
     (line,) = keep_memory_only(print_hex(table))
     entry = bytes.fromhex(line)
     assert not any(secret in entry for secret in (b"S3R1AL", b"ASSET", b"SECRET"))
     assert b"DIMM_A1" in entry
-    lines = (f"{probe.MARK} begin", f"{probe.MARK} smbios", *print_hex(table), f"{probe.MARK} end", "")
+    lines = (
+        f"{probe.MARK} begin",
+        f"{probe.MARK} smbios",
+        *print_hex(table),
+        f"{probe.MARK} end",
+        "",
+    )
     answer = "\n".join(lines)
-    assert probe.split_sections(probe.extract_answer(answer.encode()) or "")["smbios"] == [line]
+    assert probe.split_sections(probe.extract_answer(answer.encode()) or "")[
+        "smbios"
+    ] == [line]
 
 
 def test_what_dmidecode_dumps_is_the_same_table():
@@ -262,23 +386,37 @@ Handle 0xFEFF, DMI type 127, 4 bytes
 		7F 04 FF FE
 """.splitlines()
     memory, _ = parse_memory({"smbios": lines}, {}, [], [])
-    words = "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
+    words = (
+        "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
+    )
     assert describe_memory(memory) == words
 
 
 def edac(controllers=2, channels=4, populated=3):
     """Return the files of so many memory controllers."""
-    files = {f"{EDAC}/mc{mc}/max_location": f"channel {channels - 1} slot 1 " for mc in range(controllers)}
+    files = {
+        f"{EDAC}/mc{mc}/max_location": f"channel {channels - 1} slot 1 "
+        for mc in range(controllers)
+    }
     for mc, channel in product(range(controllers), range(populated)):
         folder = f"{EDAC}/mc{mc}/dimm{channel}"
-        files |= {f"{folder}/dimm_location": f"channel {channel} slot 0 ", f"{folder}/size": "16384"}
-        files |= {f"{folder}/dimm_mem_type": "Registered-DDR4", f"{folder}/dimm_edac_mode": "SECDED"}
+        files |= {
+            f"{folder}/dimm_location": f"channel {channel} slot 0 ",
+            f"{folder}/size": "16384",
+        }
+        files |= {
+            f"{folder}/dimm_mem_type": "Registered-DDR4",
+            f"{folder}/dimm_edac_mode": "SECDED",
+        }
     return files
 
 
 def test_without_the_firmware_edac_tells_modules_and_channels():
     memory, _ = read(b"", files=edac())
-    assert describe_memory(memory) == "6 x 16 GiB DDR4, 6 of 8 channels populated, ECC secded"
+    assert (
+        describe_memory(memory)
+        == "6 x 16 GiB DDR4, 6 of 8 channels populated, ECC secded"
+    )
     assert memory.peak_mbps is None
 
 
@@ -286,24 +424,50 @@ def test_ranks_that_edac_lists_are_joined_to_modules():
     files = {f"{EDAC}/mc0/max_location": "csrow 3 channel 1 "}
     for row, channel in product(range(4), range(2)):
         folder = f"{EDAC}/mc0/rank{2 * row + channel}"
-        files |= {f"{folder}/dimm_location": f"csrow {row} channel {channel} ", f"{folder}/size": "16384"}
-        files |= {f"{folder}/dimm_mem_type": "Registered-DDR5", f"{folder}/dimm_edac_mode": "S4ECD4ED"}
+        files |= {
+            f"{folder}/dimm_location": f"csrow {row} channel {channel} ",
+            f"{folder}/size": "16384",
+        }
+        files |= {
+            f"{folder}/dimm_mem_type": "Registered-DDR5",
+            f"{folder}/dimm_edac_mode": "S4ECD4ED",
+        }
     memory, _ = read(b"", files=files)
-    assert describe_memory(memory) == "4 x 32 GiB DDR5, 2 of 2 channels populated, ECC s4ecd4ed"
+    assert (
+        describe_memory(memory)
+        == "4 x 32 GiB DDR5, 2 of 2 channels populated, ECC s4ecd4ed"
+    )
     assert {dimm.ranks for dimm in memory.dimms} == {2}
 
 
 def test_channels_that_the_firmware_does_not_name_are_those_of_edac():
     memory, of_nodes = read(build_table(MODULES, dimms(DELL[:6])), files=edac())
-    assert (memory.channels_populated, memory.channels, memory.peak_mbps) == (6, 8, 6 * 25600)
+    assert (memory.channels_populated, memory.channels, memory.peak_mbps) == (
+        6,
+        8,
+        6 * 25600,
+    )
     assert of_nodes == [(6, 8, 6 * 25600)]
 
 
 def test_lpddr_channels_of_the_device_tree_have_no_speed():
-    lines = ["lpddr 2 jedec,lpddr4-channel", "lpddr 2 jedec,lpddr4-channel", "lpddr", "lpddr x y"]
+    lines = [
+        "lpddr 2 jedec,lpddr4-channel",
+        "lpddr 2 jedec,lpddr4-channel",
+        "lpddr",
+        "lpddr x y",
+    ]
     memory, _ = parse_memory({"system": lines}, {}, [], [])
-    assert (memory.channels_populated, memory.channels, memory.dimms[0].kind) == (2, 2, "LPDDR4")
-    assert (memory.dimms[0].ranks, memory.dimms[0].size_bytes, memory.peak_mbps) == (2, None, None)
+    assert (memory.channels_populated, memory.channels, memory.dimms[0].kind) == (
+        2,
+        2,
+        "LPDDR4",
+    )
+    assert (memory.dimms[0].ranks, memory.dimms[0].size_bytes, memory.peak_mbps) == (
+        2,
+        None,
+        None,
+    )
 
 
 def test_the_probe_reads_table_edac_and_hmat(facts):
@@ -316,7 +480,9 @@ def test_the_probe_reads_table_edac_and_hmat(facts):
     }
     tree.files["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu"
     plain = facts(tree)
-    assert plain.memory_modules == "1 x 16 GiB DDR4, 1 of 2 channels populated, ECC secded"
+    assert (
+        plain.memory_modules == "1 x 16 GiB DDR4, 1 of 2 channels populated, ECC secded"
+    )
     assert (plain.nodes[0].read_mbps, plain.nodes[0].write_mbps) == (204800, None)
 
 
@@ -342,5 +508,9 @@ def test_the_probe_reads_the_firmwares_table(facts, tmp_path):
 )
 def test_check_names_an_empty_channel_unequal_modules_and_a_lower_speed(machine, kinds):
     facts = Facts("linux", "x86_64", memory=read(MACHINES[machine][0])[0])
-    findings = [item for item in find_noise(facts) if item.kind in ("channel", "dimms", "dimm_speed")]
+    findings = [
+        item
+        for item in find_noise(facts)
+        if item.kind in ("channel", "dimms", "dimm_speed")
+    ]
     assert [item.kind for item in findings] == kinds

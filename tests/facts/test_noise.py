@@ -10,7 +10,17 @@ import pytest
 
 from fleet.facts import findings
 from fleet.facts.systems import describe_serious_findings, find_noise
-from fleet.model import Condition, Cpu, Dimm, Facts, Load, Memory, Program, Severity, Usage
+from fleet.model import (
+    Condition,
+    Cpu,
+    Dimm,
+    Facts,
+    Load,
+    Memory,
+    Program,
+    Severity,
+    Usage,
+)
 
 FINDINGS = json.loads((Path(findings.__file__).with_suffix(".json")).read_text())
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"
@@ -51,11 +61,31 @@ PLANTED = [
     ("quota", WARNING, {"cpu_quota": 0.4, "cpu_limit": "control group /, 0.4 CPUs"}),
     ("quota", INFO, {"cpu_quota": 0.5, "cpu_limit": "control group /, 0.5 CPUs"}),
     ("resctrl", WARNING, {"resctrl": "MB:0=50"}),
-    ("memory", INFO, {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20}),
+    (
+        "memory",
+        INFO,
+        {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20},
+    ),
     ("channel", WARNING, {"memory": Memory(channels=2, channels_populated=1)}),
-    ("dimms", INFO, {"memory": Memory((Dimm("A1", size_bytes=1 << 33), Dimm("B1", size_bytes=1 << 34)))}),
-    ("dimm_speed", INFO, {"memory": Memory((Dimm("A1", rated_mts=3200, configured_mts=2933),))}),
-    ("processes", SERIOUS, {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))}),
+    (
+        "dimms",
+        INFO,
+        {
+            "memory": Memory(
+                (Dimm("A1", size_bytes=1 << 33), Dimm("B1", size_bytes=1 << 34))
+            )
+        },
+    ),
+    (
+        "dimm_speed",
+        INFO,
+        {"memory": Memory((Dimm("A1", rated_mts=3200, configured_mts=2933),))},
+    ),
+    (
+        "processes",
+        SERIOUS,
+        {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))},
+    ),
     ("priority", INFO, {"priority_most": 0}),
     ("clock", WARNING, {"clock_source": "hpet"}),
     ("clock", WARNING, {"clock_source": "acpi_pm"}),
@@ -70,7 +100,11 @@ PLANTED = [
     ("smt", INFO, {"smt": True}),
     ("contradiction", WARNING, {"contradictions": {"online": "/sys lists CPU 4"}}),
     ("contradiction", INFO, {"contradictions": {"nodes": "CPU 0 is in both"}}),
-    ("contradiction", INFO, {"contradictions": {"cpuinfo": "/proc/cpuinfo lists CPU 4"}}),
+    (
+        "contradiction",
+        INFO,
+        {"contradictions": {"cpuinfo": "/proc/cpuinfo lists CPU 4"}},
+    ),
     ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
     ("barred", WARNING, {"cpus": (Cpu(0), Cpu(3, allowed=False))}),
     ("isolated", INFO, {"cpus": (Cpu(0), Cpu(3, allowed=False, isolated=True))}),
@@ -79,9 +113,32 @@ PLANTED = [
     ("tick", INFO, {"nohz_full_cpus": ()}),
     ("load", SERIOUS, {"load": Load(load_1m=1.5)}),
 ]
-COUNTERS = ("tsc", "kvm-clock", "xen", "hyperv_clocksource_tsc_page")  # which the agent reads itself
-SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages", "contradiction"}
+# which the agent reads itself
+COUNTERS = (
+    "tsc",
+    "kvm-clock",
+    "xen",
+    "hyperv_clocksource_tsc_page",
+)
+SENTENCES = {
+    "boost",
+    "temperature",
+    "hypervisor",
+    "container",
+    "quota",
+    "clock",
+    "mitigations",
+}
+SENTENCES |= {
+    "resctrl",
+    "isolation",
+    "isolated",
+    "tick",
+    "memory",
+    "priority",
+    "pages",
+    "contradiction",
+}
 SENTENCES |= {"channel", "dimms", "dimm_speed"}
 
 
@@ -106,19 +163,31 @@ def test_a_planted_source_of_noise_is_the_one_found_and_its_remedy_is_a_sentence
 
 
 def test_the_page_explains_every_finding() -> None:
-    rows = [row for row in PAGE.read_text().split("\n## ")[1].splitlines() if row[:3] == "| `"]
-    explained = {kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
+    rows = [
+        row
+        for row in PAGE.read_text().split("\n## ")[1].splitlines()
+        if row[:3] == "| `"
+    ]
+    explained = {
+        kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
     assert explained == {kind for kind, _, _ in PLANTED} | {"busy", "steal"}
 
 
 def test_the_page_names_the_condition_of_every_finding() -> None:
-    rows = [row.split("|") for row in PAGE.read_text().splitlines() if row.startswith("| `")]
+    rows = [
+        row.split("|") for row in PAGE.read_text().splitlines() if row.startswith("| `")
+    ]
     named = {
-        condition: set(re.findall(r"`(\w+)`", row[2])) for row in rows if (condition := row[1].strip(" `"))
+        condition: set(re.findall(r"`(\w+)`", row[2]))
+        for row in rows
+        if (condition := row[1].strip(" `"))
     }
     for condition in Condition:
         kinds = {
-            name.partition(".")[0] for name, texts in FINDINGS.items() if texts.get("condition") == condition
+            name.partition(".")[0]
+            for name, texts in FINDINGS.items()
+            if texts.get("condition") == condition
         }
         assert named[condition] == kinds
 
@@ -132,7 +201,9 @@ def test_the_page_names_the_condition_of_every_finding() -> None:
         *((replace(QUIET, clock_source=source), []) for source in COUNTERS),
     ],
 )
-def test_what_is_unknown_or_usual_is_a_finding_only_where_it_matters(facts: Facts, kinds: list[str]) -> None:
+def test_what_is_unknown_or_usual_is_a_finding_only_where_it_matters(
+    facts: Facts, kinds: list[str]
+) -> None:
     assert sorted(finding.kind for finding in find_noise(facts)) == kinds
 
 
@@ -142,7 +213,9 @@ def test_boost_says_how_much_it_can_change() -> None:
 
 
 @pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
-def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(driver: str) -> None:
+def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(
+    driver: str,
+) -> None:
     result = find_noise(replace(QUIET, governor="powersave", frequency_driver=driver))
     assert [finding.kind for finding in result] == ["governor", "driver"]
     assert driver in result[1].found
@@ -155,13 +228,21 @@ def test_without_a_steady_counter_the_clock_the_agent_falls_back_to_is_named() -
 
 def test_irqbalance_disturbs_more_where_no_cpu_is_isolated() -> None:
     result = find_noise(replace(QUIET, irqbalance=True, isolated_cpus=()))
-    assert [(one.kind, one.severity) for one in result] == [("irqbalance", WARNING), ("isolation", INFO)]
+    assert [(one.kind, one.severity) for one in result] == [
+        ("irqbalance", WARNING),
+        ("isolation", INFO),
+    ]
 
 
 def test_a_busy_second_names_the_programs() -> None:
-    (result,) = find_noise(QUIET, Usage(busy_cpus=1.04, programs=(Program("python", 0.98, 1),)))
+    (result,) = find_noise(
+        QUIET, Usage(busy_cpus=1.04, programs=(Program("python", 0.98, 1),))
+    )
     assert (result.kind, result.condition) == ("busy", Condition.QUIET)
-    assert result.found == "The host is busy: programs take 1.0 of 2 CPUs (python 98 % on CPU 1)."
+    assert (
+        result.found
+        == "The host is busy: programs take 1.0 of 2 CPUs (python 98 % on CPU 1)."
+    )
 
 
 def test_a_stolen_tick_is_found() -> None:
@@ -172,6 +253,15 @@ def test_a_stolen_tick_is_found() -> None:
 
 def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
     limited = {"user": "me", "processes_most": 9}
-    busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), **limited)
-    assert [finding.kind for finding in find_noise(busy)] == ["processes", "load", "governor", "smt"]
-    assert describe_serious_findings(busy) == tuple(finding.found for finding in find_noise(busy)[:2])
+    busy = replace(
+        QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), **limited
+    )
+    assert [finding.kind for finding in find_noise(busy)] == [
+        "processes",
+        "load",
+        "governor",
+        "smt",
+    ]
+    assert describe_serious_findings(busy) == tuple(
+        finding.found for finding in find_noise(busy)[:2]
+    )

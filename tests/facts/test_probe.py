@@ -41,7 +41,11 @@ def test_every_shell_reads_this_machine(tmp_path, shell):
     package, command = POSIX_SHELLS[shell]
     answer = ask([needs.program(command[0], package), *command[1:]], tmp_path / "home")
     facts = linux.parse(probe.split_sections(answer))
-    recounted = int(subprocess.run(["getconf", "_NPROCESSORS_ONLN"], capture_output=True, check=True).stdout)
+    recounted = int(
+        subprocess.run(
+            ["getconf", "_NPROCESSORS_ONLN"], capture_output=True, check=True
+        ).stdout
+    )
     assert sum(cpu.online for cpu in facts.cpus) == recounted
     assert facts.kernel == Path("/proc/sys/kernel/osrelease").read_text().strip()
     assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -55,16 +59,28 @@ def test_a_host_with_hardly_any_tools_tells_as_much(tmp_path, shell):
         (tools / name).symlink_to(needs.program(name, "coreutils"))
     package, command = POSIX_SHELLS[shell]
     shell_at_hand = [needs.program(command[0], package), *command[1:]]
-    without = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
+    without = linux.parse(
+        probe.split_sections(ask(shell_at_hand, tmp_path / "home", path=str(tools)))
+    )
     complete = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home")))
     assert without.page_bytes == os.sysconf("SC_PAGE_SIZE")
-    for name in ("arch", "user", "cpus", "memory_bytes", "mitigations", "distribution", "cpu_flags"):
+    for name in (
+        "arch",
+        "user",
+        "cpus",
+        "memory_bytes",
+        "mitigations",
+        "distribution",
+        "cpu_flags",
+    ):
         assert getattr(without, name) == getattr(complete, name), name
     assert (without.user, without.compilers) == (pwd.getpwuid(os.getuid()).pw_name, ())
 
 
 def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
-    """Some shells read byte by byte, to which the kernel answers these files with nothing."""
+    """Some shells read byte by byte, to which the kernel answers these files with
+    nothing.
+    """
     file = Path("/sys/devices/system/cpu/cpu0/topology/core_cpus_list")
     if not file.exists():
         needs.missing("no core_cpus_list in this kernel's /sys")
@@ -73,12 +89,18 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
     assert linux.parse(probe.split_sections(answer)).cpus[0].core == lowest
 
 
-@pytest.mark.parametrize("names", [system.probe for system in SYSTEMS.values()], ids=SYSTEMS)
+@pytest.mark.parametrize(
+    "names", [system.probe for system in SYSTEMS.values()], ids=SYSTEMS
+)
 def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
     folder = Path(probe.__file__).parent
     script = tmp_path / "probe.sh"
-    settings = "\n".join(f"{name}=''" for name in ("MARK", "PLACES", "CC", "ROOT", "READ_ONLY"))
-    script.write_text("\n".join([settings, *((folder / name).read_text() for name in names), "main"]))
+    settings = "\n".join(
+        f"{name}=''" for name in ("MARK", "PLACES", "CC", "ROOT", "READ_ONLY")
+    )
+    script.write_text(
+        "\n".join([settings, *((folder / name).read_text() for name in names), "main"])
+    )
     checked = subprocess.run(
         [needs.program("shellcheck", "shellcheck"), "-s", "sh", str(script)],
         capture_output=True,
@@ -115,31 +137,44 @@ def test_576_cpus_take_little_text(tmp_path):
     ],
     ids=["one line", "one CPU", "many CPUs"],
 )
-def test_a_cpuinfo_of_20_megabytes_is_read_at_its_beginning_or_named(tmp_path, text, named):
+def test_a_cpuinfo_of_20_megabytes_is_read_at_its_beginning_or_named(
+    tmp_path, text, named
+):
     machine = trees.hybrid_laptop()
     machine.files["proc/cpuinfo"] = text
-    answer = ask(["/bin/sh"], tmp_path / "home", root=str(machine.write(tmp_path / "root")))
+    answer = ask(
+        ["/bin/sh"], tmp_path / "home", root=str(machine.write(tmp_path / "root"))
+    )
     assert len(answer) < RUN_LIMIT_BYTES
     if named:
-        with pytest.raises(ValueError, match="/proc/cpuinfo there is far longer than a kernel writes it"):
+        with pytest.raises(
+            ValueError,
+            match="/proc/cpuinfo there is far longer than a kernel writes it",
+        ):
             linux.parse(probe.split_sections(answer))
     else:
         assert linux.parse(probe.split_sections(answer)).cpus
 
 
 def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
-    """It holds open what its answer to --version came through, and is there when the probe has ended."""
+    """It holds open what its answer to --version came through, and is there when the
+    probe has ended.
+    """
     compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
     compiler.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho leavecc 1.0\n")
     compiler.chmod(0o755)
     answer = ask(["/bin/sh"], tmp_path / "home", cc=str(compiler))
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    assert linux.parse(probe.split_sections(answer)).compilers[0] == Compiler(str(compiler), "leavecc 1.0")
+    assert linux.parse(probe.split_sections(answer)).compilers[0] == Compiler(
+        str(compiler), "leavecc 1.0"
+    )
 
 
 def test_half_a_script_does_nothing(tmp_path):
     script = probe.render_probe(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
-    run = subprocess.run(["/bin/sh"], input=script[: len(script) - 40], capture_output=True, check=False)
+    run = subprocess.run(
+        ["/bin/sh"], input=script[: len(script) - 40], capture_output=True, check=False
+    )
     assert run.stdout == b""
     assert not (tmp_path / "never").exists()
 
@@ -148,7 +183,8 @@ def test_half_a_script_does_nothing(tmp_path):
     "output",
     [
         "motd {m} begin\r\n{m} begin\r\n{m} load\r\nx:1\r\n{m} end\r\nbye\r\n",
-        "$ {m} begin\n{m} load\nx:1\n{m} end\n",  # behind a greeting without an end of line
+        # behind a greeting without an end of line
+        "$ {m} begin\n{m} load\nx:1\n{m} end\n",
     ],
 )
 def test_an_answer_is_found_among_whatever_a_login_shell_prints(output):
@@ -157,7 +193,8 @@ def test_an_answer_is_found_among_whatever_a_login_shell_prints(output):
 
 
 @pytest.mark.parametrize(
-    "output", [b"", b"Permission denied", f"{probe.MARK} begin\n{probe.MARK} fil".encode()]
+    "output",
+    [b"", b"Permission denied", f"{probe.MARK} begin\n{probe.MARK} fil".encode()],
 )
 def test_a_missing_or_cut_answer_is_no_answer(output):
     assert probe.extract_answer(output) is None
@@ -202,7 +239,9 @@ KEPT = [
 
 def test_what_may_be_a_secret_is_hidden_and_what_is_known_to_be_none_is_kept():
     line = " ".join([*HIDDEN, *KEPT])
-    answer = probe.extract_answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
+    answer = probe.extract_answer(
+        f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode()
+    )
     assert "hunter2" not in answer
     assert "words" not in answer
     assert "cifsroot=//nas/root,password=… " in answer
@@ -224,7 +263,8 @@ def test_a_wished_compiler_that_is_missing_is_not_listed(tmp_path):
     answer = ask(["/bin/sh"], tmp_path / "home", cc="no-such-cc; echo owned")
     assert "owned" not in answer
     assert "no-such-cc" not in [
-        compiler.command for compiler in linux.parse_compilers(probe.split_sections(answer)["compilers"])
+        compiler.command
+        for compiler in linux.parse_compilers(probe.split_sections(answer)["compilers"])
     ]
 
 

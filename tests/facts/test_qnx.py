@@ -1,4 +1,6 @@
-"""What QNX hosts say, read as facts. Values from real machines have beside them who published them."""
+"""What QNX hosts say, read as facts. Values from real machines have beside them who
+published them.
+"""
 
 import os
 import re
@@ -12,7 +14,12 @@ import pytest
 
 from fleet.errors import DeployError, ProbeError
 from fleet.facts import probe, systems
-from fleet.facts.gather import describe_answer, gather, parse_answer, parse_with_workdir_error
+from fleet.facts.gather import (
+    describe_answer,
+    gather,
+    parse_answer,
+    parse_with_workdir_error,
+)
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Host, Via
 from tests import needs
@@ -20,15 +27,25 @@ from tests.facts.shells import QNX_SHELLS
 from tests.replay import Replay
 from tests.shared import local_connection
 
-RPI4 = "QNX rpi4-800 8.0.0 2025/07/30-19:17:34EDT RaspberryPi4B aarch64le"  # github.com/jcurl/code.research
-QEMU = "QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"  # github.com/Tyrostir/qnx-zero-to-hero
+RPI4 = (  # github.com/jcurl/code.research
+    "QNX rpi4-800 8.0.0 2025/07/30-19:17:34EDT RaspberryPi4B aarch64le"
+)
+QEMU = (  # github.com/Tyrostir/qnx-zero-to-hero
+    "QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"
+)
 QEMU_PIDIN = (  # the same image, but for the time
     "CPU:X86_64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 16:05:18 UTC 2026",
     "Processes: 31, Threads: 207",
 )
-RPI4_CPU = "Processor1: 1091555459 Cortex-A72 1500MHz FPU"  # github.com/jcurl/code.research
-RPI4_PIDIN = (  # put together: the line of one CPU four times, under the first line of another machine
-    "CPU:AARCH64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 16:05:18 UTC 2026",
+RPI4_CPU = (  # github.com/jcurl/code.research
+    "Processor1: 1091555459 Cortex-A72 1500MHz FPU"
+)
+# put together: the line of one CPU four times, under the first line of another machine
+RPI4_PIDIN = (
+    (
+        "CPU:AARCH64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 16:05:18 UTC"
+        " 2026"
+    ),
     *(RPI4_CPU.replace("1:", f"{number}:", 1) for number in (1, 2, 3, 4)),
 )
 HOST = Host("board", "board", origin="inventory.yaml:7")
@@ -36,11 +53,27 @@ HOST = Host("board", "board", origin="inventory.yaml:7")
 
 def answer(uname: str = QEMU, pidin: tuple[str, ...] = QEMU_PIDIN, *more: str) -> str:
     lines = [
-        *("begin", "qnx", f"= uname {uname}", "= user qnxuser", "= path /proc/boot:/bin", *more, "pidin"),
+        *(
+            "begin",
+            "qnx",
+            f"= uname {uname}",
+            "= user qnxuser",
+            "= path /proc/boot:/bin",
+            *more,
+            "pidin",
+        ),
         *(f"= {line}" for line in pidin),
-        *("workdir", "= refused /: cannot be written", "= chosen /dev/shmem", "= fleet-agent-1", "end"),
+        *(
+            "workdir",
+            "= refused /: cannot be written",
+            "= chosen /dev/shmem",
+            "= fleet-agent-1",
+            "end",
+        ),
     ]
-    return "\n".join(line[2:] if line.startswith("= ") else f"{probe.MARK} {line}" for line in lines)
+    return "\n".join(
+        line[2:] if line.startswith("= ") else f"{probe.MARK} {line}" for line in lines
+    )
 
 
 def parse_facts(*said, host: Host = HOST):
@@ -52,15 +85,24 @@ def parse_facts(*said, host: Host = HOST):
     [
         (RPI4, "aarch64", "RaspberryPi4B", "2025/07/30-19:17:34EDT"),
         (QEMU, "x86_64", "x86pc", "2026/02/27-11:02:56EST"),
-        ("QNX a 7.1.0 2023/01/01 12:00 UTC x86pc x86_64", "x86_64", "x86pc", "2023/01/01 12:00 UTC"),
+        (
+            "QNX a 7.1.0 2023/01/01 12:00 UTC x86pc x86_64",
+            "x86_64",
+            "x86pc",
+            "2023/01/01 12:00 UTC",
+        ),
     ],
 )
-def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board(line, arch, board, build):
+def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board(
+    line, arch, board, build
+):
     facts = parse_facts(line, ())
     assert (facts.arch, facts.board, facts.kernel_version) == (arch, board, build)
 
 
-@pytest.mark.parametrize("line", ["QNX", "QNX a 8.0.0 x86_64", "Linux a 6.1.0 #1 SMP x86_64 GNU/Linux"])
+@pytest.mark.parametrize(
+    "line", ["QNX", "QNX a 8.0.0 x86_64", "Linux a 6.1.0 #1 SMP x86_64 GNU/Linux"]
+)
 def test_a_line_that_is_not_as_uname_says_it_is_refused_and_quoted(line):
     with pytest.raises(ProbeError, match=f"board: `uname -a` says '{line}'"):
         parse_facts(line)
@@ -68,12 +110,24 @@ def test_a_line_that_is_not_as_uname_says_it_is_refused_and_quoted(line):
 
 def test_an_arm_board_is_read_whole():
     facts = parse_facts(RPI4, RPI4_PIDIN)
-    assert (facts.os, facts.arch, str(facts.target)) == ("qnx", "aarch64", "qnx-aarch64")
-    assert (facts.hostname, facts.kernel, facts.board) == ("rpi4-800", "8.0.0", "RaspberryPi4B")
+    assert (facts.os, facts.arch, str(facts.target)) == (
+        "qnx",
+        "aarch64",
+        "qnx-aarch64",
+    )
+    assert (facts.hostname, facts.kernel, facts.board) == (
+        "rpi4-800",
+        "8.0.0",
+        "RaspberryPi4B",
+    )
     assert [(cpu.cpu, cpu.model, cpu.max_khz) for cpu in facts.cpus] == [
         (number, "Cortex-A72", 1_500_000) for number in range(4)
     ]
-    assert (facts.cpu_vendor, facts.cpu_model_number, facts.cpu_stepping) == ("0x41", "0xd08", "r0p3")
+    assert (facts.cpu_vendor, facts.cpu_model_number, facts.cpu_stepping) == (
+        "0x41",
+        "0xd08",
+        "r0p3",
+    )
     assert facts.memory_bytes == 4095 << 20
     assert (facts.workdir, facts.workdir_entries) == ("/dev/shmem", ("fleet-agent-1",))
     assert facts.notes == ()
@@ -93,18 +147,28 @@ def test_an_arm_board_is_read_whole():
     ],
     ids=["one word", "several words, no rate", "no name"],
 )
-def test_a_processor_line_may_have_a_name_of_many_words_or_none_and_no_rate(line, name, khz, flags):
+def test_a_processor_line_may_have_a_name_of_many_words_or_none_and_no_rate(
+    line, name, khz, flags
+):
     facts = parse_facts("", ("CPU:X86_64 Release:8.0.0", line))
-    assert (facts.cpus[0].model, facts.cpus[0].max_khz, facts.cpu_flags) == (name, khz, flags)
+    assert (facts.cpus[0].model, facts.cpus[0].max_khz, facts.cpu_flags) == (
+        name,
+        khz,
+        flags,
+    )
 
 
 def test_a_cpu_without_a_name_is_named_by_its_midr():
-    (cpu,) = parse_facts(RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")).cpus
+    (cpu,) = parse_facts(
+        RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")
+    ).cpus
     assert (cpu.model, cpu.max_khz) == ("Cortex-A72", None)
 
 
 @pytest.mark.parametrize(
-    ("uname", "pidin"), [(QEMU, ()), ("", QEMU_PIDIN)], ids=["without pidin", "without uname"]
+    ("uname", "pidin"),
+    [(QEMU, ()), ("", QEMU_PIDIN)],
+    ids=["without pidin", "without uname"],
 )
 def test_one_voice_is_enough(uname, pidin):
     facts = parse_facts(uname, pidin)
@@ -122,46 +186,79 @@ def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
     [
         (  # a Jetson Orin Nano: github.com/ChHaEoN/qnx-linux-dual-vm-proxy
             (
-                "CPU:AARCH64 Release:8.0.0  FreeMem:974MB/992MB BootTime:Jan 01 00:00:00 UTC 1970",
-                *(f"Processor{number}: 1091556385 Cortex-A78ae 0MHz FPU" for number in range(1, 7)),
+                (
+                    "CPU:AARCH64 Release:8.0.0  FreeMem:974MB/992MB BootTime:Jan 01"
+                    " 00:00:00 UTC 1970"
+                ),
+                *(
+                    f"Processor{number}: 1091556385 Cortex-A78ae 0MHz FPU"
+                    for number in range(1, 7)
+                ),
             ),
             *("aarch64", 992 << 20, 6),
         ),
         (  # with a line more, as on 7.1
             (
-                "CPU:AARCH64 Release:7.1.0  FreeMem:12Gb/16Gb BootTime:Jan 01 00:00:00 UTC 1970",
+                (
+                    "CPU:AARCH64 Release:7.1.0  FreeMem:12Gb/16Gb BootTime:Jan 01"
+                    " 00:00:00 UTC 1970"
+                ),
                 " Actual resident free memory:12Gb",
                 "Processes: 31, Threads: 207",
                 "Processor1: 1363146772 Kryo 1804MHz FPU",
             ),
             *("aarch64", 16 << 30, 1),
         ),
-        (("CPU: X86_64 Release: 8.0.0  FreeMem:1MB/2MB",), "x86_64", 2 << 20, 0),  # blanks behind the colons
+        (
+            ("CPU: X86_64 Release: 8.0.0  FreeMem:1MB/2MB",),
+            "x86_64",
+            2 << 20,
+            0,
+        ),  # blanks behind the colons
     ],
 )
 def test_other_forms_of_pidin_info_are_read(lines, arch, memory, processors):
     facts = parse_facts("", lines)
-    assert (facts.arch, facts.memory_bytes, len(facts.cpus)) == (arch, memory, processors)
+    assert (facts.arch, facts.memory_bytes, len(facts.cpus)) == (
+        arch,
+        memory,
+        processors,
+    )
     assert facts.kernel is not None
 
 
 def test_without_any_voice_the_inventory_names_the_architecture():
-    with pytest.raises(ProbeError, match=r"board: neither .* names an architecture: name it as `arch:`"):
+    with pytest.raises(
+        ProbeError, match=r"board: neither .* names an architecture: name it as `arch:`"
+    ):
         parse_facts("", ())
-    assert parse_facts("", (), host=Host("board", "board", arch="aarch64")).arch == "aarch64"
+    assert (
+        parse_facts("", (), host=Host("board", "board", arch="aarch64")).arch
+        == "aarch64"
+    )
 
 
 @pytest.mark.parametrize(
     ("uname", "pidin", "words"),
     [
         (RPI4, QEMU_PIDIN, "its architecture is aarch64 by `uname -a` ('QNX rpi4"),
-        (QEMU.replace("8.0.0", "7.1.0"), QEMU_PIDIN, "its release is 7.1.0 by `uname -a`"),
-        (QEMU.replace("x86_64", "armle-v7"), (), "'armle-v7', an architecture fleet has no QNX agent for"),
+        (
+            QEMU.replace("8.0.0", "7.1.0"),
+            QEMU_PIDIN,
+            "its release is 7.1.0 by `uname -a`",
+        ),
+        (
+            QEMU.replace("x86_64", "armle-v7"),
+            (),
+            "'armle-v7', an architecture fleet has no QNX agent for",
+        ),
         ("", ("CPU:ARM Release:6.6.0",), "'ARM', an architecture"),
     ],
     ids=["two architectures", "two releases", "unknown to uname", "unknown to pidin"],
 )
-def test_contradictions_and_strangers_are_refused_with_the_raw_line(uname, pidin, words):
+def test_contradictions_and_strangers_are_refused_with_the_raw_line(
+    uname, pidin, words
+):
     with pytest.raises(ProbeError) as caught:
         parse_facts(uname, pidin)
     assert words in str(caught.value)
@@ -179,7 +276,9 @@ def test_a_stand_in_is_never_taken_for_qnx():
     facts = parse_answer(printed, Host("board", "board", os="qnx"))
     assert facts.os == "qnx-standin"
     assert str(facts.target) == "qnx-x86_64"
-    assert any("not QNX" in finding for finding in systems.describe_serious_findings(facts))
+    assert any(
+        "not QNX" in finding for finding in systems.describe_serious_findings(facts)
+    )
 
 
 def test_the_places_programs_were_found_in_are_used_from_then_on():
@@ -195,24 +294,38 @@ OTHER = (
 
 
 @pytest.mark.parametrize(
-    ("told", "questions"), [(None, ["uname -snrvm", "pidin info"]), ("qnx", ["pidin info"])]
+    ("told", "questions"),
+    [(None, ["uname -snrvm", "pidin info"]), ("qnx", ["pidin info"])],
 )
 def test_only_where_the_inventory_says_qnx_is_one_question_enough(told, questions):
-    connection = Replay({"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()})
+    connection = Replay(
+        {"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()}
+    )
     assert gather(connection, Host("board", "board", os=told)).os == "qnx"
-    steps = [question for question, _ in connection.calls if question != "use minimal tools"]
-    assert [part in question for part, question in zip(questions, steps, strict=True)] == [True] * len(steps)
+    steps = [
+        question for question, _ in connection.calls if question != "use minimal tools"
+    ]
+    assert [
+        part in question for part, question in zip(questions, steps, strict=True)
+    ] == [True] * len(steps)
 
 
 def test_a_linux_host_that_the_inventory_calls_qnx_is_asked_again_and_refused():
-    recorded = (Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_bytes()
-    connection = Replay({"pidin info": OTHER.format("Linux").encode(), "uname -snrvm": recorded})
-    with pytest.raises(ProbeError, match="the inventory says `os: qnx`, the host says linux"):
+    recorded = (
+        Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt"
+    ).read_bytes()
+    connection = Replay(
+        {"pidin info": OTHER.format("Linux").encode(), "uname -snrvm": recorded}
+    )
+    with pytest.raises(
+        ProbeError, match="the inventory says `os: qnx`, the host says linux"
+    ):
         gather(connection, Host("board", "board", os="qnx"))
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("", "has no `uname` .*PATH is '/opt/none' there"), ("Darwin", "says 'Darwin'")]
+    ("name", "words"),
+    [("", "has no `uname` .*PATH is '/opt/none' there"), ("Darwin", "says 'Darwin'")],
 )
 def test_a_host_that_is_neither_is_named(name, words):
     printed = OTHER.format(name).encode()
@@ -221,8 +334,13 @@ def test_a_host_that_is_neither_is_named(name, words):
 
 
 def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason():
-    printed = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
-    with pytest.raises(DeployError, match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written"):
+    printed = answer().replace(
+        "chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written"
+    )
+    with pytest.raises(
+        DeployError,
+        match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written",
+    ):
         parse_answer(printed, HOST)
 
 
@@ -231,7 +349,9 @@ def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason()
 
 @pytest.fixture
 def tree() -> Iterator[Path]:
-    """Return a QNX host's files as far as the question looks at them; anybody may look."""
+    """Return a QNX host's files as far as the question looks at them; anybody
+    may look.
+    """
     with tempfile.TemporaryDirectory(prefix="fleet-qnx-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -248,18 +368,29 @@ def tree() -> Iterator[Path]:
             (root / "proc/boot" / name).chmod(0o755)
         for name in ("chmod", "rm", "mkdir", "rmdir"):
             (root / "proc/boot" / name).symlink_to(shutil.which(name) or name)
-        (root / "etc/profile").write_text("echo Welcome\nMORE=x\nPATH=$PATH:/opt/bin\nexport PATH\n")
+        (root / "etc/profile").write_text(
+            "echo Welcome\nMORE=x\nPATH=$PATH:/opt/bin\nexport PATH\n"
+        )
         yield root
 
 
 def pidin() -> str:
-    return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace("AARCH64", "X86_64")
+    return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace(
+        "AARCH64", "X86_64"
+    )
 
 
 QNX = SYSTEMS["qnx"]
 
 
-def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **options: object) -> str:
+def ask(
+    shell: str,
+    root: Path,
+    user: int | None = None,
+    *,
+    system: Os = QNX,
+    **options: object,
+) -> str:
     """The answer of one shell, started with a PATH that leads nowhere."""
     package, command = QNX_SHELLS[shell]
     question = probe.render_probe(system.probe, root=str(root), **options)  # type: ignore[arg-type]
@@ -269,7 +400,11 @@ def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **
         [needs.program(command[0], package), *command[1:]],
         input=question,
         capture_output=True,
-        env={"PATH": str(root / "nothing"), "HOME": str(root / "home"), "USER": "qnxuser"},
+        env={
+            "PATH": str(root / "nothing"),
+            "HOME": str(root / "home"),
+            "USER": "qnxuser",
+        },
         user=user,
         cwd="/",
         check=False,
@@ -279,14 +414,17 @@ def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **
     return printed
 
 
-@pytest.mark.parametrize("ordinary", [False, True], ids=["as we are", "as an ordinary user"])
+@pytest.mark.parametrize(
+    "ordinary", [False, True], ids=["as we are", "as an ordinary user"]
+)
 def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     if ordinary:
         needs.root()
     answers = {}
     for shell in QNX_SHELLS:
         printed = ask(shell, tree, user=65534 if ordinary else None)
-        answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", printed)  # its version; busybox has its own ls
+        # its version; busybox has its own ls
+        answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", printed)
         (tree / "home/fleet-qnxuser").rmdir()
     assert len(set(answers.values())) == 1, answers
     assert "\nqcc\tqcc 8.0\n" in answers["ksh93"]
@@ -294,7 +432,9 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"
     path = SYSTEMS["qnx"].search_path(probe.split_sections(facts.probe))
-    assert path.startswith(f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:")
+    assert path.startswith(
+        f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:"
+    )
 
 
 @pytest.mark.parametrize("shell", QNX_SHELLS)
@@ -327,22 +467,30 @@ def test_a_linux_host_whose_path_leads_nowhere_is_told_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "profile", ["exit 3", "set -e; false", "unset PATH", "cat >&0", "exec 2>&1; no-such"]
+    "profile",
+    ["exit 3", "set -e; false", "unset PATH", "cat >&0", "exec 2>&1; no-such"],
 )
 def test_a_profile_may_do_what_it_likes(tree, profile):
     (tree / "etc/profile").write_text(f"{profile}\n")
     facts = parse_answer(ask("mksh", tree), HOST)
-    assert f"{tree}/proc/boot:" in SYSTEMS["qnx"].search_path(probe.split_sections(facts.probe))
+    assert f"{tree}/proc/boot:" in SYSTEMS["qnx"].search_path(
+        probe.split_sections(facts.probe)
+    )
 
 
 def test_looking_only_makes_nothing(tree):
     before = sorted(tree.rglob("*"))
     printed = ask("mksh", tree, read_only=True)
-    assert f"\nplanned {tree}/home/fleet-qnxuser\nrefused {tree}/data/home/qnxuser: is not there\n" in printed
+    assert (
+        f"\nplanned {tree}/home/fleet-qnxuser\nrefused {tree}/data/home/qnxuser: is not"
+        " there\n" in printed
+    )
     assert sorted(tree.rglob("*")) == before
 
 
-@pytest.mark.parametrize("place", ["proc/boot", "bin"], ids=["by its folder", "by its pidin"])
+@pytest.mark.parametrize(
+    "place", ["proc/boot", "bin"], ids=["by its folder", "by its pidin"]
+)
 def test_a_host_is_qnx_also_where_no_program_says_its_name(tree, place):
     (tree / "proc/boot/uname").unlink()
     (tree / "proc/boot").rename(tree / place)
@@ -353,7 +501,10 @@ def test_the_inventorys_directory_is_the_only_one_tried(tree):
     facts = parse_answer(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
     assert facts.workdir == f"{tree}/dev/shmem"
     with pytest.raises(DeployError, match="is not there and cannot be made"):
-        parse_answer(ask("mksh", tree, workdir=f"{tree}/no/such"), Host("b", "b", workdir="/no/such"))
+        parse_answer(
+            ask("mksh", tree, workdir=f"{tree}/no/such"),
+            Host("b", "b", workdir="/no/such"),
+        )
 
 
 def test_what_we_left_behind_is_listed_and_nothing_of_others(tree):
@@ -372,13 +523,24 @@ def test_a_directory_that_is_somebody_elses_is_left_alone(tree):
 
 
 def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
-    printed = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
+    printed = answer(
+        QEMU.replace("x86_64", "vax"),
+        QEMU_PIDIN,
+        "= tool cat /proc/boot/cat",
+        "= tool mv -",
+    )
     with pytest.raises(ProbeError):
         parse_with_workdir_error(printed, HOST)
-    report = ("shell @(#)MIRBSD KSH", "place drwxrwxrwt 2 root /tmp", "place /data/tmp: cannot be listed")
+    report = (
+        "shell @(#)MIRBSD KSH",
+        "place drwxrwxrwt 2 root /tmp",
+        "place /data/tmp: cannot be listed",
+    )
     more = "".join(f"{line}\n" for line in report)
     printed = printed.replace(
-        f"{probe.MARK} end", f"{probe.MARK} report\n{more}{probe.MARK} qtime\nCPS 31250000\n{probe.MARK} end"
+        f"{probe.MARK} end",
+        f"{probe.MARK} report\n{more}{probe.MARK} qtime\nCPS"
+        f" 31250000\n{probe.MARK} end",
     )
     lines = "\n".join(describe_answer(printed))
     for words in (
@@ -389,11 +551,18 @@ def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
         "programs      /proc/boot/cat\nnot there     mv\n",
         "directories   refused /: cannot be written\n              chosen /dev/shmem\n",
         "shell         @(#)MIRBSD KSH\n",
-        "ls -ld        drwxrwxrwt 2 root /tmp\n              /data/tmp: cannot be listed\n",
+        (
+            "ls -ld        drwxrwxrwt 2 root /tmp\n              /data/tmp: cannot be"
+            " listed\n"
+        ),
         "pidin rmasks  none\npidin qtime   CPS 31250000",
     ):
         assert words in lines
     assert (
-        describe_answer((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text())
+        describe_answer(
+            (
+                Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt"
+            ).read_text()
+        )
         == ()
     )

@@ -1,4 +1,6 @@
-"""The OpenSSH client, to look at a host of the tests without any code of ours in between."""
+"""The OpenSSH client, to look at a host of the tests without any code of ours in
+between.
+"""
 
 import subprocess
 from pathlib import Path
@@ -31,13 +33,22 @@ def know(known_hosts: Path, *hosts: Reachable) -> None:
 def know_behind(known_hosts: Path, proxy: FaultProxy, host: Reachable) -> None:
     """Make a host known at the address of its proxy as well."""
     with known_hosts.open("a") as file:
-        file.write(f"[{proxy.address}]:{proxy.port} {host.known_hosts_line.split(' ', 1)[1]}")
+        file.write(
+            f"[{proxy.address}]:{proxy.port} {host.known_hosts_line.split(' ', 1)[1]}"
+        )
 
 
 def ssh(
-    host: Reachable, command: str, folder: Path, *, stdin: str = "", known_hosts_line: str | None = None
+    host: Reachable,
+    command: str,
+    folder: Path,
+    *,
+    stdin: str = "",
+    known_hosts_line: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command` on `host`, its key checked against its known_hosts line, or another, in `folder`."""
+    """Run `command` on `host`, its key checked against its known_hosts line, or
+    another, in `folder`.
+    """
     known_hosts = folder / "openssh_known_hosts"
     known_hosts.write_text(known_hosts_line or host.known_hosts_line)
     settings = {
@@ -47,7 +58,9 @@ def ssh(
         "StrictHostKeyChecking": "yes",
         "UserKnownHostsFile": known_hosts,
     }
-    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    options = [
+        word for name, value in settings.items() for word in ("-o", f"{name}={value}")
+    ]
     user = host.entry().user
     return subprocess.run(
         [

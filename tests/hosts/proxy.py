@@ -1,7 +1,7 @@
 """A TCP proxy on loopback that does to a connection what networks and broken hosts do.
 
-Start it before a host and point the test at `address`, `port`. Faults are given at the start or sprung
-later with `freeze` and `cut`.
+Start it before a host and point the test at `address`, `port`. Faults are given at the
+start or sprung later with `freeze` and `cut`.
 """
 
 import contextlib
@@ -18,10 +18,12 @@ _CHUNK_BYTES = 16 << 10
 
 @dataclass
 class Faults:
-    """What goes wrong; byte counts are per direction over all connections, None means never.
+    """What goes wrong; byte counts are per direction over all connections, None means
+    never.
 
-    silent: accept and say nothing. junk: sent in place of anything else. hang_up: accept and close.
-    Directions are seen from the host: `down` goes to the controller, `up` to the host.
+    silent: accept and say nothing. junk: sent in place of anything else. hang_up:
+    accept and close. Directions are seen from the host: `down` goes to the controller,
+    `up` to the host.
     """
 
     delay_s: float = 0.0
@@ -55,7 +57,9 @@ class FaultProxy:
         self._spawn(self._accept)
 
     def freeze(self) -> None:
-        """Pass nothing on from now on, in either direction, and read nothing; connections stay open."""
+        """Pass nothing on from now on, in either direction, and read nothing;
+        connections stay open.
+        """
         self._frozen.set()
 
     def thaw(self) -> None:
@@ -110,22 +114,37 @@ class FaultProxy:
             self._sockets.append(theirs)
             ours.sendall(self.faults.prefix)
             faults = self.faults
-            self._spawn(self._pump, theirs, ours, faults.cut_down_after, faults.freeze_down_after)
-            self._spawn(self._pump, ours, theirs, faults.cut_up_after, faults.freeze_up_after)
+            self._spawn(
+                self._pump,
+                theirs,
+                ours,
+                faults.cut_down_after,
+                faults.freeze_down_after,
+            )
+            self._spawn(
+                self._pump, ours, theirs, faults.cut_up_after, faults.freeze_up_after
+            )
 
     def _pump(
-        self, source: socket.socket, sink: socket.socket, cut_after: int | None, freeze_after: int | None
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        cut_after: int | None,
+        freeze_after: int | None,
     ) -> None:
         passed = 0
         with contextlib.suppress(OSError, ValueError):  # ValueError: closed by `cut`
             while not self._over.is_set():
                 self._wait_while_frozen()
-                # A socket that a thread is reading cannot be reset: close would wait for the reader.
+                # A socket that a thread is reading cannot be reset: close would wait
+                # for the reader.
                 if not select.select([source], [], [], 0.02)[0]:
                     continue
                 try:
                     data = source.recv(self.faults.chunk_bytes)
-                except ConnectionResetError:  # as of a process killed before it had read everything
+                except (
+                    ConnectionResetError
+                ):  # as of a process killed before it had read everything
                     self._wait_while_frozen()
                     _end(sink, reset=False)
                     return
@@ -154,7 +173,9 @@ class FaultProxy:
 def _end(socket_: socket.socket, reset: bool) -> None:
     with contextlib.suppress(OSError):
         if reset:  # SO_LINGER of 0 s turns close into a reset
-            socket_.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            socket_.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             socket_.close()
         else:
             socket_.shutdown(socket.SHUT_RDWR)

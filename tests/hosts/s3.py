@@ -1,7 +1,9 @@
-"""A real S3 server on loopback: `rclone serve s3` in front of a folder, with keys of the test's own.
+"""A real S3 server on loopback: `rclone serve s3` in front of a folder, with keys of
+the test's own.
 
 It checks signatures, takes multipart uploads and shows an object only once it is whole.
-`python -m tests.hosts.s3` installs it into the tests' cache, apart from the project's environment.
+`python -m tests.hosts.s3` installs it into the tests' cache, apart from the project's
+environment.
 """
 
 import os
@@ -17,21 +19,38 @@ from tests.processes import until_we_end
 
 BUCKET = "results"
 KEY, SECRET = "AKIDTESTS", "not-to-be-printed-anywhere"
-_FOLDER = Path(os.environ.get("FLEET_TEST_CACHE") or Path.home() / ".cache" / "fleet-tests") / "s3"
+_FOLDER = (
+    Path(os.environ.get("FLEET_TEST_CACHE") or Path.home() / ".cache" / "fleet-tests")
+    / "s3"
+)
 
 
 def install() -> Path:
     """Install the server, unless it is there; return its program."""
     program = _FOLDER / "bin" / "rclone"
     if not program.exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-        requirements = ["--require-hashes", "-r", str(Path(__file__).with_suffix(".txt"))]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+        ]
+        requirements = [
+            "--require-hashes",
+            "-r",
+            str(Path(__file__).with_suffix(".txt")),
+        ]
         subprocess.run([*pip, *requirements, "--target", str(_FOLDER)], check=True)
     return program
 
 
 class ObjectStore:
-    """The server and its one bucket; `stop` kills it, `start` brings it back at the same address."""
+    """The server and its one bucket; `stop` kills it, `start` brings it back at the
+    same address.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,7 +64,9 @@ class ObjectStore:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment that a client of this server needs; the rest of AWS's is absent."""
+        """Return the environment that a client of this server needs; the rest of AWS's
+        is absent.
+        """
         return {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -55,15 +76,29 @@ class ObjectStore:
         }
 
     def objects(self) -> list[str]:
-        """The keys in the bucket, sorted, as the server's disk has them; unfinished uploads are none."""
+        """The keys in the bucket, sorted, as the server's disk has them; unfinished
+        uploads are none.
+        """
         bucket = self._folder / BUCKET
         files = (path for path in bucket.rglob("*") if path.is_file())
-        return sorted(str(path.relative_to(bucket)) for path in files if not path.name.startswith("."))
+        return sorted(
+            str(path.relative_to(bucket))
+            for path in files
+            if not path.name.startswith(".")
+        )
 
     def start(self) -> None:
         """Start serving and wait for the first answer."""
         self._process = subprocess.Popen(
-            [*until_we_end(), self._program, "serve", "s3", "--addr", f"127.0.0.1:{self.port}", self._folder],
+            [
+                *until_we_end(),
+                self._program,
+                "serve",
+                "s3",
+                "--addr",
+                f"127.0.0.1:{self.port}",
+                self._folder,
+            ],
             env={"RCLONE_CONFIG": os.devnull, "RCLONE_AUTH_KEY": f'"{KEY},{SECRET}"'},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,7 +1,8 @@
-"""A Slurm of some nodes on this machine, with one allocation of them all: what `via: srun` meets.
+"""A Slurm of some nodes on this machine, with one allocation of them all: what `via:
+srun` meets.
 
-The daemons end with the tests. All nodes are this machine; their steps are limited to MEMORY_MIB where
-version 1 of control groups has the memory.
+The daemons end with the tests. All nodes are this machine; their steps are limited to
+MEMORY_MIB where version 1 of control groups has the memory.
 """
 
 import os
@@ -52,31 +53,48 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 @contextmanager
 def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
-    """Start it and allocate the nodes; the variables that a command needs to use them."""
+    """Start it and allocate the nodes; the variables that a command needs to use
+    them.
+    """
     needs.root()
-    folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))  # a socket's path is short
+    # a socket's path is short
+    folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))
     folder.chmod(0o755)
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o400)
     name, cpus = socket.gethostname().partition(".")[0], os.cpu_count()
     nodes = "\n".join(
-        f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port('127.0.0.1')} CPUs={cpus} "
-        f"RealMemory={MEMORY_MIB}"
+        f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1"
+        f" Port={free_port('127.0.0.1')} CPUs={cpus} RealMemory={MEMORY_MIB}"
         for node in names
     )
     conf = folder / "slurm.conf"
     task, port = "cgroup" if _GROUPS.is_dir() else "none", free_port("127.0.0.1")
-    conf.write_text(_CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task))
+    conf.write_text(
+        _CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task)
+    )
     (folder / "cgroup.conf").write_text("ConstrainRAMSpace=yes\n")
-    munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    munge = {
+        "key-file": "key",
+        "socket": "socket",
+        "pid-file": "pid",
+        "log-file": "log",
+        "seed-file": "seed",
+    }
     daemons = [
         [needs.program("munged", "munge"), "--foreground", "--force"]
         + [f"--{option}={folder}/munge.{end}" for option, end in munge.items()],
         [needs.program("slurmctld", "slurmctld"), "-D"],
         *([needs.program("slurmd", "slurmd"), "-D", "-N", node] for node in names),
     ]
-    salloc = [needs.program("salloc", "slurm-client"), "--no-shell", "--no-kill", "--exclusive", "--mem=0"]
+    salloc = [
+        needs.program("salloc", "slurm-client"),
+        "--no-shell",
+        "--no-kill",
+        "--exclusive",
+        "--mem=0",
+    ]
     salloc += [f"-N{len(names)}"]
     variables = {"SLURM_CONF": str(conf)}
     environment = os.environ | variables
@@ -85,20 +103,29 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
         try:
             for command in daemons:
                 program = [*until_we_end("TERM"), *command]
-                started.append(subprocess.Popen(program, env=environment, stdout=log, stderr=log))
+                started.append(
+                    subprocess.Popen(program, env=environment, stdout=log, stderr=log)
+                )
                 if len(started) == 1:
                     wait_for((folder / "munge.socket").exists)
 
             def job() -> bool:
-                assert all(process.poll() is None for process in started), (folder / "log").read_text()
-                done = subprocess.run(salloc, env=environment, capture_output=True, text=True, check=False)
+                assert all(process.poll() is None for process in started), (
+                    folder / "log"
+                ).read_text()
+                done = subprocess.run(
+                    salloc, env=environment, capture_output=True, text=True, check=False
+                )
                 granted = re.search(r"job allocation ([0-9]+)", done.stderr)
                 variables["SLURM_JOB_ID"] = granted[1] if granted else ""
                 return done.returncode == 0
 
             wait_for(job)
             yield variables
-            scancel = [needs.program("scancel", "slurm-client"), variables["SLURM_JOB_ID"]]
+            scancel = [
+                needs.program("scancel", "slurm-client"),
+                variables["SLURM_JOB_ID"],
+            ]
             subprocess.run(scancel, env=environment, check=False)
         finally:
             for process in reversed(started):
@@ -114,14 +141,20 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
 def _groups(node: str) -> list[Path]:
     """Those of its steps, the innermost first."""
     root = _GROUPS / f"slurm_{node}"
-    return [*sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True), root]
+    return [
+        *sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True),
+        root,
+    ]
 
 
 def kill(variables: dict[str, str], node: str) -> None:
     """Kill the node's daemon, and its steps with all that runs in them."""
     if not _GROUPS.is_dir():
         pytest.skip("no control groups that tell what runs on a node")
-    os.kill(int(Path(variables["SLURM_CONF"]).with_name(f"slurmd.{node}.pid").read_text()), signal.SIGKILL)
+    os.kill(
+        int(Path(variables["SLURM_CONF"]).with_name(f"slurmd.{node}.pid").read_text()),
+        signal.SIGKILL,
+    )
     for group in _groups(node):
         for pid in (group / "cgroup.procs").read_text().split():
             with suppress(ProcessLookupError):
@@ -131,15 +164,30 @@ def kill(variables: dict[str, str], node: str) -> None:
 @contextmanager
 def restart_daemon(variables: dict[str, str], node: str) -> Iterator[None]:
     """Start its daemon again."""
-    command = [*until_we_end("TERM"), needs.program("slurmd", "slurmd"), "-D", "-N", node]
+    command = [
+        *until_we_end("TERM"),
+        needs.program("slurmd", "slurmd"),
+        "-D",
+        "-N",
+        node,
+    ]
     null = subprocess.DEVNULL
-    with subprocess.Popen(command, env=os.environ | variables, stdout=null, stderr=null) as daemon:
+    with subprocess.Popen(
+        command, env=os.environ | variables, stdout=null, stderr=null
+    ) as daemon:
         yield
         daemon.terminate()
 
 
 def steps(variables: dict[str, str]) -> list[str]:
     """The steps of the allocation that are still running."""
-    command = [needs.program("squeue", "slurm-client"), "--steps", "--noheader", "--format=%i"]
-    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    command = [
+        needs.program("squeue", "slurm-client"),
+        "--steps",
+        "--noheader",
+        "--format=%i",
+    ]
+    done = subprocess.run(
+        command, env=os.environ | variables, capture_output=True, text=True, check=True
+    )
     return done.stdout.split()

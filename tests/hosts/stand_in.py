@@ -1,14 +1,18 @@
-"""A client program with the habits of others: `python -m tests.hosts.stand_in HABIT... -- WORD...`.
+"""A client program with the habits of others: `python -m tests.hosts.stand_in HABIT...
+-- WORD...`.
 
-keeps-eof: end-of-file on its stdin never reaches what it runs, as with old kubectl and docker clients.
+keeps-eof: end-of-file on its stdin never reaches what it runs, as with old kubectl and
+docker clients.
 leaves: what it runs outlives it, as with kubectl, docker and a killed srun.
 banner: prints on both outputs before anything else.
-terminal: runs it on a pseudo-terminal, which echoes, adds CR and joins both outputs, as with `-t`.
+terminal: runs it on a pseudo-terminal, which echoes, adds CR and joins both outputs, as
+with `-t`.
 returns: adds CR before each LF of the output, and nothing else.
-labels: puts a number before each line of the output, as `srun --label` does.
-no-input: passes no stdin on, as `docker exec` without -i.
+labels: puts a number before each line of the output, as `srun --label` does. no-input:
+passes no stdin on, as `docker exec` without -i.
 flips: changes "a lot of data" that it passes on.
-dies: ends with exit code 0 after the fifth line of output, as a cut stream of kubectl's does.
+dies: ends with exit code 0 after the fifth line of output, as a cut stream of kubectl's
+does.
 """
 
 import os
@@ -46,7 +50,9 @@ def main(arguments: list[str]) -> int:
         threading.Thread(target=feed, args=(pipe, habits), daemon=True).start()
     if child.stdout and "dies" not in habits:
         for line in child.stdout:
-            os.write(1, b"0: " + line if "labels" in habits else line.replace(b"\n", b"\r\n"))
+            os.write(
+                1, b"0: " + line if "labels" in habits else line.replace(b"\n", b"\r\n")
+            )
     elif child.stdout:
         for _ in range(5):
             os.write(1, child.stdout.readline())

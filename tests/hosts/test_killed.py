@@ -1,4 +1,6 @@
-"""Tests that are killed leave no server behind: each ends with the process that started it."""
+"""Tests that are killed leave no server behind: each ends with the process that started
+it.
+"""
 
 import os
 import signal
@@ -43,15 +45,23 @@ with start_agent("-b", "clock", "--stuck-timeout", "100", *LONG) as process:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [SSHD, FLEET, AGENT], ids=["sshd", "fleet", "agent"])
-def test_what_a_killed_process_started_is_killed_too(tmp_path: Path, script: str) -> None:
+def test_what_a_killed_process_started_is_killed_too(
+    tmp_path: Path, script: str
+) -> None:
     command: Sequence[str | Path] = (sys.executable, "-c", script, tmp_path)
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as starter:
         assert starter.stdout
         started = int(starter.stdout.readline())
         assert is_running(started)
-        program = Path(f"/proc/{started}/cmdline")  # until setpriv is replaced, it may not have asked yet
+        # until setpriv is replaced, it may not have asked yet
+        program = Path(f"/proc/{started}/cmdline")
         wait_for(lambda: b"setpriv" not in program.read_bytes())
         os.kill(starter.pid, signal.SIGKILL)
     wait_for(lambda: not is_running(started))

@@ -1,6 +1,8 @@
-"""Tiny hosts: dropbear and a static busybox in a root of their own, with or without musl as C library.
+"""Tiny hosts: dropbear and a static busybox in a root of their own, with or without
+musl as C library.
 
-What is in the root is all that commands find there; the kernel, /proc and /sys are this machine's.
+What is in the root is all that commands find there; the kernel, /proc and /sys are this
+machine's.
 """
 
 import os
@@ -19,11 +21,16 @@ from tests.hosts.qnx.image import libraries
 from tests.hosts.sshd import free_port
 from tests.processes import until_we_end
 
-ALPINE = 'NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.20.0\nPRETTY_NAME="Alpine Linux v3.20"\n'
+ALPINE = (
+    'NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.20.0\nPRETTY_NAME="Alpine Linux'
+    ' v3.20"\n'
+)
 
 
 class TinyHost:
-    """One dropbear that lets in the owner of `client_key`, in `folder`/root. Needs root."""
+    """One dropbear that lets in the owner of `client_key`, in `folder`/root. Needs
+    root.
+    """
 
     def __init__(self, folder: Path, client_key: Path, *, musl: bool) -> None:
         needs.root()
@@ -32,11 +39,23 @@ class TinyHost:
         self.root = folder / "root"
         self.log = folder / "dropbear.log"
         self._process: subprocess.Popen[bytes] | None = None
-        for place in ("bin", "dev", "etc", "proc", "root/.ssh", "sys", "tmp", "usr/bin", "usr/sbin"):
+        for place in (
+            "bin",
+            "dev",
+            "etc",
+            "proc",
+            "root/.ssh",
+            "sys",
+            "tmp",
+            "usr/bin",
+            "usr/sbin",
+        ):
             (self.root / place).mkdir(parents=True)
         busybox = needs.program("busybox", "busybox-static")
         shutil.copy(busybox, self.root / "bin/busybox")
-        names = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(
+            [busybox, "--list"], capture_output=True, text=True, check=True
+        ).stdout
         for name in set(names.split()) - {"busybox"}:
             (self.root / "bin" / name).symlink_to("busybox")
         (self.root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
@@ -56,11 +75,21 @@ class TinyHost:
     def _add_dropbear(self) -> None:
         dropbear = needs.program("dropbear", "dropbear-bin")
         for file in (dropbear, *libraries([dropbear])):
-            (self.root / str(file).lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / str(file).lstrip("/")).parent.mkdir(
+                parents=True, exist_ok=True
+            )
             shutil.copy(file, self.root / str(file).lstrip("/"))
         key, public = self.root / "etc/host_key", self.client_key.with_suffix(".pub")
-        command = [needs.program("dropbearkey", "dropbear-bin"), "-t", "ed25519", "-f", key]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command = [
+            needs.program("dropbearkey", "dropbear-bin"),
+            "-t",
+            "ed25519",
+            "-f",
+            key,
+        ]
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout
         (type_and_key,) = re.findall(r"^(ssh-ed25519 \S+)", printed, re.MULTILINE)
         self.known_hosts_line = f"[{self.address}]:{self.port} {type_and_key}\n"
         shutil.copy(public, self.root / "root/.ssh/authorized_keys")
@@ -69,13 +98,17 @@ class TinyHost:
         """Start dropbear and wait until it listens."""
         root, unshare = self.root, needs.program("unshare", "util-linux")
         inside = (
-            f"for place in dev proc sys; do mount --rbind /$place {root}/$place; done; exec chroot {root} "
-            f"/usr/sbin/dropbear -F -E -e -s -r /etc/host_key -p {self.address}:{self.port} -P /tmp/pid"
+            f"for place in dev proc sys; do mount --rbind /$place {root}/$place; done;"
+            f" exec chroot {root} /usr/sbin/dropbear -F -E -e -s -r /etc/host_key -p"
+            f" {self.address}:{self.port} -P /tmp/pid"
         )
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*until_we_end(), unshare, "--mount", "sh", "-c", inside],
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "FLEET_AGENT_LOCK": "/tmp/agent.lock"},
+                env={
+                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                    "FLEET_AGENT_LOCK": "/tmp/agent.lock",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -94,7 +127,13 @@ class TinyHost:
 
     def entry(self, name: str) -> Host:
         """The inventory's entry for this host."""
-        return Host(name, self.address, port=self.port, user="root", identity_files=(str(self.client_key),))
+        return Host(
+            name,
+            self.address,
+            port=self.port,
+            user="root",
+            identity_files=(str(self.client_key),),
+        )
 
 
 @contextmanager

@@ -1,4 +1,3 @@
-# ruff: noqa: E501  a table of mistakes reads best with one mistake a line
 """inventory.yaml as people write it, well and badly."""
 
 import os
@@ -49,7 +48,9 @@ def load(tmp_path):
 
 @pytest.fixture
 def find_problems(load, tmp_path):
-    """The problems of a text that must be refused, a line each, the directory cut off."""
+    """The problems of a text that must be refused, a line each, the directory
+    cut off.
+    """
 
     def problems(text: str | bytes) -> list[str]:
         with pytest.raises(InventoryError) as caught:
@@ -63,10 +64,21 @@ def hosts_by_name(result: Inventory) -> dict:
     return {host.name: host for host in result.hosts}
 
 
-def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by_key(load):
+def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by_key(
+    load,
+):
     hosts = hosts_by_name(load(LAB))
-    assert dict(hosts["rpi4"].labels) == {"site": "lab", "rack": "1.10", "isa": "arm", "kind": "pi"}
-    assert (hosts["rpi4"].port, hosts["rpi5"].port, hosts["b03"].port) == (2200, 2222, None)
+    assert dict(hosts["rpi4"].labels) == {
+        "site": "lab",
+        "rack": "1.10",
+        "isa": "arm",
+        "kind": "pi",
+    }
+    assert (hosts["rpi4"].port, hosts["rpi5"].port, hosts["b03"].port) == (
+        2200,
+        2222,
+        None,
+    )
     assert dict(hosts["rpi4"].env) == {"MODE": "fast"}
     assert hosts["server"].plan.rounds == 3
     assert hosts["server"].port == 1
@@ -80,7 +92,15 @@ def test_a_group_inside_another_goes_over_it(load):
 
 
 def test_hosts_come_in_the_order_of_the_file_with_ranges_unfolded_in_place(load):
-    assert list(hosts_by_name(load(LAB))) == ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]
+    assert list(hosts_by_name(load(LAB))) == [
+        "rpi4",
+        "rpi5",
+        "b01",
+        "b02",
+        "b03",
+        "server",
+        "localhost",
+    ]
 
 
 def test_an_address_is_the_name_unless_the_file_says_otherwise(load):
@@ -112,14 +132,20 @@ def test_each_host_remembers_the_line_it_stands_in(load):
         (["rack=1.10", "!server", "!localhost", "!b*"], ["rpi4", "rpi5"]),
     ],
 )
-def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(load, patterns, names):
+def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(
+    load, patterns, names
+):
     assert [host.name for host in load(LAB).select(patterns)] == names
 
 
 @pytest.mark.parametrize(
     ("patterns", "names"),
     [
-        *((["age>7d"], ["a", "c"]), (["age<2w"], ["a", "b"]), (["age<36h", "!a"], ["b"])),
+        *(
+            (["age>7d"], ["a", "c"]),
+            (["age<2w"], ["a", "b"]),
+            (["age<36h", "!a"], ["b"]),
+        ),
         *((["!age>1m"], []), (["!age>9d"], ["b"])),
     ],
 )
@@ -128,7 +154,9 @@ def test_hosts_are_selected_by_when_they_were_last_measured(load, patterns, name
     last_runs = {"a": now - timedelta(days=10), "b": now - timedelta(hours=3)}
     inventory = load("hosts: {a: , b: , c: }\n")
     if names:
-        assert [host.name for host in inventory.select(patterns, lambda: last_runs)] == names
+        assert [
+            host.name for host in inventory.select(patterns, lambda: last_runs)
+        ] == names
     else:
         with pytest.raises(UsageError, match="leaves no host"):
             inventory.select(patterns, lambda: last_runs)
@@ -156,8 +184,7 @@ def test_a_selection_that_finds_nothing_is_an_error_that_helps(load, patterns, w
 
 
 def test_every_key_reaches_the_host(load, tmp_path):
-    (host,) = load(
-        """\
+    (host,) = load("""\
 hosts:
   h:
     address: "[fe80::1%eth0]"
@@ -178,12 +205,15 @@ hosts:
     env: {LD_DEBUG: 1}
     labels: {on: yes}
     plan: {benchmarks: [cas], variant: lse, samples: 5, iterations: 100, rounds: 2, warmup: 0, pairs: ordered}
-"""
-    ).hosts
+""").hosts
     assert (host.address, host.port, host.user) == ("fe80::1%eth0", 22, "me")
     assert host.identity_files == (str(tmp_path / "keys/id"),)
     assert host.jump == ("me@one:22", "two")
-    assert (host.via, host.host_key, host.build) == (Via.SSH, HostKeyPolicy.ACCEPT_NEW, BuildPlace.PREBUILT)
+    assert (host.via, host.host_key, host.build) == (
+        Via.SSH,
+        HostKeyPolicy.ACCEPT_NEW,
+        BuildPlace.PREBUILT,
+    )
     assert (host.os, host.arch) == ("linux", "aarch64")
     assert host.toolchain.cc == "gcc-12"
     assert host.toolchain.cflags == ("-O2", "-DX=a b")
@@ -199,23 +229,32 @@ hosts:
 
 def test_words_that_yaml_takes_for_something_else_stay_as_written(load):
     result = load(
-        "hosts:\n  no: {labels: {a: 1.10, b: on, c: 022, d: 2024-01-02}}\n  0x10:\n  123: {cpus: [1, 0]}\n"
+        "hosts:\n  no: {labels: {a: 1.10, b: on, c: 022, d: 2024-01-02}}\n  0x10:\n "
+        " 123: {cpus: [1, 0]}\n"
     )
     assert [host.name for host in result.hosts] == ["no", "0x10", "123"]
-    assert dict(result.hosts[0].labels) == {"a": "1.10", "b": "on", "c": "022", "d": "2024-01-02"}
+    assert dict(result.hosts[0].labels) == {
+        "a": "1.10",
+        "b": "on",
+        "c": "022",
+        "d": "2024-01-02",
+    }
     assert result.hosts[2].cpus == (0, 1)
     assert result.hosts[2].host_id == "h-123"
 
 
 def test_anchors_and_merge_keys_work_and_the_own_key_wins(load):
     result = load(
-        "defaults: &base {user: a, port: 1}\nhosts:\n  x: {<<: *base, port: 2}\n  y: {<<: [{user: c}, *base]}\n"
+        "defaults: &base {user: a, port: 1}\nhosts:\n  x: {<<: *base, port: 2}\n  y:"
+        " {<<: [{user: c}, *base]}\n"
     )
     assert [(host.user, host.port) for host in result.hosts] == [("a", 2), ("c", 1)]
 
 
 def test_a_key_with_nothing_behind_it_says_nothing(load):
-    (host,) = load("defaults: {port: 5}\ngroups:\nhosts: {a: {port: , labels: }}\n").hosts
+    (host,) = load(
+        "defaults: {port: 5}\ngroups:\nhosts: {a: {port: , labels: }}\n"
+    ).hosts
     assert host.port == 5
 
 
@@ -291,15 +330,20 @@ def test_a_mistake_is_named_with_its_line_and_field(find_problems, text, problem
 
 
 def test_all_mistakes_are_listed_in_the_order_of_the_file(find_problems):
-    problems = find_problems("defaults:\n  usr: x\nhosts:\n  a: {port: x}\n  b:\n    via: z\n    cpus: q\n")
+    problems = find_problems(
+        "defaults:\n  usr: x\nhosts:\n  a: {port: x}\n  b:\n    via: z\n    cpus: q\n"
+    )
     fields = ["defaults.usr", "hosts.a.port", "hosts.b.via", "hosts.b.cpus"]
     assert [problem.split(": ")[1] for problem in problems] == fields
     assert [problem.split(":")[1] for problem in problems] == ["2", "4", "6", "7"]
 
 
-@pytest.mark.parametrize("key", ["password", "passphrase", "ssh_secret", "token", "api_key"])
 @pytest.mark.parametrize(
-    "place", ["hosts: {{a: {{{key}: hunter2}}}}", "defaults: {{env: {{{key}: hunter2}}}}"]
+    "key", ["password", "passphrase", "ssh_secret", "token", "api_key"]
+)
+@pytest.mark.parametrize(
+    "place",
+    ["hosts: {{a: {{{key}: hunter2}}}}", "defaults: {{env: {{{key}: hunter2}}}}"],
 )
 def test_a_secret_is_refused_with_advice_and_never_repeated(find_problems, key, place):
     (problem,) = find_problems(place.format(key=key) + "\n")
@@ -308,19 +352,28 @@ def test_a_secret_is_refused_with_advice_and_never_repeated(find_problems, key, 
 
 
 def test_a_password_inside_a_hop_is_not_repeated(find_problems):
-    assert "hunter2" not in "".join(find_problems("hosts: {a: {jump: 'me:hunter2@host'}}\n"))
+    assert "hunter2" not in "".join(
+        find_problems("hosts: {a: {jump: 'me:hunter2@host'}}\n")
+    )
 
 
 def test_a_file_that_unfolds_without_end_is_refused(find_problems):
     levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert "expands to too many values" in find_problems("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
+    assert (
+        "expands to too many values"
+        in find_problems("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
+    )
 
 
 def test_a_file_that_is_missing_or_is_none_is_named_and_not_waited_for(tmp_path):
     with pytest.raises(InventoryError, match="no such file"):
         select.load(tmp_path / "inventory.yaml")
     os.mkfifo(tmp_path / "fifo")
-    for read, path in ((select.load, "fifo"), (select.load, ""), (starter.from_ssh_config, "")):
+    for read, path in (
+        (select.load, "fifo"),
+        (select.load, ""),
+        (starter.from_ssh_config, ""),
+    ):
         with pytest.raises(InventoryError, match="cannot be read"):
             read(tmp_path / path)
 
@@ -334,11 +387,19 @@ _SPACES = st.sampled_from(["\n", "\n  ", "\n    ", "\t", " "])
 _PIECES = st.lists(st.one_of(_WORDS, _SPACES, st.text(max_size=3)), max_size=40)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.one_of(st.text(max_size=200), st.binary(max_size=60), _PIECES.map(" ".join)))
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    text=st.one_of(st.text(max_size=200), st.binary(max_size=60), _PIECES.map(" ".join))
+)
 def test_any_text_ends_in_an_inventory_or_an_inventory_error(load, text):
     try:
-        result = load(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+        result = load(
+            text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        )
     except InventoryError as err:
         assert str(err)
     else:
@@ -354,12 +415,19 @@ def test_the_starter_loads_also_with_every_commented_line_made_real(load):
     assert [host.name for host in load(starter.read_starter()).hosts] == ["localhost"]
     lines = starter.read_starter().splitlines()
     active = [
-        line.replace("# ", "", 1) if ":" in line and "  #" in "  " + line else line for line in lines[5:]
+        line.replace("# ", "", 1) if ":" in line and "  #" in "  " + line else line
+        for line in lines[5:]
     ]
     text = "\n".join(
-        line for line in active if not line.lstrip().startswith("#") and not line.endswith((".", "needed:"))
+        line
+        for line in active
+        if not line.lstrip().startswith("#") and not line.endswith((".", "needed:"))
     )
-    complete = [line for line in text.splitlines() if not line.strip().endswith(("entry:", "name:"))]
+    complete = [
+        line
+        for line in text.splitlines()
+        if not line.strip().endswith(("entry:", "name:"))
+    ]
     assert {"rpi4", "web1", "board40"} <= set(hosts_by_name(load("\n".join(complete))))
 
 
@@ -372,16 +440,21 @@ def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(l
         assert f"`{key}`" in page
 
 
-def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(load, tmp_path, monkeypatch):
+def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(
+    load, tmp_path, monkeypatch
+):
     home = tmp_path / "home"
     (home / ".ssh" / "conf.d").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     config = home / ".ssh" / "config"
     config.write_text(
-        "Include conf.d/*.conf\n# Host not-this\nHost web1 web2 *.example !bad\n  HostName 192.0.2.1\n"
-        'host="lab pi" no\n\tPort 22\nMatch user root\n  Port 1\nHost WEB1 web1\nInclude missing\n'
+        "Include conf.d/*.conf\n# Host not-this\nHost web1 web2 *.example !bad\n "
+        ' HostName 192.0.2.1\nhost="lab pi" no\n\tPort 22\nMatch user root\n  Port'
+        " 1\nHost WEB1 web1\nInclude missing\n"
     )
-    (home / ".ssh" / "conf.d" / "a.conf").write_text("Host inner\nInclude ~/.ssh/config\n")
+    (home / ".ssh" / "conf.d" / "a.conf").write_text(
+        "Host inner\nInclude ~/.ssh/config\n"
+    )
     text = starter.from_ssh_config(config)
     hosts = load(text).hosts
     assert [host.name for host in hosts] == ["inner", "web1", "web2", "no"]
@@ -391,10 +464,18 @@ def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(l
     assert "Host WEB1" in text
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     names=st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=12), max_size=5
+        st.text(
+            st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"),
+            max_size=12,
+        ),
+        max_size=5,
     )
 )
 def test_any_ssh_config_gives_an_inventory_that_loads(load, tmp_path, names):
@@ -404,17 +485,18 @@ def test_any_ssh_config_gives_an_inventory_that_loads(load, tmp_path, names):
 
 
 def test_a_build_host_is_named_and_comes_with_how_to_reach_it(load):
-    result = load(
-        """\
+    result = load("""\
 defaults: {toolchain: {build_host: forge}}
 hosts:
   board: {os: qnx, build: build-host}
   forge: {address: forge.example.net, user: me, toolchain: {sdp: ~/qnx800}}
-"""
-    )
+""")
     board, forge = result.hosts
     assert board.build_host is not None
-    assert (board.build_host.address, board.build_host.user) == ("forge.example.net", "me")
+    assert (board.build_host.address, board.build_host.user) == (
+        "forge.example.net",
+        "me",
+    )
     assert board.build_host.toolchain.sdp == "~/qnx800"  # a home there, not here
     assert forge.build_host is None
 
@@ -422,9 +504,18 @@ hosts:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hosts: {a: {toolchain: {build_host: forgo}}, forge: }", r"no host is called 'forgo'.*forge"),
-        ("hosts: {a: {build: build-host}}", r"build-host needs `toolchain: {build_host: NAME}` as well"),
-        ("hosts: {a: {toolchain: {build_host: -x}}}", r"must be the name of a host in this file"),
+        (
+            "hosts: {a: {toolchain: {build_host: forgo}}, forge: }",
+            r"no host is called 'forgo'.*forge",
+        ),
+        (
+            "hosts: {a: {build: build-host}}",
+            r"build-host needs `toolchain: {build_host: NAME}` as well",
+        ),
+        (
+            "hosts: {a: {toolchain: {build_host: -x}}}",
+            r"must be the name of a host in this file",
+        ),
     ],
 )
 def test_a_build_host_that_is_not_there_is_named(load, text, words):
@@ -433,7 +524,9 @@ def test_a_build_host_that_is_not_there_is_named(load, text, words):
 
 
 def test_a_release_is_of_qnx_and_stays_as_it_is_written(load):
-    result = load("groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }")
+    result = load(
+        "groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }"
+    )
     assert [host.os_release for host in result.hosts] == ["8.0", None]
 
 
@@ -453,12 +546,17 @@ def test_a_release_that_cannot_be_is_refused(load, entry, words):
 def test_ranges_that_add_up_to_too_many_hosts_are_refused(load, monkeypatch):
     monkeypatch.setattr(select, "HOST_LIMIT", 10)
     assert len(load("hosts: {'a[1-5]': , 'b[1-5]': }").hosts) == 10
-    with pytest.raises(InventoryError, match=r":1: hosts.b\[1-6\]: more than 10 hosts; split the inventory"):
+    with pytest.raises(
+        InventoryError,
+        match=r":1: hosts.b\[1-6\]: more than 10 hosts; split the inventory",
+    ):
         load("hosts: {'a[1-5]': , 'b[1-6]': }")
 
 
 def test_at_most_twenty_known_labels_are_listed(load):
-    many = ", ".join(f"h{number}: {{labels: {{n: '{number:02}'}}}}" for number in range(21))
+    many = ", ".join(
+        f"h{number}: {{labels: {{n: '{number:02}'}}}}" for number in range(21)
+    )
     with pytest.raises(UsageError, match=r"Known labels: n=00, .*, n=19\.$"):
         load(f"hosts: {{{many}}}").select(["rack=b2"])
 
@@ -467,6 +565,10 @@ def test_a_folder_without_an_inventory_stands_for_this_machine(tmp_path: Path) -
     fleet = Fleet(tmp_path)
     done = fleet("hosts", "--json")
     assert [host["name"] for host in done.json] == ["localhost"]
-    assert done.stderr == "fleet: no inventory.yaml here: this machine alone. `fleet init` writes one.\n"
+    assert (
+        done.stderr
+        == "fleet: no inventory.yaml here: this machine alone. `fleet init` writes"
+        " one.\n"
+    )
     assert fleet("hosts", "rome").exit_code == 2
     assert fleet("hosts", "-i", "other.yaml").exit_code == 2

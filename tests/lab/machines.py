@@ -1,4 +1,6 @@
-"""The made-up machines of the lab: their CPUs, and what a pair of them costs. Nothing here was measured."""
+"""The made-up machines of the lab: their CPUs, and what a pair of them costs. Nothing
+here was measured.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +18,9 @@ KINDS = {  # the benchmarks of pairs, and what the first costs more than the sec
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The levels of a machine's memory: bytes up to which a level lasts, ns of a load, GB/s of a read."""
+    """The levels of a machine's memory: bytes up to which a level lasts, ns of a load,
+    GB/s of a read.
+    """
 
     levels: Sequence[tuple[int, float, float]]
     sizes: Sequence[int]
@@ -24,13 +28,17 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine: how its CPUs are grouped, one-way latencies in ns by relation, and how they scatter.
+    """One machine: how its CPUs are grouped, one-way latencies in ns by relation, and
+    how they scatter.
 
-    run_sd, pair_sd, burst_sd: relative standard deviations between runs, between the pairs of a relation,
-    between the bursts of a pair. changed: relations that another kernel makes slower, and by how much.
-    by_kinds: how many times a pair of these kinds of cores costs. two_levels: pairs with a second level in
-    some bursts. rounds: visits to each pair in a run. nights: the kernel of each night, the last one last.
-    hour: when its session of a night begins. labelled: whether a run of a night is labelled with its kernel.
+    run_sd, pair_sd, burst_sd: relative standard deviations between runs, between the
+    pairs of a relation, between the bursts of a pair. changed: relations that another
+    kernel makes slower, and by how much.
+    by_kinds: how many times a pair of these kinds of cores costs. two_levels: pairs
+    with a second level in some bursts. rounds: visits to each pair in a run. nights:
+    the kernel of each night, the last one last.
+    hour: when its session of a night begins. labelled: whether a run of a night is
+    labelled with its kernel.
     """
 
     name: str
@@ -54,46 +62,82 @@ class Machine:
     labelled: bool = True
 
 
-def _caches(core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]) -> tuple[Cache, ...]:
+def _caches(
+    core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]
+) -> tuple[Cache, ...]:
     """The caches of a core and, behind them, the one it shares with `outer`."""
     own = Cache(1, "Data", 48 << 10, 64, core), Cache(2, "Unified", 2 << 20, 64, core)
     return *own, Cache(3, "Unified", outer_bytes, 64, tuple(outer))
 
 
-def _alike(cores: int, threads: int = 1, sockets: int = 1, llc: int = 0, outer_bytes: int = 0) -> list[Cpu]:
-    """Equal cores, `llc` of which share a cache, or a socket's; siblings are numbered `cores` higher."""
+def _alike(
+    cores: int, threads: int = 1, sockets: int = 1, llc: int = 0, outer_bytes: int = 0
+) -> list[Cpu]:
+    """Equal cores, `llc` of which share a cache, or a socket's; siblings are numbered
+    `cores` higher.
+    """
     cpus, every, of_socket = [], range(cores * threads), cores // sockets
     for number in every:
         core, node = number % cores, number % cores // of_socket
         outer = core // (llc or of_socket) * (llc or of_socket)
-        sharing = [cpu for cpu in every if 0 <= cpu % cores - outer < (llc or of_socket)]
-        caches = _caches((core, core + cores), outer_bytes, sharing) if outer_bytes else ()
+        sharing = [
+            cpu for cpu in every if 0 <= cpu % cores - outer < (llc or of_socket)
+        ]
+        caches = (
+            _caches((core, core + cores), outer_bytes, sharing) if outer_bytes else ()
+        )
         socket = node * of_socket
-        cpus.append(Cpu(number, core=core, llc=outer, die=socket, package=socket, node=node, caches=caches))
+        cpus.append(
+            Cpu(
+                number,
+                core=core,
+                llc=outer,
+                die=socket,
+                package=socket,
+                node=node,
+                caches=caches,
+            )
+        )
     return cpus
 
 
 def _desktop() -> list[Cpu]:
-    """4 fast cores of two siblings side by side, 8 slow cores in clusters of four, one cache for all."""
+    """4 fast cores of two siblings side by side, 8 slow cores in clusters of four, one
+    cache for all.
+    """
     cpus = []
     for number in range(16):
         core = number & ~1 if number < 8 else number
-        cluster, kind = (core, "performance") if number < 8 else (number & ~3, "efficiency")
+        cluster, kind = (
+            (core, "performance") if number < 8 else (number & ~3, "efficiency")
+        )
         caches = _caches((core, core + 1), 30 << 20, range(16)) if number < 8 else ()
-        groups: dict[str, Any] = {"core": core, "llc": 0, "die": 0, "package": 0, "node": 0}
+        groups: dict[str, Any] = {
+            "core": core,
+            "llc": 0,
+            "die": 0,
+            "package": 0,
+            "node": 0,
+        }
         cpus.append(Cpu(number, **groups, cluster=cluster, kind=kind, caches=caches))
     return cpus
 
 
 def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
-    """Those of `machines.json`, in the words of `_alike` and relations; like: all but what is named again."""
+    """Those of `machines.json`, in the words of `_alike` and relations; like: all but
+    what is named again.
+    """
     by_name: dict[str, dict[str, Any]] = {}
     for each in listed:
         about = by_name[each["name"]] = by_name.get(each.pop("like", ""), {}) | each
         cpus = about["cpus"]
-        keys = about | {"cpus": tuple(_desktop() if cpus == "desktop" else _alike(**cpus))}
+        keys = about | {
+            "cpus": tuple(_desktop() if cpus == "desktop" else _alike(**cpus))
+        }
         for name in ("ns", "changed"):
-            keys[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
+            keys[name] = {
+                Relation(key): value for key, value in about.get(name, {}).items()
+            }
         keys["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
         keys["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
         keys["memory"] = Memory(**about["memory"]) if "memory" in about else None
@@ -102,6 +146,8 @@ def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
         yield Machine(**keys)
 
 
-*MACHINES, EVERYTHING = _machines(json.loads(Path(__file__).with_name("machines.json").read_text()))
+*MACHINES, EVERYTHING = _machines(
+    json.loads(Path(__file__).with_name("machines.json").read_text())
+)
 # Measured several times on one day:
 UNCHANGED = next(machine for machine in MACHINES if machine.name == "siena")

@@ -1,4 +1,6 @@
-"""Makes the lab of `fleet demo` through the store: `make lab` writes it anew to fleet/demo/lab.tar.xz."""
+"""Makes the lab of `fleet demo` through the store: `make lab` writes it anew to
+fleet/demo/lab.tar.xz.
+"""
 
 import random
 import tarfile
@@ -8,7 +10,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.model import Agent, Burst, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
+from fleet.model import (
+    Agent,
+    Burst,
+    End,
+    Facts,
+    Hello,
+    Host,
+    Load,
+    Plan,
+    Run,
+    RunState,
+    Target,
+)
 from fleet.model.version import VERSION
 from fleet.store import Store
 from tests.lab import points
@@ -29,15 +43,25 @@ def write_lab(folder: Path) -> None:
     store = Store(folder / "results")
     store.publish(_run(EVERYTHING, -1, 0, "old"), _everything(), batch=True)
     for place in range(1, REPEATS + 1):
-        store.publish(_run(UNCHANGED, -1, place, "old"), bursts(UNCHANGED, -place, "old"), batch=True)
+        store.publish(
+            _run(UNCHANGED, -1, place, "old"),
+            bursts(UNCHANGED, -place, "old"),
+            batch=True,
+        )
     for night, measured in nights().items():
         for place, (machine, kernel) in enumerate(measured):
-            store.publish(_run(machine, night, place, kernel), bursts(machine, night, kernel), batch=True)
+            store.publish(
+                _run(machine, night, place, kernel),
+                bursts(machine, night, kernel),
+                batch=True,
+            )
     store.flush()
 
 
 def pack_lab(archive: Path) -> None:
-    """Make the lab, and pack it as small as it gets; its files are dated by its last night."""
+    """Make the lab, and pack it as small as it gets; its files are dated by its last
+    night.
+    """
     last = int((_FIRST + timedelta(days=LAST_NIGHT)).timestamp())
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -46,7 +70,10 @@ def pack_lab(archive: Path) -> None:
         member.mtime = last
         return None if ".fleet" in Path(member.name).parts else member
 
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive, "w:xz", preset=9) as packed:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tarfile.open(archive, "w:xz", preset=9) as packed,
+    ):
         write_lab(Path(folder))
         for name in ("inventory.yaml", "results"):
             packed.add(Path(folder, name), name, filter=plain)
@@ -66,8 +93,13 @@ def inventory() -> str:
     entries = []
     for machine in HOSTS:
         labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
-        entries.append(f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}")
-    nodes = ", ".join(machine.name for machine in MACHINES if machine.labels["kind"] == "node")
+        entries.append(
+            f"  {machine.name}: {{address: {machine.name}.invalid, labels:"
+            f" {{{labels}}}}}"
+        )
+    nodes = ", ".join(
+        machine.name for machine in MACHINES if machine.labels["kind"] == "node"
+    )
     text = Path(__file__).with_name("inventory.yaml").read_text(encoding="utf-8")
     return text.format(hosts="\n".join(entries), nodes=nodes)
 
@@ -88,7 +120,11 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
     nightly = {"kernel": kernel} if machine.labelled and night >= 0 else {}
     kinds: list[dict[str, object]] = [
         {"benchmark": name, "variant": variant}
-        for name, variant, _ in (*KINDS[machine.arch], ("chase", "mov", 1), ("bandwidth", "avx2", 1))
+        for name, variant, _ in (
+            *KINDS[machine.arch],
+            ("chase", "mov", 1),
+            ("bandwidth", "avx2", 1),
+        )
         if name in machine.benchmarks
     ]
     count = pairs(machine) * machine.rounds * len(kinds)
@@ -105,7 +141,12 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
         run_id=f"r{started:%Y%m%dT%H%M%SZ}-{chance.getrandbits(32):08x}",
         session_id=f"s{session:%Y%m%dT%H%M%SZ}-{abs(night):08x}",
         host=Host(machine.name, f"{machine.name}.invalid", labels=machine.labels),
-        plan=Plan(benchmarks=machine.benchmarks, rounds=machine.rounds, samples=SAMPLES, seed=night),
+        plan=Plan(
+            benchmarks=machine.benchmarks,
+            rounds=machine.rounds,
+            samples=SAMPLES,
+            seed=night,
+        ),
         facts=_facts(machine, night, kernel),
         agent=Agent("fleet-agent", "demo", Target("linux", machine.arch), "made up"),
         started_utc=_text(started),
@@ -120,7 +161,9 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
             bursts=count,
             cpus=numbers,
             counters=counters,
-            raw=MappingProxyType({"record": "hello", "plan": {"benchmarks": kinds}, "counters": counted}),
+            raw=MappingProxyType(
+                {"record": "hello", "plan": {"benchmarks": kinds}, "counters": counted}
+            ),
         ),
         end=End(bursts=count, failed=0, reason="done"),
         state=RunState.COMPLETE,

@@ -1,4 +1,6 @@
-"""Makes up the bursts of a run: what run, pair and burst each add to a latency. Seeded, and pure."""
+"""Makes up the bursts of a run: what run, pair and burst each add to a latency. Seeded,
+and pure.
+"""
 
 import math
 import random
@@ -6,7 +8,14 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from fleet.model import Burst, Parameters, Relation, Topology, add_core_kinds, name_core_kinds
+from fleet.model import (
+    Burst,
+    Parameters,
+    Relation,
+    Topology,
+    add_core_kinds,
+    name_core_kinds,
+)
 from tests.lab.machines import KINDS, Machine, Memory
 
 TICKS_PER_SECOND = 2_100_000_000
@@ -27,7 +36,9 @@ Levels = dict[tuple[int, int], float]
 
 
 def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
-    """Every burst of the machine's run of this number, in order of time. kernel: "old" or "new"."""
+    """Every burst of the machine's run of this number, in order of time. kernel: "old"
+    or "new".
+    """
     chance = random.Random(f"{machine.name} {number}")
     levels, at_ns = _levels(machine, chance, kernel), 0
     for visit in range(machine.rounds):
@@ -37,7 +48,9 @@ def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
             for pair in chance.sample(list(levels), len(levels)):
                 at_ns += _BURST_NS
                 kind, when = (benchmark, variant), (visit, at_ns)
-                yield _measure_pair(machine, chance, kind, when, pair, levels[pair] * factor)
+                yield _measure_pair(
+                    machine, chance, kind, when, pair, levels[pair] * factor
+                )
         if machine.memory is not None:
             for burst in _measure_memory(machine, machine.memory, chance, visit, at_ns):
                 at_ns = burst.start_offset_ns
@@ -57,7 +70,9 @@ def burst(
     ticks: tuple[int, ...],
     **more: Any,
 ) -> Burst:
-    """A burst that nothing disturbed, unless `more` says so. kind: benchmark, variant. when: round, ns."""
+    """A burst that nothing disturbed, unless `more` says so. kind: benchmark, variant.
+    when: round, ns.
+    """
     (benchmark, variant), (visit, at_ns), (ping, pong) = kind, when, pair
     return Burst(
         benchmark=benchmark,
@@ -87,16 +102,23 @@ def level(machine: Machine, chance: random.Random) -> float:
 
 
 def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
-    """What each pair costs in this run, one way in ns; a pair's own share is the same in all runs."""
+    """What each pair costs in this run, one way in ns; a pair's own share is the same
+    in all runs.
+    """
     topology, own = Topology(machine.cpus), random.Random(machine.name)
     kinds = name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in machine.cpus)
     run = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
     if kernel == "new":
-        run = {relation: shift * (1 + machine.changed.get(relation, 0)) for relation, shift in run.items()}
+        run = {
+            relation: shift * (1 + machine.changed.get(relation, 0))
+            for relation, shift in run.items()
+        }
     levels = {}
     for a, b in combinations((cpu.cpu for cpu in machine.cpus), 2):
         relation = topology.relation(a, b)
-        of_kinds = add_core_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[2]
+        of_kinds = add_core_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[
+            2
+        ]
         usual = machine.ns[relation] * run[relation] * machine.by_kinds.get(of_kinds, 1)
         levels[a, b] = usual * math.exp(own.gauss(0, machine.pair_sd))
     return levels
@@ -113,12 +135,16 @@ def _measure_pair(
     if pair in machine.two_levels and chance.random() < _OTHER_SHARE:
         one_way *= _OTHER_LEVEL
     busy = chance.random() < _BUSY
-    ticks = make_ticks(machine, chance, 2 * one_way * _ITERATIONS * level(machine, chance))
+    ticks = make_ticks(
+        machine, chance, 2 * one_way * _ITERATIONS * level(machine, chance)
+    )
     if busy:
         ticks = (*ticks[:-1], 4 * ticks[-1])
     flags = ("preempted",) if busy else ()
     ends = pair if when[0] % 2 == 0 else pair[::-1]
-    return burst(kind, when, ends, _ITERATIONS, ticks, switches=(0, int(busy), 0, 0), flags=flags)
+    return burst(
+        kind, when, ends, _ITERATIONS, ticks, switches=(0, int(busy), 0, 0), flags=flags
+    )
 
 
 def _measure_memory(
@@ -127,20 +153,45 @@ def _measure_memory(
     """One visit to every point of `chase` and `bandwidth`, on the first CPU."""
     mhz = round(1000 * machine.ghz)
     for size in memory.sizes:
-        ns, rate = next((ns, rate) for up_to, ns, rate in memory.levels if size <= up_to)
+        ns, rate = next(
+            (ns, rate) for up_to, ns, rate in memory.levels if size <= up_to
+        )
         name = f"{size >> 10}K" if size % (1 << 20) else f"{size >> 20}M"
         points: list[tuple[tuple[str, str], str, str, int, float, Parameters]] = []
         for order, factor in _ORDERS.items():
-            stride, took_ns = 256 if order == "random" else 64, max(ns * factor, memory.levels[0][1]) * _LOADS
-            parameters = Parameters(bytes=size, stride_bytes=stride, order=order, pages="huge", threads=1)
-            points.append((("chase", "mov"), f"{order}.{name}.huge", "load", _LOADS, took_ns, parameters))
+            stride, took_ns = (
+                256 if order == "random" else 64,
+                max(ns * factor, memory.levels[0][1]) * _LOADS,
+            )
+            parameters = Parameters(
+                bytes=size, stride_bytes=stride, order=order, pages="huge", threads=1
+            )
+            points.append(
+                (
+                    ("chase", "mov"),
+                    f"{order}.{name}.huge",
+                    "load",
+                    _LOADS,
+                    took_ns,
+                    parameters,
+                )
+            )
         for operation, factor in _OPERATIONS.items():
             point, took_ns = f"{operation}.own.{name}.huge.x1", _BYTES / (rate * factor)
-            parameters = Parameters(bytes=size, operation=operation, sharing="own", pages="huge", threads=1)
-            points.append((("bandwidth", "avx2"), point, "byte", _BYTES, took_ns, parameters))
+            parameters = Parameters(
+                bytes=size, operation=operation, sharing="own", pages="huge", threads=1
+            )
+            points.append(
+                (("bandwidth", "avx2"), point, "byte", _BYTES, took_ns, parameters)
+            )
         for kind, point, unit, iterations, took_ns, parameters in points:
             at_ns += _BURST_NS
             ticks = make_ticks(machine, chance, took_ns * level(machine, chance))
-            of_point = {"point": point, "unit": unit, "parameters": parameters, "cpus": (0,)}
+            of_point = {
+                "point": point,
+                "unit": unit,
+                "parameters": parameters,
+                "cpus": (0,),
+            }
             more = {**of_point, "core_mhz": (mhz, mhz), "checked": False}
             yield burst(kind, (visit, at_ns), (0, 0), iterations, ticks, **more)

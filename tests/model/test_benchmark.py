@@ -1,4 +1,6 @@
-"""What the controller knows of benchmarks: the agent's own description, shipped, or as a run has it."""
+"""What the controller knows of benchmarks: the agent's own description, shipped, or as
+a run has it.
+"""
 
 import subprocess
 import sys
@@ -6,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fleet.model import BENCHMARKS, LOAD, SHIPPED, Shape, View, benchmark_from_description, read_descriptions
+from fleet.model import (
+    BENCHMARKS,
+    LOAD,
+    SHIPPED,
+    Shape,
+    View,
+    benchmark_from_description,
+    read_descriptions,
+)
 from tests.native.describe import FILE, description
 
 ROOT = Path(__file__).parents[2]
@@ -28,13 +38,21 @@ def test_the_shipped_description_is_what_the_agent_says() -> None:
 
 def test_nothing_is_guessed_of_a_benchmark_that_nobody_described() -> None:
     unknown = SHIPPED["unheard_of"]
-    assert (unknown.latencies, unknown.shape, unknown.view) == (1, Shape.UNKNOWN, View.TABLE)
+    assert (unknown.latencies, unknown.shape, unknown.view) == (
+        1,
+        Shape.UNKNOWN,
+        View.TABLE,
+    )
     assert unknown.heading == "ns per unit"
 
 
 def test_a_run_describes_what_this_version_does_not_know() -> None:
     own = read_descriptions({"benchmarks": [TOLD, TOLD | {"name": "getppid"}]})
-    assert own["getppid/any"] == own["getppid"] == benchmark_from_description(TOLD | {"name": "getppid"})
+    assert (
+        own["getppid/any"]
+        == own["getppid"]
+        == benchmark_from_description(TOLD | {"name": "getppid"})
+    )
     assert own["cas"] is BENCHMARKS["cas"]
     assert (read_descriptions({}), SHIPPED["load"]) == (SHIPPED, LOAD)
 
@@ -42,7 +60,10 @@ def test_a_run_describes_what_this_version_does_not_know() -> None:
 @pytest.mark.long
 def test_a_benchmark_is_the_same_in_every_process() -> None:
     """Load it in processes that import different modules, in different orders."""
-    script = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"
+    script = (
+        "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'],"
+        " SHIPPED['unheard_of'])"
+    )
     modules = (
         "fleet.analysis.reduce.comparison_rows",
         "fleet.analysis.report.page",
@@ -52,13 +73,19 @@ def test_a_benchmark_is_the_same_in_every_process() -> None:
     answers = set()
     for order in ((), modules, modules[::-1]):
         program = "".join(f"import {module}\n" for module in order) + script
-        answers.add(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
+        answers.add(
+            subprocess.run(
+                [sys.executable, "-c", program], check=True, capture_output=True
+            ).stdout
+        )
     (answer,) = answers
     assert b"GB/s" in answer
 
 
 def test_words_of_a_newer_agent_are_no_error() -> None:
-    newer = benchmark_from_description({**TOLD, "shape": "ring", "view": "polar", "colour": "red"})
+    newer = benchmark_from_description(
+        {**TOLD, "shape": "ring", "view": "polar", "colour": "red"}
+    )
     assert (newer.shape, newer.view) == (Shape.UNKNOWN, View.TABLE)
 
 
@@ -67,7 +94,12 @@ def test_every_word_has_a_meaning(name: str) -> None:
     benchmark = BENCHMARKS[name]
     assert benchmark.question
     assert benchmark.heading
-    words = [word for one in benchmark.parameters if one.type == "word" for word in one.words.items()]
+    words = [
+        word
+        for one in benchmark.parameters
+        if one.type == "word"
+        for word in one.words.items()
+    ]
     assert all(word and meaning for word, meaning in words)
 
 
@@ -75,7 +107,8 @@ def test_every_word_has_a_meaning(name: str) -> None:
 def test_the_page_about_benchmarks_says_what_its_number_is(name: str) -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     assert any(
-        line.startswith(f"| `{name}` |") and line.endswith(f"| {BENCHMARKS[name].heading} |")
+        line.startswith(f"| `{name}` |")
+        and line.endswith(f"| {BENCHMARKS[name].heading} |")
         for line in page.splitlines()
     )
 
@@ -83,4 +116,9 @@ def test_the_page_about_benchmarks_says_what_its_number_is(name: str) -> None:
 def test_words_stand_in_the_order_of_their_description() -> None:
     (state,) = BENCHMARKS["fetch"].parameters_with_role("row")
     shuffled = ["unheard_of", "memory-walked", "own", "clean"]
-    assert sorted(shuffled, key=state.sort_key) == ["own", "clean", "memory-walked", "unheard_of"]
+    assert sorted(shuffled, key=state.sort_key) == [
+        "own",
+        "clean",
+        "memory-walked",
+        "unheard_of",
+    ]

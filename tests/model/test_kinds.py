@@ -1,4 +1,6 @@
-"""Kinds of cores: found from what a host tells, part of a relation's name, chosen by name."""
+"""Kinds of cores: found from what a host tells, part of a relation's name, chosen by
+name.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,10 +57,20 @@ def test_a_relation_is_named_by_kinds_but_for_siblings() -> None:
 
 
 def test_names_with_kinds_are_in_order_and_known() -> None:
-    names = ["smt", "cluster E-E", "package", "package P-P", "package P-E", "package E-E", "system"]
+    names = [
+        "smt",
+        "cluster E-E",
+        "package",
+        "package P-P",
+        "package P-E",
+        "package E-E",
+        "system",
+    ]
     assert sorted([*names[3:], *names[:3]], key=relation_sort_key) == names
     assert all(map(is_relation, names))
-    assert not any(map(is_relation, ("package X", "package written.chase.4K", "L2 read", "")))
+    assert not any(
+        map(is_relation, ("package X", "package written.chase.4K", "L2 read", ""))
+    )
 
 
 def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
@@ -74,17 +86,27 @@ def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
 def test_a_run_can_be_of_one_kind_of_core() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.hybrid_laptop())
     host = Host("h", "h")
-    assert merge_plan_with_facts(host, parse_requested({"cpus": "E"}), facts).cpus == tuple(range(16, 32))
+    assert merge_plan_with_facts(
+        host, parse_requested({"cpus": "E"}), facts
+    ).cpus == tuple(range(16, 32))
     one_of_each = (*range(0, 16, 2), *range(16, 32))
-    assert merge_plan_with_facts(host, parse_requested({"cpus": "cores"}), facts).cpus == one_of_each
+    assert (
+        merge_plan_with_facts(host, parse_requested({"cpus": "cores"}), facts).cpus
+        == one_of_each
+    )
     unknown = replace(facts, cpus=(Cpu(0), Cpu(1)))
     with pytest.raises(UsageError, match="does not say which CPUs share a core"):
         merge_plan_with_facts(host, parse_requested({"cpus": "cores"}), unknown)
     entry = replace(host, cpus="P")
-    assert merge_plan_with_facts(entry, RequestedOptions(), facts).cpus == tuple(range(16))
-    with pytest.raises(UsageError, match=r"h: --cpus big: no such cores; kinds there: E, P\."):
+    assert merge_plan_with_facts(entry, RequestedOptions(), facts).cpus == tuple(
+        range(16)
+    )
+    with pytest.raises(
+        UsageError, match=r"h: --cpus big: no such cores; kinds there: E, P\."
+    ):
         merge_plan_with_facts(host, parse_requested({"cpus": "big"}), facts)
     with pytest.raises(
-        UsageError, match=r"--cpus p: must be CPU numbers such as 0-3,8, or a kind of core: P"
+        UsageError,
+        match=r"--cpus p: must be CPU numbers such as 0-3,8, or a kind of core: P",
     ):
         parse_requested({"cpus": "p"})

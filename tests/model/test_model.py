@@ -12,15 +12,26 @@ from tests.facts.shells import ask
 
 
 def load_topology(tree: trees.Tree, tmp_path: Path) -> Topology:
-    answer = ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root")))
+    answer = ask(
+        ["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root"))
+    )
     return Topology(linux.parse(probe.split_sections(answer)).cpus)
 
 
 @pytest.mark.parametrize(
     ("tree", "relations"),
     [
-        (trees.hybrid_laptop, "0-1 smt, 16-19 cluster, 19-20 package, 0-2 package, 1-31 package, 7-7 self"),
-        (trees.numa_server, "0-16 smt, 0-3 node, 0-7 package, 0-8 system, 0-99 unknown"),
+        (
+            trees.hybrid_laptop,
+            (
+                "0-1 smt, 16-19 cluster, 19-20 package, 0-2 package, 1-31 package, 7-7"
+                " self"
+            ),
+        ),
+        (
+            trees.numa_server,
+            "0-16 smt, 0-3 node, 0-7 package, 0-8 system, 0-99 unknown",
+        ),
         (trees.numa_server, "0-5 unknown"),  # 5 is switched off
         (trees.big_little_board, "0-3 cluster, 4-5 cluster, 5-6 package"),
         (trees.hidden_topology, "0-1 unknown"),
@@ -30,7 +41,10 @@ def test_a_relation_is_the_smallest_group_of_both_cpus(tree, relations, tmp_path
     topology = load_topology(tree(), tmp_path)
     for pair, relation in (words.split() for words in relations.split(", ")):
         ping, pong = map(int, pair.split("-"))
-        assert (topology.relation(ping, pong), topology.relation(pong, ping)) == (relation, relation), pair
+        assert (topology.relation(ping, pong), topology.relation(pong, ping)) == (
+            relation,
+            relation,
+        ), pair
 
 
 def test_cores_alone_say_which_cpus_are_siblings_and_nothing_else():
@@ -50,7 +64,9 @@ def test_cores_alone_say_which_cpus_are_siblings_and_nothing_else():
     ],
 )
 def test_where_groups_coincide_the_most_familiar_name_is_used(groups, relation):
-    cpus = Topology((Cpu(0, **dict.fromkeys(groups, 0)), Cpu(1, **dict.fromkeys(groups, 0))))
+    cpus = Topology(
+        (Cpu(0, **dict.fromkeys(groups, 0)), Cpu(1, **dict.fromkeys(groups, 0)))
+    )
     assert cpus.relation(0, 1) is relation
 
 
@@ -68,7 +84,9 @@ def test_all_pairs_of_576_cpus_are_named(tmp_path):
         }
 
 
-@pytest.mark.parametrize(("name", "host_id"), [("web1", "web1"), ("3rpi", "h-3rpi"), ("42", "h-42")])
+@pytest.mark.parametrize(
+    ("name", "host_id"), [("web1", "web1"), ("3rpi", "h-3rpi"), ("42", "h-42")]
+)
 def test_the_key_in_the_tables_begins_with_a_letter(name, host_id):
     assert Host(name, name).host_id == host_id
 

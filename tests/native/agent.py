@@ -18,11 +18,22 @@ from tests.processes import until_we_end
 Record = dict[str, Any]
 SMALL_ONES = "cas,readwrite,clock"  # benchmarks without points
 QUICK = ("--rounds", "2", "--samples", "9", "--iterations", "200")
-LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")  # no single sample ever ends
+# no single sample ever ends
+LONG = (
+    "--rounds",
+    "1",
+    "--samples",
+    "1000",
+    "--iterations",
+    "1000000000",
+)
 
 
 def run(
-    *args: str, prefix: Sequence[str] = (), binary: Path | None = None, env: dict[str, str] | None = None
+    *args: str,
+    prefix: Sequence[str] = (),
+    binary: Path | None = None,
+    env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the agent to its end."""
     return subprocess.run(
@@ -51,9 +62,19 @@ def measure(*args: str, **how: Any) -> list[Record]:
 def run_simulated(
     *args: str, ends: str = "", env: dict[str, str] | None = None, **burst: float
 ) -> list[Record]:
-    """Run in simulated time; return the records. burst: for simulated.c. ends: reason of an early end."""
-    settings = {name.upper(): str(value) for name, value in ({"unit_us": 10.0} | burst).items()}
-    done = run(*args, "--format", "jsonl", binary=build(simulated=True), env=settings | (env or {}))
+    """Run in simulated time; return the records. burst: for simulated.c. ends: reason
+    of an early end.
+    """
+    settings = {
+        name.upper(): str(value) for name, value in ({"unit_us": 10.0} | burst).items()
+    }
+    done = run(
+        *args,
+        "--format",
+        "jsonl",
+        binary=build(simulated=True),
+        env=settings | (env or {}),
+    )
     assert done.stderr == (f"fleet-agent: ended early: {ends}\n" if ends else "")
     assert done.returncode == (6 if ends else 0)
     return decode(done.stdout)
@@ -69,12 +90,18 @@ def failures(records: list[Record]) -> list[Record]:
 
 def wrong(records: list[Record]) -> list[Record]:
     """The failed bursts, but for those that other work on this machine starved."""
-    return [record for record in failures(records) if "other work held it" not in record["reason"]]
+    return [
+        record
+        for record in failures(records)
+        if "other work held it" not in record["reason"]
+    ]
 
 
 def points(records: list[Record]) -> list[str]:
     """The names of the plan's points."""
-    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
+    return [
+        name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]
+    ]
 
 
 def two_cpus() -> tuple[str, str]:
@@ -90,8 +117,13 @@ def notes(records: list[Record]) -> list[str]:
 @contextmanager
 def busy_neighbour(cpu: int) -> Iterator[None]:
     """Another program takes this CPU whenever it can, from now on."""
-    busy = f"import os; os.sched_setaffinity(0, [{cpu}]); print(flush=True)\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) as neighbour:
+    busy = (
+        f"import os; os.sched_setaffinity(0, [{cpu}]); print(flush=True)\nwhile True:"
+        " pass"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", busy], stdout=subprocess.PIPE
+    ) as neighbour:
         try:
             neighbour.stdout.readline()
             yield
@@ -100,7 +132,9 @@ def busy_neighbour(cpu: int) -> Iterator[None]:
 
 
 @contextmanager
-def start_agent(*args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+def start_agent(
+    *args: str, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A running agent that has said hello; killed at the end if it still lives."""
     process = subprocess.Popen(
         [*until_we_end(), str(build()), *args, "--format", "jsonl"],
@@ -128,9 +162,13 @@ def threads(pid: int) -> dict[int, str]:
     """Thread id -> the CPUs it may run on, as the kernel lists them."""
     cpus_by_thread = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+        with suppress(
+            FileNotFoundError, ProcessLookupError
+        ):  # it ended while we looked
             status = (task / "status").read_text()
-            cpus_by_thread[int(task.name)] = status.split("Cpus_allowed_list:\t")[1].split("\n")[0]
+            cpus_by_thread[int(task.name)] = status.split("Cpus_allowed_list:\t")[
+                1
+            ].split("\n")[0]
     return cpus_by_thread
 
 
@@ -139,15 +177,21 @@ def wait_for_worker(pid: int, cpu: int) -> int:
     while True:
         for thread, cpus in threads(pid).items():
             if thread != pid and cpus == str(cpu):
-                time.sleep(0.03)  # one that only measures the CPU's frequency has ended by then
+                # one that only measures the CPU's frequency has ended by then
+                time.sleep(0.03)
                 if threads(pid).get(thread) == str(cpu):
                     return thread
         time.sleep(0.01)
 
 
 def wait_until_it_spins(pid: int, thread: int) -> None:
-    """Until a worker of a long burst is past its preparations: it has run for a twentieth of a second."""
-    while int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) < 50_000_000:
+    """Until a worker of a long burst is past its preparations: it has run for a
+    twentieth of a second.
+    """
+    while (
+        int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
+        < 50_000_000
+    ):
         time.sleep(0.01)
 
 

@@ -19,15 +19,17 @@ BUILD_ID = "0123456789abcdef"
 SIMULATED = Path(__file__).parent / "simulated.c"
 REPLACED = ("base/stop.c", "burst/burst.c")  # by it
 WARNINGS = (
-    "-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings "
-    "-Wundef -Wformat=2 -Werror"
+    "-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla"
+    " -Wwrite-strings -Wundef -Wformat=2 -Werror"
 )
 
 _builds = itertools.count()
 
 
 def sources(target: Target, program: str = "") -> list[str]:
-    """Return the files of a target. program: a file in the place of all rooms but native/."""
+    """Return the files of a target. program: a file in the place of all rooms but
+    native/.
+    """
     os_name, arch = target.name.split("-")
     return [
         *([program] if program else list_shared_files("c")),
@@ -50,7 +52,9 @@ def list_native_files(name: str) -> list[str]:
 
 
 def _gcc(target: Target) -> list[str]:
-    """The command of a target's compiler; zig may stand on the PATH, or in the tests' own Python."""
+    """The command of a target's compiler; zig may stand on the PATH, or in the tests'
+    own Python.
+    """
     command, package = target.gcc
     if command == "zig" and not shutil.which("zig"):
         needs.python_module(package, package)
@@ -68,26 +72,39 @@ def build(
     native_flags: str = "",
     simulated: bool = False,
 ) -> Path:
-    """Compile without a warning and return the binary; skips where the compiler is missing.
+    """Compile without a warning and return the binary; skips where the compiler is
+    missing.
 
-    program: a file in the place of all of agent/. native_flags: more flags for the files in `target.native`.
+    program: a file in the place of all of agent/. native_flags: more flags for the
+    files in `target.native`.
     simulated: with SIMULATED in the place of the agent's clock and bursts.
     """
     if clang:
         assert target.clang
         compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
-        compiler.append("-Wno-unused-command-line-argument")  # a linker's, where only objects are made
+        # a linker's, where only objects are made
+        compiler.append("-Wno-unused-command-line-argument")
     else:
         compiler = [*_gcc(target), *target.gcc_flags]
     command = (
         *compiler,
-        *("-std=gnu11", *shlex.split(flags), *shlex.split(WARNINGS), "-pthread", f"-I{AGENT}"),
+        *(
+            "-std=gnu11",
+            *shlex.split(flags),
+            *shlex.split(WARNINGS),
+            "-pthread",
+            f"-I{AGENT}",
+        ),
         *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{flags}"'),
     )
     folder = run_folder() / "agents"
     folder.mkdir(exist_ok=True)
     binary = folder / f"agent-{os.getpid()}-{next(_builds)}"
-    files = [AGENT / name for name in sources(target, program) if not (simulated and name in REPLACED)]
+    files = [
+        AGENT / name
+        for name in sources(target, program)
+        if not (simulated and name in REPLACED)
+    ]
     files += [SIMULATED] * simulated
     if clang or target.gcc[0] != "zig":  # which does not make several objects at once
         own = [AGENT / name for name in target.native]
@@ -98,17 +115,26 @@ def build(
 
 
 def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[Path]:
-    """Compile what was not yet compiled by this command: builds that differ in a file share the others."""
-    objects_folder = folder / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
+    """Compile what was not yet compiled by this command: builds that differ in a file
+    share the others.
+    """
+    objects_folder = (
+        folder
+        / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
+    )
     objects_folder.mkdir(exist_ok=True)
     objects = {objects_folder / f"{path.stem}.o": path for path in files}
     assert len(objects) == len(files)
     with hold_lock(objects_folder / "lock"):
-        if missing := [str(path) for file, path in objects.items() if not file.exists()]:
+        if missing := [
+            str(path) for file, path in objects.items() if not file.exists()
+        ]:
             _run([*command, "-c", *missing], objects_folder)
     return list(objects)
 
 
 def _run(command: list[str], folder: Path = AGENT) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"

@@ -1,4 +1,6 @@
-"""The intended loops of contend on each architecture, written as in targets.py; of locks what is in them."""
+"""The intended loops of contend on each architecture, written as in targets.py; of
+locks what is in them.
+"""
 
 _Loop = tuple[str, ...]
 X86_END = ("dec <n>", "jne LOOP")  # of every loop that counts its rounds
@@ -33,16 +35,30 @@ AARCH64 = _add_prefix(
         "faa_lse": ("mov <next>,#0x1", "ldadd <next>,<seen>,[<word>]", *A64_END),
         "add_lse": (
             *("ldr <seen>,[<word>]", "mov <status>,<seen>", "add <next>,<seen>,#0x1"),
-            *("add <tries>,<tries>,#0x1", "cas <seen>,<next>,[<word>]", "cmp <seen>,<status>", "b.ne INNER"),
+            *(
+                "add <tries>,<tries>,#0x1",
+                "cas <seen>,<next>,[<word>]",
+                "cmp <seen>,<status>",
+                "b.ne INNER",
+            ),
             *A64_END,
         ),
         "put_lse": ("swp <value>,<seen>,[<word>]", *_A64_PUT),
         "faa_llsc": (
-            *("ldxr <seen>,[<word>]", "add <next>,<seen>,#0x1", "stxr <status>,<next>,[<word>]"),
+            *(
+                "ldxr <seen>,[<word>]",
+                "add <next>,<seen>,#0x1",
+                "stxr <status>,<next>,[<word>]",
+            ),
             *("cbnz <status>,LOOP", *A64_END),
         ),
         "put_llsc": (
-            *("ldxr <seen>,[<word>]", "stxr <status>,<value>,[<word>]", "cbnz <status>,LOOP", *_A64_PUT),
+            *(
+                "ldxr <seen>,[<word>]",
+                "stxr <status>,<value>,[<word>]",
+                "cbnz <status>,LOOP",
+                *_A64_PUT,
+            ),
         ),
     },
 )
@@ -53,7 +69,11 @@ ARMV7 = _add_prefix(
     "armv7",
     {
         "faa_ldrex": (
-            *("ldrex <seen>,[<word>]", "add <next>,<seen>,#1", "strex <status>,<next>,[<word>]"),
+            *(
+                "ldrex <seen>,[<word>]",
+                "add <next>,<seen>,#1",
+                "strex <status>,<next>,[<word>]",
+            ),
             *(*_ARM_FAILED, *ARM_END),
         ),
         "put_ldrex": (
@@ -69,7 +89,11 @@ RISCV64 = _add_prefix(
     {
         "faa_amo": ("li <next>,1", "amoadd.w <seen>,<next>,(<word>)", *RISCV_END),
         "put_amo": (
-            *("amoswap.w <seen>,<value>,(<word>)", "addw <sum>,<sum>,<seen>", "addw <value>,<value>,1"),
+            *(
+                "amoswap.w <seen>,<value>,(<word>)",
+                "addw <sum>,<sum>,<seen>",
+                "addw <value>,<value>,1",
+            ),
             *RISCV_END,
         ),
     },
@@ -80,7 +104,12 @@ PPC64LE = _add_prefix(
     "ppc64le",
     {
         "faa_lwarx": (
-            *("lwarx <seen>,0,<word>", "addi <next>,<seen>,1", "stwcx. <next>,0,<word>", "bne LOOP"),
+            *(
+                "lwarx <seen>,0,<word>",
+                "addi <next>,<seen>,1",
+                "stwcx. <next>,0,<word>",
+                "bne LOOP",
+            ),
             *PPC_END,
         ),
         "put_lwarx": (
@@ -94,7 +123,12 @@ S390X = _add_prefix(
     "s390x",
     {
         "add_cs": (
-            *("l <seen>,0(<word>)", "lr <next>,<seen>", "ahi <next>,1", "ahi <tries>,1"),
+            *(
+                "l <seen>,0(<word>)",
+                "lr <next>,<seen>",
+                "ahi <next>,1",
+                "ahi <tries>,1",
+            ),
             *("cs <seen>,<next>,0(<word>)", "jne INNER", "brct <n>,LOOP"),
         ),
         "put_cs": (
@@ -110,14 +144,20 @@ LOONGARCH64 = _add_prefix(
     {
         "faa_am": ("addi.w <next>,$zero,1", "amadd.w <seen>,<next>,<word>", *LOONG_END),
         "put_am": (
-            *("amswap.w <seen>,<value>,<word>", "add <sum>,<sum>,<seen>", "addi.w <value>,<value>,1"),
+            *(
+                "amswap.w <seen>,<value>,<word>",
+                "add <sum>,<sum>,<seen>",
+                "addi.w <value>,<value>,1",
+            ),
             *LOONG_END,
         ),
     },
 )
 
 
-def _locks(name: str, arch: str, ticket: tuple[str, ...], mcs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _locks(
+    name: str, arch: str, ticket: tuple[str, ...], mcs: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
     return {f"{arch}_ticket_{name}": ticket, f"{arch}_mcs_{name}": mcs}
 
 
@@ -128,13 +168,22 @@ def _c11(ticket: tuple[str, ...], mcs: tuple[str, ...]) -> dict[str, tuple[str, 
 _X86_TICKET, _X86_MCS = ("lock xadd",), ("xchg", "lock cmpxchg")
 _X86 = _c11(_X86_TICKET, _X86_MCS)
 LOCKS = {
-    "linux-x86_64": _X86 | _locks("lock", "x86_64", ("pause", *_X86_TICKET), ("pause", *_X86_MCS)),
-    "linux-i386": _X86 | _locks("lock", "i386", ("pause", *_X86_TICKET), ("pause", *_X86_MCS)),
+    "linux-x86_64": (
+        _X86 | _locks("lock", "x86_64", ("pause", *_X86_TICKET), ("pause", *_X86_MCS))
+    ),
+    "linux-i386": (
+        _X86 | _locks("lock", "i386", ("pause", *_X86_TICKET), ("pause", *_X86_MCS))
+    ),
     "linux-aarch64": _locks(
-        "lse", "aarch64", ("ldaddal", "ldar", "stlr"), ("swpal", "casal", "ldar", "stlr")
+        "lse",
+        "aarch64",
+        ("ldaddal", "ldar", "stlr"),
+        ("swpal", "casal", "ldar", "stlr"),
     ),
     "linux-armv7": _c11(("ldrex", "strex", "dmb"), ("ldrex", "strex", "dmb")),
-    "linux-riscv64": _c11(("amoadd.w", "fence"), ("amoswap.d", "lr.d", "sc.d", "fence")),
+    "linux-riscv64": _c11(
+        ("amoadd.w", "fence"), ("amoswap.d", "lr.d", "sc.d", "fence")
+    ),
     "linux-ppc64le": _c11(("lwarx", "stwcx.", "lwsync"), ("ldarx", "stdcx.", "lwsync")),
     "linux-s390x": _c11(("laa ",), ("csg ",)),
     "linux-loongarch64": _c11(("amadd", "dbar"), ("amswap", "ll.d", "sc.d", "dbar")),

@@ -7,7 +7,9 @@ from tests.native.targets import Target
 
 
 def emulator(target: Target, cpu: str = "") -> tuple[str, ...]:
-    """Return what runs a binary of `target` here. cpu: emulated, with properties; by default the first."""
+    """Return what runs a binary of `target` here. cpu: emulated, with properties; by
+    default the first.
+    """
     name, _, properties = cpu.partition(",")
     program, *rest = target.emulators[name or next(iter(target.emulators))]
     more = [*rest[:-1], f"{rest[-1]},{properties}"] if properties else rest
@@ -16,4 +18,6 @@ def emulator(target: Target, cpu: str = "") -> tuple[str, ...]:
 
 def measure_emulated(target: Target, *args: str, cpu: str = "") -> list[Record]:
     """Records of a run of `target`'s agent that must go well."""
-    return measure(*args, prefix=emulator(target, cpu), binary=build(target, "-O2 -static"))
+    return measure(
+        *args, prefix=emulator(target, cpu), binary=build(target, "-O2 -static")
+    )

@@ -1,4 +1,6 @@
-"""Names of the instructions that the agent encodes itself, for an objdump that does not know them."""
+"""Names of the instructions that the agent encodes itself, for an objdump that does not
+know them.
+"""
 
 import re
 
@@ -8,11 +10,18 @@ _RISCV = (
     *(f"s{i}" for i in range(2, 12)),
     *(f"t{i}" for i in range(3, 7)),
 )
-_LOONGARCH = ("$zero", "$ra", "$tp", "$sp", *(f"$a{i}" for i in range(8)), *(f"$t{i}" for i in range(9)))
+_LOONGARCH = (
+    "$zero",
+    "$ra",
+    "$tp",
+    "$sp",
+    *(f"$a{i}" for i in range(8)),
+    *(f"$t{i}" for i in range(9)),
+)
 _REGISTERS = {"x": _RISCV, "r": _LOONGARCH}
 
-# Mask, value and text; in <> a number (n), or a register of RISC-V (x) or LoongArch (r): first bit, and width
-# if not 5.
+# Mask, value and text; in <> a number (n), or a register of RISC-V (x) or LoongArch
+# (r): first bit, and width if not 5.
 _FORMS = (
     (0xFE00707F, 0x2800202F, "amocas.w <x7>,<x20>,(<x15>)"),  # without aq and rl
     (0xFFF0707F, 0x0C307057, "vsetvli <x7>,<x15>,e8,m8,ta,ma"),
@@ -35,9 +44,18 @@ _FORMS = (
 
 
 def name_instruction(word: int) -> str:
-    """Name an instruction: "vle8.v v8,(a0)"; "unknown 0x..." for one that the agent does not encode."""
-    text = next((text for mask, value, text in _FORMS if word & mask == value), f"unknown {word:#x}")
-    return re.sub(r"<([nrx])(\d+)(?::(\d+))?>", lambda m: _field(word, m[1], int(m[2]), int(m[3] or 5)), text)
+    """Name an instruction: "vle8.v v8,(a0)"; "unknown 0x..." for one that the agent
+    does not encode.
+    """
+    text = next(
+        (text for mask, value, text in _FORMS if word & mask == value),
+        f"unknown {word:#x}",
+    )
+    return re.sub(
+        r"<([nrx])(\d+)(?::(\d+))?>",
+        lambda m: _field(word, m[1], int(m[2]), int(m[3] or 5)),
+        text,
+    )
 
 
 def _field(word: int, kind: str, first: int, width: int) -> str:

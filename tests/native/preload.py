@@ -1,4 +1,6 @@
-"""Libraries of tests/native/trouble, preloaded into the agent: a machine other than this one."""
+"""Libraries of tests/native/trouble, preloaded into the agent: a machine other than
+this one.
+"""
 
 import functools
 import subprocess
@@ -15,7 +17,15 @@ _folder = tempfile.TemporaryDirectory(prefix="fleet-trouble-")
 @functools.cache
 def _build_library(source: str) -> str:
     library = Path(_folder.name) / f"{Path(source).stem}.so"
-    command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", "-o", library, TROUBLE / source]
+    command = [
+        needs.program("gcc", "gcc"),
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-o",
+        library,
+        TROUBLE / source,
+    ]
     subprocess.run(command, check=True)
     Path(_folder.name).chmod(0o755)
     return str(library)

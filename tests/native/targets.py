@@ -1,27 +1,42 @@
-"""The targets the agent is built for, one row each: how to build, run and disassemble it, and its loops.
+"""The targets the agent is built for, one row each: how to build, run and disassemble
+it, and its loops.
 
-To add an architecture: one row. A loop is the exact sequence of instructions from its label to its last
-branch; in operands, names in <> must be registers and mean the same register wherever they stand; those that
-begin with stack_ are variables in memory. A branch to the label is written LOOP, those to labels within the
-loop INNER and SECOND.
+To add an architecture: one row. A loop is the exact sequence of instructions from its
+label to its last branch; in operands, names in <> must be registers and mean the same
+register wherever they stand; those that begin with stack_ are variables in memory. A
+branch to the label is written LOOP, those to labels within the loop INNER and SECOND.
 """
 
 from dataclasses import dataclass, replace
 
-from tests.native import contend_loops, cross_loops, gemm_loops, line_loops, stream_loops
-from tests.native.contend_loops import A64_END, ARM_END, LOONG_END, PPC_END, RISCV_END, X86_END
+from tests.native import (
+    contend_loops,
+    cross_loops,
+    gemm_loops,
+    line_loops,
+    stream_loops,
+)
+from tests.native.contend_loops import (
+    A64_END,
+    ARM_END,
+    LOONG_END,
+    PPC_END,
+    RISCV_END,
+    X86_END,
+)
 from tests.native.preload import TROUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """One (os, arch), the tools for it (command, Debian package), and its loops by symbol.
+    """One (os, arch), the tools for it (command, Debian package), and its loops by
+    symbol.
 
     `native`: what stands in the place of native/<arch>.c; () for the file itself.
-    `emulators`: command prefixes with which the binary runs here, by what CPU they pretend to be.
-    `clocks`: what those CPUs may have to time with. `lacks`: the variants that the first of
-    those CPUs has not.
-    `auto`: the variants of cas and readwrite that are taken there when nobody asks for one.
+    `emulators`: command prefixes with which the binary runs here, by what CPU they
+    pretend to be. `clocks`: what those CPUs may have to time with. `lacks`: the
+    variants that the first of those CPUs has not. `auto`: the variants of cas and
+    readwrite that are taken there when nobody asks for one.
     """
 
     name: str
@@ -274,7 +289,12 @@ S390X = Target(
     gcc=("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu"),
     objdump=("s390x-linux-gnu-objdump", "binutils-s390x-linux-gnu"),
     loops={
-        "s390x_cas_cs": ("lr <expected>,<from>", "cs <expected>,<to>,0(<line>)", "jne LOOP", "brct <n>,LOOP"),
+        "s390x_cas_cs": (
+            "lr <expected>,<from>",
+            "cs <expected>,<to>,0(<line>)",
+            "jne LOOP",
+            "brct <n>,LOOP",
+        ),
         "s390x_readwrite_st": (
             "c <from>,0(<watched>)",
             "jne LOOP",
@@ -328,8 +348,9 @@ LOONGARCH64 = Target(
         **line_loops.LOONGARCH64,
         **contend_loops.LOONGARCH64,
     },
-    # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
-    # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.
+    # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the
+    # addresses below its last, and qemu 7.2, which answers from wherever the host has
+    # room, end in ENOMEM now and then.
     emulators={"la464": ("qemu-loongarch64-static", "-R", "0x100000000")},
     auto=("llsc", "ld"),
     lacks=("amcas", "lasx", "lsx"),

@@ -1,4 +1,6 @@
-"""An architecture we know nothing of, and a clock too coarse for anything: slower, never wrong."""
+"""An architecture we know nothing of, and a clock too coarse for anything: slower,
+never wrong.
+"""
 
 import pytest
 
@@ -19,26 +21,41 @@ def bare():
 def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
     records = measure("-b", SMALL_ONES, *QUICK, binary=bare)
     assert records[0]["arch"] == "bare"
-    assert (records[0]["clock"], records[0]["ticks_per_second"]) == ("monotonic_raw", 1_000_000_000)
+    assert (records[0]["clock"], records[0]["ticks_per_second"]) == (
+        "monotonic_raw",
+        1_000_000_000,
+    )
     assert records[0]["clock_note"] == "this architecture has no counter"
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
-        ("cas", "c11"), ("readwrite", "c11"), ("clock", "monotonic_raw"),
-    }  # fmt: skip
+        ("cas", "c11"),
+        ("readwrite", "c11"),
+        ("clock", "monotonic_raw"),
+    }
     assert not wrong(records)
 
 
 @pytest.mark.parametrize("step_us", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
     env = preload("coarse.c") | {"COARSE_NS": str(1000 * step_us)}
-    records = measure("-b", "cas", "-c", "0,1", "-r", "1", "-s", "1", "-w", "0", binary=bare, env=env)
+    records = measure(
+        "-b", "cas", "-c", "0,1", "-r", "1", "-s", "1", "-w", "0", binary=bare, env=env
+    )
     assert records[0]["clock_quantum_ticks"] == 1000 * step_us
-    assert notes(records)[0] == f"The clock moves in steps of {step_us} us, so a sample lasts {step_us} ms."
+    assert (
+        notes(records)[0]
+        == f"The clock moves in steps of {step_us} us, so a sample lasts {step_us} ms."
+    )
     (burst,) = bursts(records)
-    assert all(ticks % (1000 * step_us) == 0 and ticks > 100_000 * step_us for ticks in burst["ticks"])
+    assert all(
+        ticks % (1000 * step_us) == 0 and ticks > 100_000 * step_us
+        for ticks in burst["ticks"]
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stated", "error_ppm"), [(1_000_000_000, 0), (900_000_000, 111_111)])
+@pytest.mark.parametrize(
+    ("stated", "error_ppm"), [(1_000_000_000, 0), (900_000_000, 111_111)]
+)
 def test_a_stated_rate_is_held_against_the_systems_clock(stated, error_ppm):
     binary = build(make_troubled("counter"), native_flags=f"-DSTATED={stated}")
     records = measure("-b", "clock", *QUICK, binary=binary)

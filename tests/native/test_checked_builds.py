@@ -1,4 +1,6 @@
-"""The agent under the compiler's and other checkers: no report, and it still measures."""
+"""The agent under the compiler's and other checkers: no report, and it still
+measures.
+"""
 
 import subprocess
 
@@ -9,12 +11,18 @@ from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run, wrong
 from tests.native.build import AGENT, BUILD_ID, build, list_shared_files, sources
 from tests.native.targets import AARCH64, X86_64
 
-QUIET = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+QUIET = {
+    "ASAN_OPTIONS": "detect_leaks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
 
 
 def check(binary, *args, code=0, env=None):
     done = run(*args, "-f", "jsonl", binary=binary, env=env or QUIET)
-    assert (done.returncode, done.stderr if code == 0 else "") == (code, ""), done.stderr
+    assert (done.returncode, done.stderr if code == 0 else "") == (
+        code,
+        "",
+    ), done.stderr
     assert "Sanitizer" not in done.stderr
     assert "runtime error" not in done.stderr
     return decode(done.stdout)
@@ -23,7 +31,9 @@ def check(binary, *args, code=0, env=None):
 @pytest.mark.slow
 def test_address_and_undefined_behaviour_sanitizers_find_nothing():
     needs.cpus(2)
-    binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
+    binary = build(
+        X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    )
     records = check(binary, "-b", SMALL_ONES, "--variant", "all", *QUICK)
     assert bursts(records)
     assert not wrong(records)
@@ -33,10 +43,19 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing():
         ["--preset", "c2clat", "--estimator", "mean", "-s", "20"],
     ):
         assert bursts(check(binary, "-b", "cas,readwrite", *QUICK, *args))
-    for args in (["-f", "csv"], ["-f", "matrix"], ["--list"], ["--help"], ["--version"]):
+    for args in (
+        ["-f", "csv"],
+        ["-f", "matrix"],
+        ["--list"],
+        ["--help"],
+        ["--version"],
+    ):
         done = run("-b", SMALL_ONES, *QUICK, *args, binary=binary, env=QUIET)
         assert done.returncode == 0
-        assert all(line.startswith("fleet-agent: Expected: ") for line in done.stderr.splitlines())
+        assert all(
+            line.startswith("fleet-agent: Expected: ")
+            for line in done.stderr.splitlines()
+        )
     for args in (
         ["--samples", "x"],
         ["-c", "999"],
@@ -53,7 +72,9 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing():
 @pytest.mark.slow
 def test_threads_of_a_burst_that_was_stopped_use_nothing_freed():
     needs.cpus(2)
-    binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
+    binary = build(
+        X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    )
     for deadline in range(12):
         long_bursts = ("-b", "gemm", "-v", "c11", "--sizes", "4M", "-r", "1")
         check(binary, *long_bursts, "--deadline", f"1.{deadline:02}", code=6)
@@ -62,7 +83,8 @@ def test_threads_of_a_burst_that_was_stopped_use_nothing_freed():
 @pytest.mark.slow
 def test_thread_sanitizer_finds_no_race_where_it_can_see():
     needs.cpus(2)
-    # It cannot see the fences of message and fetch, which are not run here, and warns of each.
+    # It cannot see the fences of message and fetch, which are not run here, and warns
+    # of each.
     binary = build(X86_64, "-O1 -g -fsanitize=thread -Wno-tsan")
     env = {"TSAN_OPTIONS": "halt_on_error=1"}
     records = check(binary, "-b", "cas,readwrite", "--variant", "c11", *QUICK, env=env)
@@ -81,9 +103,16 @@ def test_a_static_build_measures():
 def test_make_builds_the_same_agent(target, tmp_path):
     binary = tmp_path / "fleet-agent"
     command = [
-        needs.program("make", "make"), "-C", str(AGENT), f"TARGET={target.name}", "STRICT=1",
-        f"CC={needs.program(*target.gcc)}", f"OUT={binary}", f"BUILD_ID={BUILD_ID}", "LDFLAGS=-static",
-    ]  # fmt: skip
+        needs.program("make", "make"),
+        "-C",
+        str(AGENT),
+        f"TARGET={target.name}",
+        "STRICT=1",
+        f"CC={needs.program(*target.gcc)}",
+        f"OUT={binary}",
+        f"BUILD_ID={BUILD_ID}",
+        "LDFLAGS=-static",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     emulator = next(iter(target.emulators.values()))
     if emulator:
@@ -105,23 +134,44 @@ def test_make_refuses_a_target_it_has_no_file_for():
 @pytest.mark.slow
 def test_cppcheck_finds_nothing():
     cppcheck = [
-        needs.program("cppcheck", "cppcheck"), "-I.", "--enable=warning,performance,portability",
-        "--inline-suppr", "--error-exitcode=1", "--quiet", "--std=c11", *sources(X86_64),
-    ]  # fmt: skip
-    done = subprocess.run(cppcheck, cwd=AGENT, capture_output=True, text=True, check=False)
+        needs.program("cppcheck", "cppcheck"),
+        "-I.",
+        "--enable=warning,performance,portability",
+        "--inline-suppr",
+        "--error-exitcode=1",
+        "--quiet",
+        "--std=c11",
+        *sources(X86_64),
+    ]
+    done = subprocess.run(
+        cppcheck, cwd=AGENT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "analyser", [("gcc", "-fanalyzer", "-Werror", "-c"), ("clang", "--analyze", "-Werror")]
+    "analyser",
+    [("gcc", "-fanalyzer", "-Werror", "-c"), ("clang", "--analyze", "-Werror")],
 )
 def test_the_compilers_own_analysers_find_nothing(analyser, tmp_path):
     program, *flags = analyser
     for source in sources(X86_64):
-        command = [needs.program(program, program), *flags, "-std=gnu11", "-O1", "-pthread", "-I", AGENT]
+        command = [
+            needs.program(program, program),
+            *flags,
+            "-std=gnu11",
+            "-O1",
+            "-pthread",
+            "-I",
+            AGENT,
+        ]
         done = subprocess.run(
-            [*command, AGENT / source], cwd=tmp_path, capture_output=True, text=True, check=False
+            [*command, AGENT / source],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), source
 
@@ -130,10 +180,27 @@ def test_the_compilers_own_analysers_find_nothing(analyser, tmp_path):
 def test_valgrind_finds_nothing():
     needs.cpus(2)
     memcheck = (
-        needs.program("valgrind", "valgrind"), "--quiet", "--fair-sched=yes", "--error-exitcode=9",
-        "--leak-check=full", "--errors-for-leak-kinds=definite",
-    )  # fmt: skip
-    plan = ("-b", "cas,clock", "-r", "1", "-s", "2", "-w", "0", "-i", "5", "--stuck-timeout", "30")
+        needs.program("valgrind", "valgrind"),
+        "--quiet",
+        "--fair-sched=yes",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    )
+    plan = (
+        "-b",
+        "cas,clock",
+        "-r",
+        "1",
+        "-s",
+        "2",
+        "-w",
+        "0",
+        "-i",
+        "5",
+        "--stuck-timeout",
+        "30",
+    )
     for form in ("jsonl", "matrix"):
         done = run(*plan, "-f", form, binary=build(X86_64, "-O1 -g"), prefix=memcheck)
         assert done.returncode == 0, done.stderr
@@ -145,7 +212,10 @@ def test_the_sources_are_formatted():
     clang_format = needs.program("clang-format", "clang-format")
     files = [str(path) for path in sorted(AGENT.rglob("*.[ch]"))]
     done = subprocess.run(
-        [clang_format, "--dry-run", "--Werror", *files], capture_output=True, text=True, check=False
+        [clang_format, "--dry-run", "--Werror", *files],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -153,5 +223,12 @@ def test_the_sources_are_formatted():
 def test_only_the_files_of_native_know_the_machine():
     for name in list_shared_files():
         text = (AGENT / name).read_text()
-        for word in ("__linux__", "__QNX__", "__x86_64__", "__aarch64__", "sys/syscall.h", "asm volatile"):
+        for word in (
+            "__linux__",
+            "__QNX__",
+            "__x86_64__",
+            "__aarch64__",
+            "sys/syscall.h",
+            "asm volatile",
+        ):
             assert word not in text, f"{name}: {word}"

@@ -52,14 +52,18 @@ from tests.native.build import BUILD_ID
         (["--spread", "-1"], 2, "seconds from 0"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_one_line_before_anything_is_printed(args, code, words):
+def test_what_cannot_be_done_is_refused_in_one_line_before_anything_is_printed(
+    args, code, words
+):
     done = run(*args)
     assert (done.returncode, done.stdout) == (code, "")
     assert re.fullmatch(r"fleet-agent: [^\n]+\n", done.stderr)
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("spelling", [["-s3"], ["-s", "3"], ["--samples", "3"], ["--samples=3"]])
+@pytest.mark.parametrize(
+    "spelling", [["-s3"], ["-s", "3"], ["--samples", "3"], ["--samples=3"]]
+)
 def test_every_spelling_of_an_option_means_the_same(spelling):
     records = decode(run("-b", "clock", "-r1", "-fjsonl", *spelling).stdout)
     assert records[0]["plan"]["samples"] == 3
@@ -68,13 +72,26 @@ def test_every_spelling_of_an_option_means_the_same(spelling):
 def test_a_variant_can_be_chosen_for_one_benchmark():
     needs.cpus(2)
     records = decode(
-        run("-b", SMALL_ONES, "--variant", "cas=all,readwrite=c11", "-f", "jsonl", *QUICK).stdout
+        run(
+            "-b",
+            SMALL_ONES,
+            "--variant",
+            "cas=all,readwrite=c11",
+            "-f",
+            "jsonl",
+            *QUICK,
+        ).stdout
     )
-    chosen = [(choice["benchmark"], choice["variant"]) for choice in records[0]["plan"]["benchmarks"]]
+    chosen = [
+        (choice["benchmark"], choice["variant"])
+        for choice in records[0]["plan"]["benchmarks"]
+    ]
     assert ("cas", "c11") in chosen
     assert len([name for name, _ in chosen if name == "cas"]) > 1
     assert [variant for name, variant in chosen if name == "readwrite"] == ["c11"]
-    assert [variant for name, variant in chosen if name == "clock"] == [records[0]["clock"]]
+    assert [variant for name, variant in chosen if name == "clock"] == [
+        records[0]["clock"]
+    ]
 
 
 def test_help_names_every_word_that_a_benchmark_takes():
@@ -82,14 +99,27 @@ def test_help_names_every_word_that_a_benchmark_takes():
     described = json.loads(run("--describe").stdout)["benchmarks"]
     for benchmark in described:
         for parameter in benchmark["parameters"]:
-            words = parameter.get("words", {}) if parameter["option"] in ("op", "state", "share") else {}
-            listed = ", ".join(w if w == says else f"{w} ({says})" for w, says in words.items())
+            words = (
+                parameter.get("words", {})
+                if parameter["option"] in ("op", "state", "share")
+                else {}
+            )
+            listed = ", ".join(
+                w if w == says else f"{w} ({says})" for w, says in words.items()
+            )
             assert not words or f"{benchmark['name']}: {listed}." in text
 
 
 def test_help_names_every_option_and_exit_status():
     text = run("--help").stdout
-    for word in ("--benchmark", "--variant", "--until-eof", "--deadline", "--governor", "EXAMPLES"):
+    for word in (
+        "--benchmark",
+        "--variant",
+        "--until-eof",
+        "--deadline",
+        "--governor",
+        "EXAMPLES",
+    ):
         assert word in text
     statuses = text.partition("EXIT STATUS\n")[2].partition("\n\n")[0]
     assert re.findall(r"^ +(\d)", statuses, re.MULTILINE) == list("01234567")
@@ -109,12 +139,16 @@ def test_list_tells_cpus_variants_and_clock():
 
 def test_csv_holds_every_sample_exactly():
     needs.cpus(2)
-    rows = list(csv.DictReader(io.StringIO(run("-b", "cas,clock", "-f", "csv", *QUICK).stdout)))
+    rows = list(
+        csv.DictReader(io.StringIO(run("-b", "cas,clock", "-f", "csv", *QUICK).stdout))
+    )
     cas = [row for row in rows if row["benchmark"] == "cas"]
     assert len(cas) % (2 * 10) == 0
     assert {row["sample"] for row in cas} == set("0123456789")
     assert all((row["sample"] == "0") == (row["warmup"] == "1") for row in rows)
-    assert all(int(row["ticks"]) > 0 and int(row["ticks_per_second"]) > 0 for row in rows)
+    assert all(
+        int(row["ticks"]) > 0 and int(row["ticks_per_second"]) > 0 for row in rows
+    )
 
 
 def test_the_matrix_shows_a_number_for_every_pair_below_the_diagonal():
@@ -127,10 +161,23 @@ def test_the_matrix_shows_a_number_for_every_pair_below_the_diagonal():
 
 
 def test_a_refused_realtime_priority_is_a_note_and_no_failure():
-    drop = (needs.program("setpriv", "util-linux"), "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice")
+    drop = (
+        needs.program("setpriv", "util-linux"),
+        "--bounding-set",
+        "-sys_nice",
+        "--inh-caps",
+        "-sys_nice",
+    )
     needs.root()
     done = run(
-        "-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK, prefix=(*drop, "prlimit", "--rtprio=0")
+        "-b",
+        "clock",
+        "--priority",
+        "5",
+        "-f",
+        "jsonl",
+        *QUICK,
+        prefix=(*drop, "prlimit", "--rtprio=0"),
     )
     records = decode(done.stdout)
     assert done.returncode == 0, done.stderr
@@ -138,32 +185,57 @@ def test_a_refused_realtime_priority_is_a_note_and_no_failure():
     assert "priority 5 was refused" in records[1]["text"]
     assert bursts(records)
     unasked = decode(
-        run("-b", "clock", "-f", "jsonl", *QUICK, prefix=(*drop, "prlimit", "--rtprio=0")).stdout
+        run(
+            "-b",
+            "clock",
+            "-f",
+            "jsonl",
+            *QUICK,
+            prefix=(*drop, "prlimit", "--rtprio=0"),
+        ).stdout
     )
     assert unasked[0]["priority"] is None
-    assert not any("priority" in record["text"] for record in unasked if record["record"] == "note")
+    assert not any(
+        "priority" in record["text"] for record in unasked if record["record"] == "note"
+    )
 
 
 def test_the_usual_priority_is_for_short_bursts_and_can_be_declined():
-    """Nobody else can use the CPUs meanwhile; groups work on all CPUs, chosen iterations take long."""
+    """Nobody else can use the CPUs meanwhile; groups work on all CPUs, chosen
+    iterations take long.
+    """
     needs.root()
     clock, few = ("-b", "clock", "-f", "jsonl"), QUICK[:4]
     usual, declined, chosen = (
-        decode(run(*clock, *more, *few).stdout) for more in ((), ("--priority", "0"), ("-i", "100"))
+        decode(run(*clock, *more, *few).stdout)
+        for more in ((), ("--priority", "0"), ("-i", "100"))
     )
-    groups = decode(run("-b", "bandwidth", "-f", "jsonl", "--sizes", "32K", "--threads", "1", *few).stdout)
-    priorities = [records[0]["priority"] for records in (usual, declined, chosen, groups)]
+    groups = decode(
+        run(
+            "-b", "bandwidth", "-f", "jsonl", "--sizes", "32K", "--threads", "1", *few
+        ).stdout
+    )
+    priorities = [
+        records[0]["priority"] for records in (usual, declined, chosen, groups)
+    ]
     assert priorities == [1, None, None, None]
 
 
 def test_a_granted_realtime_priority_is_recorded():
     needs.root()
-    records = decode(run("-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK).stdout)
+    records = decode(
+        run("-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK).stdout
+    )
     assert records[0]["priority"] == 5
 
 
 def test_too_little_address_space_for_a_thread_is_named():
-    done = run("-b", "clock", *QUICK, prefix=(needs.program("prlimit", "util-linux"), "--as=6000000"))
+    done = run(
+        "-b",
+        "clock",
+        *QUICK,
+        prefix=(needs.program("prlimit", "util-linux"), "--as=6000000"),
+    )
     assert (done.returncode, "ulimit -v" in done.stderr) == (1, True), done.stderr
 
 

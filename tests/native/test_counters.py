@@ -1,4 +1,6 @@
-"""Counters of the agent: software events, which every Linux counts, and what happens where none may be."""
+"""Counters of the agent: software events, which every Linux counts, and what happens
+where none may be.
+"""
 
 import pytest
 
@@ -15,8 +17,14 @@ def test_every_timed_thread_counts_while_it_is_timed() -> None:
     needs.cpus(2)
     plan = ("-b", "cas,clock,fetch", "--state", "written", "-r", "1", "-s", "3")
     records = measure(*plan, "--counters", SOFTWARE)
-    assert [counter["event"] for counter in records[0]["counters"]] == ["task-clock", "page-faults"]
-    assert all(counter.keys() == KEYS and counter["refused"] is None for counter in records[0]["counters"])
+    assert [counter["event"] for counter in records[0]["counters"]] == [
+        "task-clock",
+        "page-faults",
+    ]
+    assert all(
+        counter.keys() == KEYS and counter["refused"] is None
+        for counter in records[0]["counters"]
+    )
     assert not wrong(records)
     for burst in bursts(records):
         threads = 1 if burst["benchmark"] == "clock" else 2
@@ -25,7 +33,9 @@ def test_every_timed_thread_counts_while_it_is_timed() -> None:
         assert count > 0
         assert enabled == running > 0
         assert all(rest)
-        if burst["benchmark"] == "fetch":  # the owner is not timed, and the reader only while it is
+        if (
+            burst["benchmark"] == "fetch"
+        ):  # the owner is not timed, and the reader only while it is
             assert burst["counters"][1] == [None, None]
         elif threads == 2:
             assert burst["counters"][1][0][0] > 0
@@ -41,10 +51,16 @@ def test_nothing_is_said_or_called_without_the_option() -> None:
 @can_refuse
 @pytest.mark.parametrize(
     ("error", "words"),
-    [("EACCES", "kernel.perf_event_paranoid to 2"), ("EPERM", "seccomp"), ("ENOSYS", "no perf_event_open")],
+    [
+        ("EACCES", "kernel.perf_event_paranoid to 2"),
+        ("EPERM", "seccomp"),
+        ("ENOSYS", "no perf_event_open"),
+    ],
 )
 def test_what_is_refused_is_one_note_and_the_same_run(error: str, words: str) -> None:
-    records = measure("-b", "clock", "-r", "2", "--counters", SOFTWARE, prefix=refusing(error))
+    records = measure(
+        "-b", "clock", "-r", "2", "--counters", SOFTWARE, prefix=refusing(error)
+    )
     refusals = [note for note in notes(records) if note.startswith("Not counted: ")]
     assert len(refusals) == 1
     assert "task-clock, page-faults (" in refusals[0]
@@ -56,7 +72,10 @@ def test_what_is_refused_is_one_note_and_the_same_run(error: str, words: str) ->
 
 def test_an_event_that_the_cpu_lacks_does_not_cost_the_others() -> None:
     records = measure("-b", "clock", "-r", "1", "--counters", "odd=99:0,task-clock=1:1")
-    assert [bool(counter["refused"]) for counter in records[0]["counters"]] == [True, False]
+    assert [bool(counter["refused"]) for counter in records[0]["counters"]] == [
+        True,
+        False,
+    ]
     for burst in bursts(records):
         assert [count is None for count in burst["counters"][0]] == [True, False]
 
@@ -64,8 +83,18 @@ def test_an_event_that_the_cpu_lacks_does_not_cost_the_others() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("cycles", "cycles=0", "cycles=0:", "=0:0", "a=0:0x", "a=0:0:u", "a=4294967296:0"),
-        pytest.param(",".join(f"e{number}=1:1" for number in range(17)), id="17 events"),
+        *(
+            "cycles",
+            "cycles=0",
+            "cycles=0:",
+            "=0:0",
+            "a=0:0x",
+            "a=0:0:u",
+            "a=4294967296:0",
+        ),
+        pytest.param(
+            ",".join(f"e{number}=1:1" for number in range(17)), id="17 events"
+        ),
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused(text: str) -> None:

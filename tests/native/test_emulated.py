@@ -1,4 +1,6 @@
-"""The agent for other architectures, under user-mode emulation: function, never times."""
+"""The agent for other architectures, under user-mode emulation: function, never
+times.
+"""
 
 import pytest
 
@@ -21,28 +23,51 @@ def binary():
 
 @pytest.mark.parametrize("cpu", HAS_LSE)
 def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
-    records = measure("-b", SMALL_ONES, *QUICK, prefix=emulator(AARCH64, cpu), binary=binary)
+    records = measure(
+        "-b", SMALL_ONES, *QUICK, prefix=emulator(AARCH64, cpu), binary=binary
+    )
     assert records[0]["arch"] == "aarch64"
     assert records[0]["clock"] == "cntvct"
     assert records[0]["features"] == (
-        ["lse", "sve", "zva", "flush", "bf16", "i8mm", "lrcpc"] if HAS_LSE[cpu] else ["zva", "flush"]
+        ["lse", "sve", "zva", "flush", "bf16", "i8mm", "lrcpc"]
+        if HAS_LSE[cpu]
+        else ["zva", "flush"]
     )
     variants = {burst["benchmark"]: burst["variant"] for burst in bursts(records)}
-    assert variants == {"cas": "lse" if HAS_LSE[cpu] else "llsc", "readwrite": "ldr", "clock": "cntvct"}
+    assert variants == {
+        "cas": "lse" if HAS_LSE[cpu] else "llsc",
+        "readwrite": "ldr",
+        "clock": "cntvct",
+    }
     assert not wrong(records)
 
 
 def test_every_variant_counts_right(binary):
-    records = measure("--variant", "all", *QUICK, prefix=emulator(AARCH64, "max"), binary=binary)
+    records = measure(
+        "--variant", "all", *QUICK, prefix=emulator(AARCH64, "max"), binary=binary
+    )
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
-        ("cas", "lse"), ("cas", "llsc"), ("cas", "wfe"), ("cas", "c11"),
-        ("readwrite", "ldr"), ("readwrite", "ldapr"), ("readwrite", "ldar"), ("readwrite", "c11"),
-    }  # fmt: skip
+        ("cas", "lse"),
+        ("cas", "llsc"),
+        ("cas", "wfe"),
+        ("cas", "c11"),
+        ("readwrite", "ldr"),
+        ("readwrite", "ldapr"),
+        ("readwrite", "ldar"),
+        ("readwrite", "c11"),
+    }
     assert all(min(burst["ticks"]) > 0 for burst in bursts(records))
     assert not wrong(records)
 
 
 def test_instructions_the_cpu_lacks_are_refused_and_not_tried(binary):
-    done = run("-b", "cas", "--variant", "lse", prefix=emulator(AARCH64, "cortex-a72"), binary=binary)
+    done = run(
+        "-b",
+        "cas",
+        "--variant",
+        "lse",
+        prefix=emulator(AARCH64, "cortex-a72"),
+        binary=binary,
+    )
     assert (done.returncode, done.stdout) == (5, "")
     assert "lse (not on this CPU), llsc, wfe, c11" in done.stderr

@@ -1,4 +1,6 @@
-"""What all benchmarks with points have in common: how they end, what they need, and other architectures."""
+"""What all benchmarks with points have in common: how they end, what they need, and
+other architectures.
+"""
 
 import pytest
 
@@ -21,7 +23,10 @@ from tests.native.targets import AARCH64, CROSS, Target, make_troubled
 LONG = {
     "chase": "--sizes 16M --samples 1000 --iterations 1000000000",
     "bandwidth": "--threads all --sizes 16M --samples 1000 --iterations 1000000000",
-    **{f"contend --op {op}": "--iterations 100000000" for op in ("faa", "turn", "ticket", "mcs")},
+    **{
+        f"contend --op {op}": "--iterations 100000000"
+        for op in ("faa", "turn", "ticket", "mcs")
+    },
     "fetch": "--samples 39999",
     "interleave": "--iterations 1000000",
     "loaded": "--sizes 1M --iterations 100000000",
@@ -48,11 +53,25 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst(name: str) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 @pytest.mark.parametrize("name", SHORT)
-def test_every_loop_does_on_every_architecture_what_is_counted(name: str, target: Target) -> None:
-    plan = ("--rounds", "2", "--samples", "9", "--seed", "7", "--variant", "all", *two_cpus())
+def test_every_loop_does_on_every_architecture_what_is_counted(
+    name: str, target: Target
+) -> None:
+    plan = (
+        "--rounds",
+        "2",
+        "--samples",
+        "9",
+        "--seed",
+        "7",
+        "--variant",
+        "all",
+        *two_cpus(),
+    )
     records = measure_emulated(target, "-b", name, *plan, *SHORT[name].split())
     assert len(records[0]["plan"]["benchmarks"]) >= 2
-    assert {visit["reason"] for visit in wrong(records)} <= ({APART} if name == "message" else set())
+    assert {visit["reason"] for visit in wrong(records)} <= (
+        {APART} if name == "message" else set()
+    )
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
 
 
@@ -73,19 +92,28 @@ def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number(plan: str) -
     "plan",
     [
         "contend --op faa --share one --rounds 2 --samples 2 --iterations 1000000",
-        "loaded --op read --load full --sizes 1M --rounds 1 --samples 2 --iterations 2000000",
+        (
+            "loaded --op read --load full --sizes 1M --rounds 1 --samples 2"
+            " --iterations 2000000"
+        ),
     ],
 )
 def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails(plan: str) -> None:
-    """Alone an operation is cheap, and an idle memory faster: what looks like a better number is none."""
+    """Alone an operation is cheap, and an idle memory faster: what looks like a better
+    number is none.
+    """
     _, cpus = two_cpus()
     with busy_neighbour(int(cpus.split(",")[1])):
         records = measure("-b", *plan.split(), "--priority", "0", "-c", cpus)
     assert not bursts(records)
-    assert all("other work held it" in failure["reason"] for failure in failures(records))
+    assert all(
+        "other work held it" in failure["reason"] for failure in failures(records)
+    )
 
 
-@pytest.mark.parametrize("name", ["contend", "fetch", "interleave", "loaded", "message", "sharing"])
+@pytest.mark.parametrize(
+    "name", ["contend", "fetch", "interleave", "loaded", "message", "sharing"]
+)
 def test_one_cpu_is_refused_for_what_needs_two(name: str) -> None:
     done = run("-b", name, "-c", "0")
     assert (done.returncode, done.stdout) == (3, "")

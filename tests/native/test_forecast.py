@@ -1,4 +1,6 @@
-"""`--forecast`: what a plan costs, known before it is carried out, here or on a machine from a file."""
+"""`--forecast`: what a plan costs, known before it is carried out, here or on a machine
+from a file.
+"""
 
 import json
 from dataclasses import replace
@@ -39,7 +41,13 @@ def test_bytes_are_those_that_are_mapped(args, tmp_path):
     needs.cpus(2)
     mapped_file = tmp_path / "mapped"
     env = preload("mapped.c") | {"MAPPED_FILE": str(mapped_file)}
-    args = (*args, *SHORT, "--rounds", "2")  # those of a round stay mapped, so that the next has others
+    # those of a round stay mapped, so that the next has others
+    args = (
+        *args,
+        *SHORT,
+        "--rounds",
+        "2",
+    )
     measure(*args, env=env)
     assert forecast(*args)["bytes"] == int(mapped_file.read_text())
 
@@ -49,11 +57,15 @@ def test_points_visits_and_bursts_are_those_of_the_run(cpus):
     args = (*OTHERS, "--sizes", "64K", "--threads", "1,2", "--few-pairs", "0-1", *SHORT)
     machine = pretend_cpus(range(cpus))
     planned = forecast(*args, "--rounds", "3", env=machine)
-    announced = decode(run(*args, "--rounds", "3", "--deadline", "0.1", "-f", "jsonl", env=machine).stdout)[0]
+    announced = decode(
+        run(
+            *args, "--rounds", "3", "--deadline", "0.1", "-f", "jsonl", env=machine
+        ).stdout
+    )[0]
     choices = announced["plan"]["benchmarks"]
-    assert [(c["benchmark"], c["variant"], c["points"]) for c in planned["benchmarks"]] == [
-        (c["benchmark"], c["variant"], len(c.get("points", ()))) for c in choices
-    ]
+    assert [
+        (c["benchmark"], c["variant"], c["points"]) for c in planned["benchmarks"]
+    ] == [(c["benchmark"], c["variant"], len(c.get("points", ()))) for c in choices]
     assert planned["points"] == sum(len(c.get("points", ())) for c in choices)
     assert (planned["cpus"], planned["pairs"]) == (cpus, cpus * (cpus - 1) // 2)
     assert planned["bursts"] == 3 * planned["visits"] == announced["bursts"]
@@ -77,11 +89,17 @@ cache 3 Unified 16777216 64 0
 
 @pytest.fixture
 def machine(tmp_path):
-    """Writes the facts of a machine of so many CPUs and returns the options that plan for it."""
+    """Writes the facts of a machine of so many CPUs and returns the options that plan
+    for it.
+    """
 
     def write(cpus, memory=8 << 30, end="end\n"):
         path = tmp_path / "facts"
-        path.write_text(MACHINE.format(memory=memory) + "".join(CPU.format(n=n) for n in range(cpus)) + end)
+        path.write_text(
+            MACHINE.format(memory=memory)
+            + "".join(CPU.format(n=n) for n in range(cpus))
+            + end
+        )
         return ("--facts", str(path))
 
     return write
@@ -103,7 +121,9 @@ def machine(tmp_path):
 )
 def test_seconds_follow_rounds_and_budget(machine, args, seconds):
     expected = forecast("-b", "cas", *args, *machine(4))
-    assert (expected["ms"] / 1000, expected["ms_max"] / 1000) == pytest.approx(seconds, rel=0.2, abs=0.06)
+    assert (expected["ms"] / 1000, expected["ms_max"] / 1000) == pytest.approx(
+        seconds, rel=0.2, abs=0.06
+    )
     assert expected["deadline_s"] == int(600 + 5 * expected["ms_max"] / 1000)
 
 
@@ -117,10 +137,14 @@ def test_seconds_follow_rounds_and_budget(machine, args, seconds):
         (64, ("--time-budget", "60"), 10, None),
     ],
 )
-def test_a_run_that_is_not_precise_ends_after_twice_the_least_rounds(machine, cpus, args, rounds, times):
+def test_a_run_that_is_not_precise_ends_after_twice_the_least_rounds(
+    machine, cpus, args, rounds, times
+):
     expected = forecast("-b", "cas,readwrite", *args, *machine(cpus))
     assert expected["rounds"] == rounds
-    assert times is None or expected["ms_max"] == pytest.approx(times * expected["ms"], rel=0.02)
+    assert times is None or expected["ms_max"] == pytest.approx(
+        times * expected["ms"], rel=0.02
+    )
 
 
 @pytest.mark.parametrize("mib", [160, 96, 24])
@@ -135,10 +159,15 @@ def test_the_usual_sizes_are_those_that_half_of_the_memory_holds(machine, mib):
     assert (done.returncode, "may be taken: --sizes" in done.stderr) == (2, True)
 
 
-def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_one(machine):
+def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_one(
+    machine,
+):
     expected = forecast("-b", "cas,loaded", *machine(2, 48 << 20))
     assert {row["benchmark"] for row in expected["benchmarks"]} == {"cas"}
-    assert any(note.endswith("the largest sizes, all of some benchmarks.") for note in expected["notes"])
+    assert any(
+        note.endswith("the largest sizes, all of some benchmarks.")
+        for note in expected["notes"]
+    )
     done = run("--forecast", "-b", "loaded", *machine(2, 48 << 20))
     assert (done.returncode, "may be taken" in done.stderr) == (2, True)
 
@@ -148,14 +177,23 @@ def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_o
     [
         ("cas", "4", 0, "2 of 10 rounds"),
         ("cas", "100", 0, None),
-        # Of 14 sizes in three orders 6 are the ends of levels, and one is outside all caches.
+        # Of 14 sizes in three orders 6 are the ends of levels, and one is outside all
+        # caches.
         ("chase", "100", 42, None),
         ("chase", "4", 21, "plateaus only"),
         ("chase", "1", 18, "plateaus of the caches only"),
     ],
 )
-def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, points, left_out):
-    expected = forecast("-b", benchmark, "--time-budget", budget, *machine(64 if benchmark == "cas" else 2))
+def test_what_the_time_budget_leaves_out_is_said(
+    machine, benchmark, budget, points, left_out
+):
+    expected = forecast(
+        "-b",
+        benchmark,
+        "--time-budget",
+        budget,
+        *machine(64 if benchmark == "cas" else 2),
+    )
     assert expected["points"] == points
     note = expected["left_out"]
     assert note == left_out or (note and left_out and note.endswith(left_out))
@@ -165,8 +203,18 @@ def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, poi
 @pytest.mark.parametrize(
     ("cpus", "args", "code", "words"),
     [
-        (64, ("-b", "cas", "--time-budget", "1"), 2, "one round of 2016 bursts takes about "),
-        (2, ("-b", "bandwidth", "--sizes", "5G"), 2, "the points take 10240 MiB in all"),
+        (
+            64,
+            ("-b", "cas", "--time-budget", "1"),
+            2,
+            "one round of 2016 bursts takes about ",
+        ),
+        (
+            2,
+            ("-b", "bandwidth", "--sizes", "5G"),
+            2,
+            "the points take 10240 MiB in all",
+        ),
         (2, ("-b", "cas", "-c", "0,5"), 4, "CPU 5 cannot be used"),
         (2, ("-b", "cas", "--node", "3"), 4, "NUMA node 3"),
         (1, ("-b", "cas"), 3, "cas needs two CPUs"),
@@ -189,20 +237,37 @@ def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
     def write_limited_facts(share):
         facts = tmp_path / f"facts{share}"
         limit = f"cpu_limit {share} control group /job, {share} CPUs\n" if share else ""
-        cpus = "".join(f"cpu {cpu} {cpu} - - 0 0 -\ncache 1 Data 32768 64 {cpu}\n" for cpu in range(4))
+        cpus = "".join(
+            f"cpu {cpu} {cpu} - - 0 0 -\ncache 1 Data 32768 64 {cpu}\n"
+            for cpu in range(4)
+        )
         facts.write_text(f"arch x86_64\n{limit}{cpus}end\n")
         return "--facts", str(facts)
 
-    for args, busy in ((("cas",), 2), (("clock",), 1), (("contend", "--threads", "4"), 4)):
+    for args, busy in (
+        (("cas",), 2),
+        (("clock",), 1),
+        (("contend", "--threads", "4"), 4),
+    ):
         plan = ("-b", *args, "--rounds", "50")
-        free, tight, wide = (forecast(*plan, *write_limited_facts(share)) for share in (None, 0.1, 4))
+        free, tight, wide = (
+            forecast(*plan, *write_limited_facts(share)) for share in (None, 0.1, 4)
+        )
         assert wide == free
         assert tight["ms"] / free["ms"] == pytest.approx(10 * busy, rel=0.25)
-        words = f"CPU time is limited (control group /job, 0.1 CPUs): bursts take up to {10 * busy} times"
+        words = (
+            "CPU time is limited (control group /job, 0.1 CPUs): bursts take up to"
+            f" {10 * busy} times"
+        )
         assert words in tight["notes"][-1]
-    done = run("--forecast", "-b", "gemm", "--time-budget", "1", *write_limited_facts(0.01))
+    done = run(
+        "--forecast", "-b", "gemm", "--time-budget", "1", *write_limited_facts(0.01)
+    )
     assert done.returncode == 2
-    assert "with the CPU time of control group /job, 0.01 CPUs, and the time budget allows 1 s" in done.stderr
+    assert (
+        "with the CPU time of control group /job, 0.01 CPUs, and the time budget"
+        " allows 1 s" in done.stderr
+    )
 
 
 def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
@@ -215,32 +280,52 @@ def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
         "memcpy",
         "gemm",
     ]
-    left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"
-    assert f"Left out: {left_out}, and the affinity mask or --cpus has only CPU 0." in expected["notes"]
+    left_out = (
+        "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two"
+        " CPUs"
+    )
+    assert (
+        f"Left out: {left_out}, and the affinity mask or --cpus has only CPU 0."
+        in expected["notes"]
+    )
 
 
 def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):
     """So 256 CPUs have their first whole matrices within two minutes."""
-    short, long = (forecast("-b", "cas,readwrite", "--rounds", count, *machine(256)) for count in ("1", "10"))
+    short, long = (
+        forecast("-b", "cas,readwrite", "--rounds", count, *machine(256))
+        for count in ("1", "10")
+    )
     assert long["ms_first"] == short["ms_first"] == short["ms"] < 120_000
-    untried = forecast("-b", "cas,readwrite", "--rounds", "10", "-i", "100", *machine(256))
-    assert untried["ms"] == pytest.approx(10 * untried["ms_first"], rel=1e-4), "without trials"
+    untried = forecast(
+        "-b", "cas,readwrite", "--rounds", "10", "-i", "100", *machine(256)
+    )
+    assert untried["ms"] == pytest.approx(10 * untried["ms_first"], rel=1e-4), (
+        "without trials"
+    )
 
 
 def test_a_plan_is_as_large_as_its_machine(machine):
     names = "cas,readwrite,clock,message,fetch,contend,chase,bandwidth,interleave,gemm"
-    two, many = (forecast("-b", names, "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
+    two, many = (
+        forecast("-b", names, "--few-pairs", "0-1", *machine(cpus, 1 << 40))
+        for cpus in (2, 256)
+    )
     assert (two["pairs"], many["pairs"]) == (1, 32640)
     assert many["bytes"] / two["bytes"] == pytest.approx(128, rel=0.01)
     assert many["ms"] > 30 * two["ms"]
     two, many = (forecast("-b", "loaded", *machine(cpus, 1 << 40)) for cpus in (2, 256))
-    assert many["bytes"] - two["bytes"] == pytest.approx(2 * 254 * (64 << 20), rel=0.01), "two rounds"
+    assert many["bytes"] - two["bytes"] == pytest.approx(
+        2 * 254 * (64 << 20), rel=0.01
+    ), "two rounds"
 
 
 def test_another_architecture_is_planned_with_what_there_is(tmp_path):
     facts = tmp_path / "facts"
     facts.write_text("arch z80\ncpu 0 - - - - - -\ncpu 1 - - - - - -\nend\n")
-    expected = forecast("-b", "cas", "-v", "swapped", "--rounds", "1", "--facts", str(facts))
+    expected = forecast(
+        "-b", "cas", "-v", "swapped", "--rounds", "1", "--facts", str(facts)
+    )
     assert (expected["arch"], expected["bursts"]) == ("z80", 1)
 
 
@@ -272,8 +357,15 @@ def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_pa
     here = Host("here", "localhost", via=Via.LOCAL)
     facts = tmp_path / "facts"
     with connect(here) as connection:
-        facts.write_text(render_facts(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
-    for args in (("-b", "all"), ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60")):
+        facts.write_text(
+            render_facts(
+                gather(connection, replace(here, workdir=str(tmp_path / "work")))
+            )
+        )
+    for args in (
+        ("-b", "all"),
+        ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60"),
+    ):
         own, from_facts = forecast(*args), forecast(*args, "--facts", str(facts))
         assert {key: from_facts[key] for key in from_facts if key != "notes"} == {
             key: own[key] for key in own if key != "notes"

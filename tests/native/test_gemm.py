@@ -6,13 +6,30 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    notes,
+    run,
+    wrong,
+)
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
 from tests.native.planted import neighbour_twice
 from tests.native.targets import AARCH64, CROSS, Target, make_troubled
 
-KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
+KINDS = (
+    "peak",
+    "hot.rows",
+    "hot.odd",
+    "hot.blocked",
+    "stream",
+    "stream.prefetch",
+    "deep",
+)
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
 SMALL = ("-b", "gemm", "--sizes", "1M", "--pages", "base", *QUICK)
 
@@ -34,16 +51,28 @@ def shape(point: str) -> tuple[int, ...]:
 
 
 @pytest.mark.long
-def test_every_variant_multiplies_at_every_point_and_exactly(gemm: list[Record]) -> None:
+def test_every_variant_multiplies_at_every_point_and_exactly(
+    gemm: list[Record],
+) -> None:
     assert not wrong(gemm)
-    products = {(b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)}
+    products = {
+        (b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)
+    }
     variants = {choice["variant"] for choice in gemm[0]["plan"]["benchmarks"]}
     assert "c11" in variants
-    starved = {failed["variant"] for failed in failures(gemm)}  # by other work on this machine
+    # by other work on this machine
+    starved = {failed["variant"] for failed in failures(gemm)}
     expected = {(v, k) for v in variants - starved for k in KINDS}
-    assert expected <= {(v, k) for v, k, _ in products} <= {(v, k) for v in variants for k in KINDS}
+    assert (
+        expected
+        <= {(v, k) for v, k, _ in products}
+        <= {(v, k) for v in variants for k in KINDS}
+    )
     assert len({threads for *_, threads in products}) == 2
-    assert all(burst.get("checked") is (None if kind(burst) == "peak" else True) for burst in bursts(gemm))
+    assert all(
+        burst.get("checked") is (None if kind(burst) == "peak" else True)
+        for burst in bursts(gemm)
+    )
 
 
 def test_a_sample_is_whole_products_of_2mnk_operations(gemm: list[Record]) -> None:
@@ -54,22 +83,30 @@ def test_a_sample_is_whole_products_of_2mnk_operations(gemm: list[Record]) -> No
             assert burst["iterations"] == 2 * 2 * m * n * k
 
 
-def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(gemm: list[Record]) -> None:
+def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(
+    gemm: list[Record],
+) -> None:
     for burst in bursts(gemm):
         if kind(burst) not in ("peak", "hot.blocked"):
             lines, rest = divmod(burst["parameters"]["stride_bytes"], 64)
             assert (rest, lines % 2) == (0, 0 if kind(burst) == "hot.rows" else 1)
 
 
-def test_the_core_s_frequency_is_measured_behind_the_samples(gemm: list[Record]) -> None:
+def test_the_core_s_frequency_is_measured_behind_the_samples(
+    gemm: list[Record],
+) -> None:
     frequencies = [burst["sample_mhz"] for burst in bursts(gemm)]
-    if gemm[0]["ticks_per_second"] / gemm[0]["clock_quantum_ticks"] < 9e7:  # too few steps for a short run
+    if (
+        gemm[0]["ticks_per_second"] / gemm[0]["clock_quantum_ticks"] < 9e7
+    ):  # too few steps for a short run
         assert all(mhz is None or 100 < mhz < 10_000 for mhz in frequencies)
     else:
         assert all(100 < mhz < 10_000 for mhz in frequencies)
 
 
-def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]) -> None:
+def test_what_streams_takes_the_memory_asked_for_and_names_it(
+    gemm: list[Record],
+) -> None:
     for burst in bursts(gemm):
         if kind(burst).startswith(("stream", "deep")):
             assert ".1M." in burst["point"]
@@ -81,8 +118,23 @@ def test_the_page_for_people_has_rates() -> None:
     rates = {}
     for scatter in ("0", "0.5"):
         settings = {"UNIT_US": "0.000005", "SCATTER": scatter}
-        plan = ("-b", "gemm", "-v", "c11", "-c", "0", "--threads", "1", "-r", "1", "--iterations", "9999")
-        page = run(*plan, "--sizes", "1M", binary=build(simulated=True), env=settings).stdout
+        plan = (
+            "-b",
+            "gemm",
+            "-v",
+            "c11",
+            "-c",
+            "0",
+            "--threads",
+            "1",
+            "-r",
+            "1",
+            "--iterations",
+            "9999",
+        )
+        page = run(
+            *plan, "--sizes", "1M", binary=build(simulated=True), env=settings
+        ).stdout
         assert page.startswith("gemm, variant c11: Gop/s\n")
         lines = re.findall(r"^ *(\S+)\.x1 from CPU 0 +([0-9.]+)$", page, re.M)
         assert lines[0][0] == "peak"
@@ -92,7 +144,9 @@ def test_the_page_for_people_has_rates() -> None:
     assert len(rates["0.5"]) > 2
 
 
-@pytest.mark.parametrize("sizes", ["4x8x1", "12x16x7", "4x8x300", "20x8x1", "64x96x128"])
+@pytest.mark.parametrize(
+    "sizes", ["4x8x1", "12x16x7", "4x8x300", "20x8x1", "64x96x128"]
+)
 def test_odd_shapes_are_exact_too(sizes: str) -> None:
     records = measure(*SMALL, "-v", "c11", "--threads", "1", "--shape", sizes)
     assert not wrong(records)
@@ -101,19 +155,36 @@ def test_odd_shapes_are_exact_too(sizes: str) -> None:
     }
 
 
-def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others() -> None:
+def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others() -> (
+    None
+):
     plan = ("-b", "gemm", "-v", "gemm=all", "-c", "0", "--threads", "1", "--shape")
     refused = run(*plan, "65x65x65", "--forecast").stderr
     (fitting,) = re.findall(r"nearest shape for all its variants is (\S+)", refused)
     assert run(*plan, fitting, "--forecast").returncode == 0
-    largest = re.findall(r"variants is (\S+)", run(*plan, "4096x4096x4095", "--forecast").stderr)
+    largest = re.findall(
+        r"variants is (\S+)", run(*plan, "4096x4096x4095", "--forecast").stderr
+    )
     assert run(*plan, *largest, "--forecast").returncode == 0
     beside = run(*plan, "65x65x65", "-b", "gemm,clock", "--forecast")
     (expected,) = decode(beside.stdout)
     assert "clock" in {row["benchmark"] for row in expected["benchmarks"]}
-    assert sum(note.startswith("gemm/") and fitting in note for note in expected["notes"]) >= 1
+    assert (
+        sum(note.startswith("gemm/") and fitting in note for note in expected["notes"])
+        >= 1
+    )
     (expected,) = decode(
-        run("-b", "gemm,clock", "-v", "gemm=c11", "--shape", "5x5x5", "-c", "0", "--forecast").stdout
+        run(
+            "-b",
+            "gemm,clock",
+            "-v",
+            "gemm=c11",
+            "--shape",
+            "5x5x5",
+            "-c",
+            "0",
+            "--forecast",
+        ).stdout
     )
     assert [row["benchmark"] for row in expected["benchmarks"]] == ["clock"]
 
@@ -121,9 +192,24 @@ def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others
 @pytest.mark.parametrize(
     ("variant", "reason"),
     [
-        ("more", r"4 of 64 results differ, first at row 3, column 3: (-?\d+), not (-?\d+)"),
-        ("fewer", r"16 of 64 results differ, first at row 0, column 3: no whole number, bits -1, not -?\d+"),
-        ("half", r"4 of 64 results differ, first at row 3, column 3: no whole number, bits -?\d+, not -?\d+"),
+        (
+            "more",
+            r"4 of 64 results differ, first at row 3, column 3: (-?\d+), not (-?\d+)",
+        ),
+        (
+            "fewer",
+            (
+                r"16 of 64 results differ, first at row 0, column 3: no whole number,"
+                r" bits -1, not -?\d+"
+            ),
+        ),
+        (
+            "half",
+            (
+                r"4 of 64 results differ, first at row 3, column 3: no whole number,"
+                r" bits -?\d+, not -?\d+"
+            ),
+        ),
     ],
 )
 def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
@@ -135,7 +221,9 @@ def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) 
         for record in failures(records)
     }
     assert set(wrong_by_kind) == set(KINDS) - {"peak"}
-    assert all(wrong_by_kind[kind] for kind in KINDS if kind.startswith(("hot", "stream"))), failures(records)
+    assert all(
+        wrong_by_kind[kind] for kind in KINDS if kind.startswith(("hot", "stream"))
+    ), failures(records)
     if variant == "more" and (first := wrong_by_kind["hot.odd"]):
         assert int(first[1]) == int(first[2]) + 1
 
@@ -162,23 +250,50 @@ def test_gemm_in_c_is_exact_on_every_architecture(target: Target) -> None:
     records = measure_emulated(target, *plan, cpu=next(iter(target.emulators)))
     assert not wrong(records)
     assert [choice["variant"] for choice in records[0]["plan"]["benchmarks"]] == ["c11"]
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"] == 2 * len(KINDS)
+    assert (
+        len(bursts(records)) + len(failures(records))
+        == records[0]["bursts"]
+        == 2 * len(KINDS)
+    )
 
 
 @pytest.mark.slow
-def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(tmp_path: Path) -> None:
+def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
+    tmp_path: Path,
+) -> None:
     good = build(AARCH64, "-O2 -static")
-    binary = neighbour_twice(AARCH64, good, "aarch64_gemm_neon", "fmla", tmp_path / "agent")
+    binary = neighbour_twice(
+        AARCH64, good, "aarch64_gemm_neon", "fmla", tmp_path / "agent"
+    )
     plan = (*SMALL, "-v", "neon", "--threads", "1", "--shape", "48x48x48")
     records = measure(*plan, prefix=emulator(AARCH64), binary=binary)
-    assert {kind(burst) for burst in bursts(records)} == {"peak", "stream.prefetch"}  # which have other loops
+    # which have other loops
+    assert {kind(burst) for burst in bursts(records)} == {
+        "peak",
+        "stream.prefetch",
+    }
     assert all("results differ" in failed["reason"] for failed in wrong(records))
     assert wrong(records)
 
 
 @pytest.mark.slow
 def test_an_exact_product_that_takes_long_is_no_silence_and_ends_at_the_deadline():
-    plan = ("-b", "gemm", "-v", "c11", "--shape", "4096x4096x4096", "--rounds", "1", "--deadline", "6")
+    plan = (
+        "-b",
+        "gemm",
+        "-v",
+        "c11",
+        "--shape",
+        "4096x4096x4096",
+        "--rounds",
+        "1",
+        "--deadline",
+        "6",
+    )
     records = decode(run(*plan, "-f", "jsonl").stdout)
     kinds = {record["record"] for record in records}
-    assert ("alive" in kinds, "failed" in kinds, records[-1]["reason"]) == (True, False, "deadline")
+    assert ("alive" in kinds, "failed" in kinds, records[-1]["reason"]) == (
+        True,
+        False,
+        "deadline",
+    )

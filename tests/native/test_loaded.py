@@ -1,4 +1,6 @@
-"""`loaded`: loads while other threads use the memory; points, rates, and what each sample counts."""
+"""`loaded`: loads while other threads use the memory; points, rates, and what each
+sample counts.
+"""
 
 import subprocess
 from pathlib import Path
@@ -8,32 +10,60 @@ import pytest
 
 from fleet.agent.forecast import read_forecast
 from tests import needs
-from tests.native.agent import Record, bursts, failures, measure, points, run, two_cpus, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    failures,
+    measure,
+    points,
+    run,
+    two_cpus,
+    wrong,
+)
 from tests.native.build import AGENT
 from tests.native.emulated import measure_emulated
 from tests.native.targets import AARCH64, S390X, Target
 from tests.shared import run_folder
 
-SMALL = ("-b", "loaded", "--sizes", "1M", "--rounds", "2", "--samples", "2", "--seed", "7")
+SMALL = (
+    "-b",
+    "loaded",
+    "--sizes",
+    "1M",
+    "--rounds",
+    "2",
+    "--samples",
+    "2",
+    "--seed",
+    "7",
+)
 RATES = {"at1G": 1000, "at500M": 500, "full": None}
 
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return measure(*SMALL, "--op", "read,mix,write", "--load", "0,0.5,1,full", *two_cpus())
+    return measure(
+        *SMALL, "--op", "read,mix,write", "--load", "0,0.5,1,full", *two_cpus()
+    )
 
 
 def plain(burst: dict[str, Any]) -> str:
     return burst["point"].rpartition(".x2.")[0]
 
 
-def test_each_operation_is_done_at_each_rate_and_no_load_is_one_point(records: list[Record]) -> None:
+def test_each_operation_is_done_at_each_rate_and_no_load_is_one_point(
+    records: list[Record],
+) -> None:
     names = {name.rpartition(".x2.")[0] for name in points(records)}
-    assert names == {"idle"} | {f"{kind}.{rate}" for kind in ("read", "mix", "write") for rate in RATES}
+    assert names == {"idle"} | {
+        f"{kind}.{rate}" for kind in ("read", "mix", "write") for rate in RATES
+    }
     assert len(points(records)) == len(names)
 
 
-def test_every_burst_counts_the_bytes_of_the_others_in_each_sample_of_ping(records: list[Record]) -> None:
+def test_every_burst_counts_the_bytes_of_the_others_in_each_sample_of_ping(
+    records: list[Record],
+) -> None:
     assert [visit["reason"] for visit in wrong(records)] == []
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
     for burst in bursts(records):
@@ -93,7 +123,9 @@ def shares() -> Path:
 def test_a_load_reads_the_share_that_was_asked_for(
     shares: Path, operation: str, percent: int, reads: float
 ) -> None:
-    done = subprocess.run([shares, operation, str(percent)], capture_output=True, check=True)
+    done = subprocess.run(
+        [shares, operation, str(percent)], capture_output=True, check=True
+    )
     read, written, past_caches = map(int, done.stdout.split())
     assert read / (read + written + past_caches) == pytest.approx(reads, abs=1e-9)
     assert (past_caches if operation == "mix" else written) == 0
@@ -122,10 +154,16 @@ def test_without_a_load_may_be_asked_for_by_its_name() -> None:
         (("chase,bandwidth",), ""),
     ],
 )
-def test_a_forecast_says_how_much_of_the_bandwidth_it_takes(plan: tuple[str, ...], load: str) -> None:
-    cost = read_forecast(run("-b", *plan, "--forecast", *two_cpus()).stdout.encode(), plan[0].split(","))
+def test_a_forecast_says_how_much_of_the_bandwidth_it_takes(
+    plan: tuple[str, ...], load: str
+) -> None:
+    cost = read_forecast(
+        run("-b", *plan, "--forecast", *two_cpus()).stdout.encode(), plan[0].split(",")
+    )
     memory, _, text = cost.memory_text.partition(" of memory and for ")
-    assert text == f"{cost.load_duration}{load}" if load else memory.endswith(" of memory")
+    assert (
+        text == f"{cost.load_duration}{load}" if load else memory.endswith(" of memory")
+    )
     assert (cost.load_duration.most_s > 0) == (plan[0] == "loaded")
 
 
@@ -133,19 +171,46 @@ def test_the_memory_grows_with_the_last_level_cache(tmp_path: Path) -> None:
     """Most loads would hit a large one."""
     costs = []
     for mib in (32, 480):
-        cpus = [f"cpu {cpu} {cpu} - - 0 0 -\ncache 3 Unified {mib << 20} 64 0" for cpu in (0, 1)]
+        cpus = [
+            f"cpu {cpu} {cpu} - - 0 0 -\ncache 3 Unified {mib << 20} 64 0"
+            for cpu in (0, 1)
+        ]
         facts = tmp_path / f"{mib}"
-        facts.write_text("\n".join(["arch x86_64", "features avx512", "page_bytes 4096", *cpus, "end\n"]))
+        facts.write_text(
+            "\n".join(
+                ["arch x86_64", "features avx512", "page_bytes 4096", *cpus, "end\n"]
+            )
+        )
         done = run("-b", "loaded", "--forecast", "--facts", str(facts))
         costs.append(read_forecast(done.stdout.encode(), ["loaded"]).bytes)
     assert costs[1] == 15 * costs[0]
 
 
 def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
-    """Each point of a round finds the memory as the one before left it, in any order; loads are counted."""
-    plan = ("-b", "chase,bandwidth,loaded", "--sizes", "1M", "--stride", "256", "--op", "write,read")
+    """Each point of a round finds the memory as the one before left it, in any order;
+    loads are counted.
+    """
+    plan = (
+        "-b",
+        "chase,bandwidth,loaded",
+        "--sizes",
+        "1M",
+        "--stride",
+        "256",
+        "--op",
+        "write,read",
+    )
     records = measure(
-        *plan, "--load", "0,full", "--rounds", "3", "--samples", "2", "--pages", "base", *two_cpus()
+        *plan,
+        "--load",
+        "0,full",
+        "--rounds",
+        "3",
+        "--samples",
+        "2",
+        "--pages",
+        "base",
+        *two_cpus(),
     )
     assert not wrong(records)
     seen = {burst["benchmark"] for burst in bursts(records) + failures(records)}
@@ -156,6 +221,12 @@ def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
 @pytest.mark.parametrize("target", [AARCH64, S390X], ids=lambda target: target.name)
 def test_other_architectures_measure_it(target: Target) -> None:
     """Their loops are those of chase and bandwidth, which are tried everywhere."""
-    records = measure_emulated(target, *SMALL, "--load", "0,full", "--rounds", "1", *two_cpus())
+    records = measure_emulated(
+        target, *SMALL, "--load", "0,full", "--rounds", "1", *two_cpus()
+    )
     assert not wrong(records)
-    assert {name.partition(".")[0] for name in points(records)} == {"idle", "read", "mix"}
+    assert {name.partition(".")[0] for name in points(records)} == {
+        "idle",
+        "read",
+        "mix",
+    }

@@ -1,4 +1,6 @@
-"""The hot loops hold exactly the intended instructions, whatever compiler and flags built them."""
+"""The hot loops hold exactly the intended instructions, whatever compiler and flags
+built them.
+"""
 
 import pytest
 
@@ -7,7 +9,12 @@ from tests.native.build import build
 from tests.native.targets import TARGETS, X86_64, Target
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
-OTHER_FLAGS = ("-Os", "-O3 -march=native", "-O2 -fPIE", "-O2 -fno-inline -fno-omit-frame-pointer")
+OTHER_FLAGS = (
+    "-Os",
+    "-O3 -march=native",
+    "-O2 -fPIE",
+    "-O2 -fno-inline -fno-omit-frame-pointer",
+)
 
 
 def check_loops(target: Target, flags: str, *, clang: bool) -> None:
@@ -38,11 +45,25 @@ def test_the_loops_do_not_change_with_other_flags(clang, flags):
 
 
 def test_a_loop_with_one_instruction_more_is_noticed():
-    good = ["mov %esi,%eax", "lock cmpxchg %edx,(%rdi)", "jne LOOP", "dec %ecx", "jne LOOP"]
+    good = [
+        "mov %esi,%eax",
+        "lock cmpxchg %edx,(%rdi)",
+        "jne LOOP",
+        "dec %ecx",
+        "jne LOOP",
+    ]
     assert disassembly.matches(good, X86_64.loops["x86_64_cas_cmpxchg"])
-    assert not disassembly.matches([*good[:3], "pause", *good[3:]], X86_64.loops["x86_64_cas_cmpxchg"])
+    assert not disassembly.matches(
+        [*good[:3], "pause", *good[3:]], X86_64.loops["x86_64_cas_cmpxchg"]
+    )
 
 
 def test_a_loop_that_uses_one_register_for_two_things_is_noticed():
-    bad = ["mov %esi,%eax", "lock cmpxchg %esi,(%rdi)", "jne LOOP", "dec %ecx", "jne LOOP"]
+    bad = [
+        "mov %esi,%eax",
+        "lock cmpxchg %esi,(%rdi)",
+        "jne LOOP",
+        "dec %ecx",
+        "jne LOOP",
+    ]
     assert not disassembly.matches(bad, X86_64.loops["x86_64_cas_cmpxchg"])

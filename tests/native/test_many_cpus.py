@@ -1,4 +1,6 @@
-"""A machine with more CPUs than this one, numbered with gaps and beyond 1,024: bookkeeping, not times."""
+"""A machine with more CPUs than this one, numbered with gaps and beyond 1,024:
+bookkeeping, not times.
+"""
 
 import os
 import re
@@ -12,7 +14,15 @@ from tests.native.agent import bursts, run, run_simulated, start_agent
 from tests.native.preload import preload
 
 CPUS = (0, 2, 3, 5, 1029)
-SHORT = ("--samples", "1", "--warmup", "0", "--iterations", "1")  # two of them share a real CPU: slow turns
+# two of them share a real CPU: slow turns
+SHORT = (
+    "--samples",
+    "1",
+    "--warmup",
+    "0",
+    "--iterations",
+    "1",
+)
 
 
 def pretend_cpus(cpus):
@@ -35,7 +45,10 @@ def test_every_pair_is_visited_by_the_systems_numbers_in_an_order_that_changes(m
     assert lines[0]["cpus"] == list(CPUS)
     assert lines[0]["pairs"] == 10
     assert lines[0]["bursts"] == 30
-    orders = [[(b["ping"], b["pong"]) for b in bursts(lines) if b["round"] == r] for r in range(3)]
+    orders = [
+        [(b["ping"], b["pong"]) for b in bursts(lines) if b["round"] == r]
+        for r in range(3)
+    ]
     half = [(a, b) for a in CPUS for b in CPUS if a < b]
     assert sorted(orders[0]) == sorted(orders[2]) == half
     assert sorted(orders[1]) == sorted((b, a) for a, b in half)
@@ -45,7 +58,9 @@ def test_every_pair_is_visited_by_the_systems_numbers_in_an_order_that_changes(m
 
 def test_rounds_are_outermost_and_mix_the_benchmarks(machine):
     visits = bursts(records(machine, "-b", "cas,clock", "--rounds", "2", "--seed", "5"))
-    assert [burst["round"] for burst in visits] == sorted(burst["round"] for burst in visits)
+    assert [burst["round"] for burst in visits] == sorted(
+        burst["round"] for burst in visits
+    )
     first = [burst["benchmark"] for burst in visits if burst["round"] == 0]
     assert first.count("cas") == 10
     assert first.count("clock") == 5
@@ -57,12 +72,17 @@ def test_a_cpu_list_with_ranges_chooses_and_a_gap_is_refused(machine):
     assert lines[0]["cpus"] == [0, 2, 3, 1029]
     refused = run("-c", "0-3", env=machine)
     assert refused.returncode == 4
-    assert refused.stderr == "fleet-agent: CPU 1 cannot be used: this process may use 0,2-3,5,1029\n"
+    assert (
+        refused.stderr
+        == "fleet-agent: CPU 1 cannot be used: this process may use 0,2-3,5,1029\n"
+    )
 
 
 @pytest.mark.parametrize("pairs", ["half", "ordered"])
 def test_the_matrix_has_a_cell_for_every_pair_that_was_measured(machine, pairs):
-    text = run("-b", "cas", "--pairs", pairs, "--rounds", "1", *SHORT, env=machine).stdout
+    text = run(
+        "-b", "cas", "--pairs", pairs, "--rounds", "1", *SHORT, env=machine
+    ).stdout
     rows = {
         int(line.split()[0]): len(re.findall(r"\d+\.\d", line))
         for line in text.splitlines()
@@ -74,11 +94,23 @@ def test_the_matrix_has_a_cell_for_every_pair_that_was_measured(machine, pairs):
 
 
 def test_only_the_pairs_listed_are_visited(machine):
-    lines = records(machine, "-b", "cas,clock", "--pairs", "1029-2,0:3", "--rounds", "2")
-    assert (lines[0]["plan"]["pairs"], lines[0]["pairs"], lines[0]["cpus"]) == ("listed", 2, [0, 2, 3, 1029])
+    lines = records(
+        machine, "-b", "cas,clock", "--pairs", "1029-2,0:3", "--rounds", "2"
+    )
+    assert (lines[0]["plan"]["pairs"], lines[0]["pairs"], lines[0]["cpus"]) == (
+        "listed",
+        2,
+        [0, 2, 3, 1029],
+    )
     cas = [burst for burst in bursts(lines) if burst["benchmark"] == "cas"]
-    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 0) == [(0, 3), (2, 1029)]
-    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 1) == [(3, 0), (1029, 2)]
+    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 0) == [
+        (0, 3),
+        (2, 1029),
+    ]
+    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 1) == [
+        (3, 0),
+        (1029, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,17 +138,25 @@ def test_an_order_that_is_asked_to_be_sequential_is(machine):
 
 
 def test_benchmarks_of_pairs_visit_a_pair_one_right_after_the_other(machine):
-    in_order = bursts(records(machine, "-b", "cas,clock,readwrite", "--rounds", "6", "--seed", "1"))
+    in_order = bursts(
+        records(machine, "-b", "cas,clock,readwrite", "--rounds", "6", "--seed", "1")
+    )
     for round_ in range(6):
         visits = [burst for burst in in_order if burst["round"] == round_]
         kinds = [burst["benchmark"] for burst in visits]
         assert kinds.count("clock") == len(CPUS)
-        pairs = [frozenset((b["ping"], b["pong"])) for b in visits if b["benchmark"] != "clock"]
+        pairs = [
+            frozenset((b["ping"], b["pong"]))
+            for b in visits
+            if b["benchmark"] != "clock"
+        ]
         assert pairs[::2] == pairs[1::2]
         assert len(set(pairs)) == len(pairs) // 2 == len(CPUS) * (len(CPUS) - 1) // 2
         places = [place for place, kind in enumerate(kinds) if kind != "clock"]
         assert [place + 1 for place in places[::2]] == places[1::2]
-    firsts = Counter(b["benchmark"] for b in [b for b in in_order if b["benchmark"] != "clock"][::2])
+    firsts = Counter(
+        b["benchmark"] for b in [b for b in in_order if b["benchmark"] != "clock"][::2]
+    )
     assert min(firsts["cas"], firsts["readwrite"]) > 5
 
 

@@ -15,13 +15,20 @@ def test_each_size_is_copied_aligned_unaligned_and_with_others() -> None:
     assert points(records) == [f"{kind}.{size}" for size in sizes for kind in kinds]
     for burst in bursts(records):
         parameters = burst["parameters"]
-        assert burst["point"] == f"{parameters['operation']}.{format_size(parameters['bytes'])}"
+        assert (
+            burst["point"]
+            == f"{parameters['operation']}.{format_size(parameters['bytes'])}"
+        )
         assert burst["unit"] == "call"
 
 
 def test_a_library_that_does_not_copy_all_fails_the_burst() -> None:
     done = run(*SHORT, "--format", "jsonl", env=preload("short_copies.c"))
-    failed = {(record["point"], record["reason"]) for record in wrong(decode(done.stdout))}
+    failed = {
+        (record["point"], record["reason"]) for record in wrong(decode(done.stdout))
+    }
     reason = "a call did not copy what it should"
-    assert failed == {(f"{kind}.2K", reason) for kind in ("aligned", "unaligned", "shuffled")}
+    assert failed == {
+        (f"{kind}.2K", reason) for kind in ("aligned", "unaligned", "shuffled")
+    }
     assert done.returncode == 0

@@ -5,7 +5,17 @@ import os
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, run_simulated, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    notes,
+    run,
+    run_simulated,
+    wrong,
+)
 from tests.native.build import build
 from tests.native.preload import preload
 from tests.native.targets import make_troubled
@@ -34,17 +44,27 @@ def test_each_burst_has_sums_of_both_directions(records: list[Record]) -> None:
 def test_the_points_are_the_lines_of_a_message(records: list[Record]) -> None:
     (points,) = {tuple(choice["points"]) for choice in records[0]["plan"]["benchmarks"]}
     assert points == ("x1", "x2", "x16")
-    visits = [(b["variant"], b["point"], b["round"], b["ping"], b["pong"]) for b in bursts(records)]
-    assert len(visits) == len(set(visits)) == records[0]["bursts"] - len(failures(records))
+    visits = [
+        (b["variant"], b["point"], b["round"], b["ping"], b["pong"])
+        for b in bursts(records)
+    ]
+    assert (
+        len(visits) == len(set(visits)) == records[0]["bursts"] - len(failures(records))
+    )
 
 
 def test_the_side_that_sends_first_alternates_from_round_to_round() -> None:
     records = bursts(run_simulated(*SHORT))
-    assert {(burst["round"], burst["ping"] < burst["pong"]) for burst in records} == {(0, True), (1, False)}
+    assert {(burst["round"], burst["ping"] < burst["pong"]) for burst in records} == {
+        (0, True),
+        (1, False),
+    }
 
 
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
-    plan = decode(run("-b", "cas,message,chase", "--deadline", "0.2", "-f", "jsonl").stdout)[0]["plan"]
+    plan = decode(
+        run("-b", "cas,message,chase", "--deadline", "0.2", "-f", "jsonl").stdout
+    )[0]["plan"]
     assert {row["benchmark"]: row["samples"] for row in plan["benchmarks"]} == {
         "cas": 5,
         "message": 5,
@@ -58,8 +78,12 @@ def test_the_matrix_is_the_mean_of_both_directions() -> None:
     assert "point x1: latency of a message in ns, mean of both directions" in text
 
 
-@pytest.mark.parametrize(("apart_ns", "clock"), [(0, "counter"), (10_000_000_000, "monotonic_raw")])
-def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, clock: str) -> None:
+@pytest.mark.parametrize(
+    ("apart_ns", "clock"), [(0, "counter"), (10_000_000_000, "monotonic_raw")]
+)
+def test_counters_that_are_apart_give_way_to_the_systems_clock(
+    apart_ns: int, clock: str
+) -> None:
     needs.cpus(2)
     target = make_troubled("counter")
     binary = build(target, native_flags=f"-DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
@@ -68,7 +92,9 @@ def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, cl
     first, second = sorted(os.sched_getaffinity(0))[:2]
     why = f"the counters of CPUs {first} and {second} are apart by more than a message"
     assert records[0]["clock_note"] == (why if apart_ns else None)
-    assert any("further apart than a message takes" in text for text in notes(records)) == bool(apart_ns)
+    assert any(
+        "further apart than a message takes" in text for text in notes(records)
+    ) == bool(apart_ns)
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
     assert not wrong(records)
 
@@ -81,7 +107,10 @@ def test_messages_to_a_thread_that_was_not_waiting_are_no_number() -> None:
     failed = failures(decode(done.stdout))
     assert cpu in {record["pong"] for record in failed}
     assert cpu not in {record["pong"] for record in bursts(decode(done.stdout))}
-    assert any(f"pong did not have CPU {cpu} for most" in record["reason"] for record in failed)
+    assert any(
+        f"pong did not have CPU {cpu} for most" in record["reason"] for record in failed
+    )
 
 
-# ---- ending and trouble -----------------------------------------------------------------------------------
+# ---- ending and trouble
+# -----------------------------------------------------------------------------------

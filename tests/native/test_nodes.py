@@ -1,4 +1,6 @@
-"""`--nodes`: memory on each NUMA node in turn, of machines with other nodes than this one (nodes.c)."""
+"""`--nodes`: memory on each NUMA node in turn, of machines with other nodes than this
+one (nodes.c).
+"""
 
 import json
 from pathlib import Path
@@ -6,29 +8,58 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.forecast import read_forecast
-from tests.native.agent import Record, bursts, decode, failures, measure, notes, points, run, two_cpus, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    notes,
+    points,
+    run,
+    two_cpus,
+    wrong,
+)
 from tests.native.preload import preload
 from tests.seccomp import CALLS, refusing
 
 GIB = 1 << 30
-PLAN = ("-b", "chase,bandwidth", "--sizes", "8M", "--op", "read", "-r", "1", "-s", "2", "--seed", "7")
+PLAN = (
+    "-b",
+    "chase,bandwidth",
+    "--sizes",
+    "8M",
+    "--op",
+    "read",
+    "-r",
+    "1",
+    "-s",
+    "2",
+    "--seed",
+    "7",
+)
 CPUS = {0: (0,), 1: (1,)}
 
 
 def machine(
     folder: Path, cpus: dict[int, tuple[int, ...]], memory: dict[int, int], allowed: str
 ) -> dict[str, str]:
-    """The environment of an agent that sees these nodes: the CPUs of each, and the bytes free on each."""
+    """The environment of an agent that sees these nodes: the CPUs of each, and the
+    bytes free on each.
+    """
     (folder / "node").mkdir()
     (folder / "node/has_memory").write_text(",".join(map(str, memory)) + "\n")
     for node, free in memory.items():
         (folder / f"node/node{node}").mkdir()
         (folder / f"node/node{node}/meminfo").write_text(
-            f"Node {node} MemTotal:       {64 * GIB >> 10} kB\nNode {node} MemFree:        {free >> 10} kB\n"
+            f"Node {node} MemTotal:       {64 * GIB >> 10} kB\nNode {node} MemFree:    "
+            f"    {free >> 10} kB\n"
         )
     for node, numbers in cpus.items():
         (folder / f"node/node{node}").mkdir(exist_ok=True)
-        (folder / f"node/node{node}/cpulist").write_text(f"{','.join(map(str, numbers))}\n")
+        (folder / f"node/node{node}/cpulist").write_text(
+            f"{','.join(map(str, numbers))}\n"
+        )
     return preload("nodes.c") | {"NODES": str(folder), "NODES_ALLOWED": allowed}
 
 
@@ -38,7 +69,9 @@ def run_on_two_cpus(env: dict[str, str], *plan: str) -> list[Record]:
 
 def on_nodes(record: Record) -> set[int]:
     return {
-        record["parameters"][name] for name in ("memory_node", "load_node") if name in record["parameters"]
+        record["parameters"][name]
+        for name in ("memory_node", "load_node")
+        if name in record["parameters"]
     }
 
 
@@ -55,17 +88,26 @@ def test_each_node_with_cpus_meets_each_with_memory(tmp_path: Path) -> None:
     env = machine(tmp_path, {0: (0,), 5: (1,)}, {0: GIB, 2: GIB}, "0,2")
     records = run_on_two_cpus(env, "--nodes", "all")
     assert cells(records) == {
-        (name, cpu, node) for name in ("chase", "bandwidth") for cpu in (0, 1) for node in (0, 2)
+        (name, cpu, node)
+        for name in ("chase", "bandwidth")
+        for cpu in (0, 1)
+        for node in (0, 2)
     }
     assert not wrong(records)
     assert records[0]["plan"]["nodes"] == [0, 2]
     assert set(points(records)) == {
-        f"{name}.n{node}" for name in ("window.8M.huge", "read.own.8M.huge.x1") for node in (0, 2)
+        f"{name}.n{node}"
+        for name in ("window.8M.huge", "read.own.8M.huge.x1")
+        for node in (0, 2)
     }
-    assert all(burst["point"].endswith(f".n{burst['line_node']}") for burst in bursts(records))
+    assert all(
+        burst["point"].endswith(f".n{burst['line_node']}") for burst in bursts(records)
+    )
 
 
-def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_path: Path) -> None:
+def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(
+    tmp_path: Path,
+) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB, 2: GIB}, "0,1")
     assert {node for *_, node in cells(run_on_two_cpus(env, "--nodes", "1"))} == {1}
     records = run_on_two_cpus(env, "--nodes", "all")
@@ -79,7 +121,10 @@ def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_pa
         (
             "2",
             4,
-            "--nodes 2: name NUMA nodes with memory, each once, or all; there is 0, 1, 2 (not allowed here)",
+            (
+                "--nodes 2: name NUMA nodes with memory, each once, or all; there is 0,"
+                " 1, 2 (not allowed here)"
+            ),
         ),
         ("0,7", 4, "--nodes 0,7: name"),
         ("0,0", 4, "--nodes 0,0: name"),
@@ -103,7 +148,10 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
     both = run(*PLAN, "--nodes", "0", "--node", "0", env=env)
     assert (both.returncode, both.stderr) == (
         2,
-        "fleet-agent: --node and --nodes both say where memory lies: keep one of them\n",
+        (
+            "fleet-agent: --node and --nodes both say where memory lies: keep one of"
+            " them\n"
+        ),
     )
     none = run("-b", "clock", "--nodes", "0", env=env)
     assert (none.returncode, "no benchmark of this plan" in none.stderr) == (2, True)
@@ -113,14 +161,23 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
         "all",
         env=preload("nodes.c") | {"NODES": str(tmp_path / "none"), "NODES_ALLOWED": ""},
     )
-    assert (unknown.returncode, "none, as far as the OS tells" in unknown.stderr) == (4, True)
+    assert (unknown.returncode, "none, as far as the OS tells" in unknown.stderr) == (
+        4,
+        True,
+    )
 
 
 def test_of_one_node_all_is_a_matrix_of_one_column(tmp_path: Path) -> None:
     records = run_on_two_cpus(
-        machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node"
+        machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"),
+        "--nodes",
+        "all",
+        "--threads",
+        "node",
     )
-    assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(records)
+    assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(
+        records
+    )
     visits = [record for record in records if record.get("benchmark") == "bandwidth"]
     assert {(visit["ping"], visit["pong"]) for visit in visits} == {(0, 1)}
 
@@ -131,22 +188,38 @@ def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
 ) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": f"1:3:{look}"}
     records = run_on_two_cpus(env, "-b", "chase", "-c", "0", "--nodes", "all")
-    reasons = [visit["reason"] for visit in failures(records) if visit["parameters"]["memory_node"] == 1]
+    reasons = [
+        visit["reason"]
+        for visit in failures(records)
+        if visit["parameters"]["memory_node"] == 1
+    ]
     if failed:
         assert reasons == ["3 of 4 pages on node 2"]
     assert [visit for visit in wrong(records) if visit["reason"] not in reasons] == []
-    assert not failed or {visit["parameters"]["memory_node"] for visit in bursts(records)} <= {0}
+    assert not failed or {
+        visit["parameters"]["memory_node"] for visit in bursts(records)
+    } <= {0}
 
 
 def test_a_node_has_a_cpu_of_a_kind_and_one_of_another_cache(tmp_path: Path) -> None:
     """Two nodes, one with two last-level caches and one with three."""
-    lines = ["arch x86_64", "features avx512", "page_bytes 4096", f"node 0 {GIB} 1", f"node 1 {GIB} 1"]
+    lines = [
+        "arch x86_64",
+        "features avx512",
+        "page_bytes 4096",
+        f"node 0 {GIB} 1",
+        f"node 1 {GIB} 1",
+    ]
     for cpu in range(10):
-        lines += [f"cpu {cpu} {cpu} - - 0 {cpu // 4 % 2} -", f"cache 3 Unified 1048576 64 {cpu // 2}"]
+        lines += [
+            f"cpu {cpu} {cpu} - - 0 {cpu // 4 % 2} -",
+            f"cache 3 Unified 1048576 64 {cpu // 2}",
+        ]
     (tmp_path / "facts").write_text("\n".join([*lines, "end\n"]))
     plan = ("--forecast", "--facts", str(tmp_path / "facts"), "-b", "chase", "-r", "1")
     assert json.loads(run(*plan, "--nodes", "all").stdout)["visits"] == 4 * 2
-    assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 5 * 3  # by cache, and in each order
+    # by cache, and in each order
+    assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 5 * 3
 
 
 @pytest.mark.slow
@@ -160,21 +233,43 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
     for visit in bursts(records) + failures(records):
         nodes = visit["point"].rpartition(".n")[2].replace("-n", " ").split()
         parameters = visit["parameters"]
-        assert [str(parameters[name]) for name in ("memory_node", "load_node") if name in parameters] == nodes
+        assert [
+            str(parameters[name])
+            for name in ("memory_node", "load_node")
+            if name in parameters
+        ] == nodes
     astray = [visit for visit in failures(records) if 1 in on_nodes(visit)]
     assert {visit["reason"] for visit in astray} <= {
-        *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2")
-    } | {visit["reason"] for visit in failures(records) if "other work" in visit["reason"]}
+        *(
+            "1 of 4 pages on node 2",
+            "1 of 32 pages on node 2",
+            "1 of 64 pages on node 2",
+        )
+    } | {
+        visit["reason"]
+        for visit in failures(records)
+        if "other work" in visit["reason"]
+    }
     assert not [visit for visit in bursts(records) if 1 in on_nodes(visit)]
 
 
 def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
-    """Forecast for nodes of eight CPUs and one of memory. siblings: step to a core's next CPU; 0: none."""
-    lines = ["arch x86_64", "features avx512", "page_bytes 4096", "huge_page_bytes 2097152"]
+    """Forecast for nodes of eight CPUs and one of memory. siblings: step to a core's
+    next CPU; 0: none.
+    """
+    lines = [
+        "arch x86_64",
+        "features avx512",
+        "page_bytes 4096",
+        "huge_page_bytes 2097152",
+    ]
     lines += [f"node {node} {8 * GIB} 1" for node in range(nodes + 1)]
     for cpu in range(8 * nodes):
         core = cpu % siblings if siblings else cpu
-        lines += [f"cpu {cpu} {core} - - {cpu // 8} {cpu // 8} -", f"cache 3 Unified 33554432 64 {cpu // 8}"]
+        lines += [
+            f"cpu {cpu} {core} - - {cpu // 8} {cpu // 8} -",
+            f"cache 3 Unified 33554432 64 {cpu // 8}",
+        ]
     (folder / "facts").write_text("\n".join([*lines, "end\n"]))
     done = run("--forecast", "--facts", str(folder / "facts"), "--nodes", "all", *plan)
     assert done.returncode == 0, done.stderr
@@ -182,21 +277,34 @@ def forecast(folder: Path, nodes: int, *plan: str, siblings: int = 0) -> Record:
     return expected
 
 
-def test_a_node_with_only_second_cpus_of_cores_works_on_all_of_them(tmp_path: Path) -> None:
+def test_a_node_with_only_second_cpus_of_cores_works_on_all_of_them(
+    tmp_path: Path,
+) -> None:
     plan = ("-b", "bandwidth", "--op", "read", "--threads", "node")
-    split, apart = (forecast(tmp_path, 2, *plan, siblings=siblings) for siblings in (8, 0))
+    split, apart = (
+        forecast(tmp_path, 2, *plan, siblings=siblings) for siblings in (8, 0)
+    )
     assert split["visits"] == apart["visits"] == 6
     assert split["bytes"] == apart["bytes"]
 
 
 @pytest.mark.parametrize(("nodes", "mib"), [(2, 128 + 7 * 64), (8, 8 * 128)])
-def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, nodes: int, mib: int) -> None:
-    expected = forecast(tmp_path, nodes, "-b", "chase,bandwidth", "--op", "read", "-r", "3")
+def test_a_plan_for_another_machine_has_a_visit_for_each_cell(
+    tmp_path: Path, nodes: int, mib: int
+) -> None:
+    expected = forecast(
+        tmp_path, nodes, "-b", "chase,bandwidth", "--op", "read", "-r", "3"
+    )
     chase, bandwidth = expected["benchmarks"]
     cells = nodes * (nodes + 1)
-    assert (chase["visits"], bandwidth["visits"]) == (cells, 2 * cells)  # by one CPU, and by eight
+    # by one CPU, and by eight
+    assert (chase["visits"], bandwidth["visits"]) == (
+        cells,
+        2 * cells,
+    )
     assert expected["bytes"] == sum(node["bytes"] for node in expected["nodes"])
-    assert {node["bytes"] for node in expected["nodes"]} == {mib << 20}  # all rows work on the same
+    # all rows work on the same
+    assert {node["bytes"] for node in expected["nodes"]} == {mib << 20}
     assert [node["node"] for node in expected["nodes"]] == [*range(nodes + 1)]
     assert (
         f"({mib} MiB on node 0, {mib} MiB on node 1"
@@ -206,31 +314,58 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, no
     )
 
 
-@pytest.mark.skipif(not CALLS, reason="the numbers of system calls are those of two architectures")
+@pytest.mark.skipif(
+    not CALLS, reason="the numbers of system calls are those of two architectures"
+)
 @pytest.mark.parametrize("calls", ["get_mempolicy,mbind,set_mempolicy", "mbind"])
-@pytest.mark.parametrize("option", [("-b", "chase", "--nodes", "all"), ("-b", "cas", "--node", "0")])
-def test_memory_policies_that_a_container_refuses_are_named_with_the_remedy(calls, option) -> None:
+@pytest.mark.parametrize(
+    "option", [("-b", "chase", "--nodes", "all"), ("-b", "cas", "--node", "0")]
+)
+def test_memory_policies_that_a_container_refuses_are_named_with_the_remedy(
+    calls, option
+) -> None:
     done = run(*option, *two_cpus(), prefix=refusing("EPERM", calls))
     assert done.returncode == 4
-    assert f"{option[2]}: memory policies are refused here (get_mempolicy or mbind: " in done.stderr
+    assert (
+        f"{option[2]}: memory policies are refused here (get_mempolicy or mbind: "
+        in done.stderr
+    )
     assert "CAP_SYS_NICE" in done.stderr
 
 
-@pytest.mark.skipif(not CALLS, reason="the numbers of system calls are those of two architectures")
-@pytest.mark.parametrize("call", ["sched_setaffinity", "sched_setaffinity,sched_getaffinity"])
+@pytest.mark.skipif(
+    not CALLS, reason="the numbers of system calls are those of two architectures"
+)
+@pytest.mark.parametrize(
+    "call", ["sched_setaffinity", "sched_setaffinity,sched_getaffinity"]
+)
 def test_an_affinity_that_a_sandbox_refuses_is_named_with_the_remedy(call: str) -> None:
     done = run("-b", "clock", prefix=refusing("EPERM", call))
     assert done.returncode == 1
     assert (
-        "sched_getaffinity or sched_setaffinity is refused; allow them in the seccomp profile" in done.stderr
+        "sched_getaffinity or sched_setaffinity is refused; allow them in the seccomp"
+        " profile" in done.stderr
     )
 
 
-PAIRS = ("-b", "cas,readwrite,message,fetch", "--state", "written", "-r", "1", "-s", "2", "--seed", "7")
+PAIRS = (
+    "-b",
+    "cas,readwrite,message,fetch",
+    "--state",
+    "written",
+    "-r",
+    "1",
+    "-s",
+    "2",
+    "--seed",
+    "7",
+)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 8])
-def test_pairs_meet_lines_on_each_node_also_on_nodes_without_cpus(tmp_path: Path, nodes: int) -> None:
+def test_pairs_meet_lines_on_each_node_also_on_nodes_without_cpus(
+    tmp_path: Path, nodes: int
+) -> None:
     cpus = {0: (0, 1)} if nodes == 1 else CPUS
     allowed = ",".join(map(str, range(nodes)))
     env = machine(tmp_path, cpus, dict.fromkeys(range(nodes), GIB), allowed)
@@ -239,8 +374,14 @@ def test_pairs_meet_lines_on_each_node_also_on_nodes_without_cpus(tmp_path: Path
     assert {(name, node) for name, _, node in cells(records)} == {
         (name, node) for name in names for node in range(nodes)
     }
-    assert all(record["line_node"] == record["parameters"]["memory_node"] for record in bursts(records))
-    assert all(record["point"].split(".")[-1] == f"n{record['line_node']}" for record in bursts(records))
+    assert all(
+        record["line_node"] == record["parameters"]["memory_node"]
+        for record in bursts(records)
+    )
+    assert all(
+        record["point"].split(".")[-1] == f"n{record['line_node']}"
+        for record in bursts(records)
+    )
     assert not wrong(records)
 
 
@@ -258,7 +399,12 @@ def test_a_line_on_another_node_before_or_after_the_samples_fails_the_burst(
     assert astray <= {"a line lies on node 2 instead of 1", "15 of 15 pages on node 2"}
 
 
-def test_lines_on_each_node_cannot_be_the_same_for_the_whole_run(tmp_path: Path) -> None:
+def test_lines_on_each_node_cannot_be_the_same_for_the_whole_run(
+    tmp_path: Path,
+) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1")
     done = run("-b", "cas", "--nodes", "all", "--line", "fixed", env=env)
-    assert (done.returncode, "--line fixed keeps them on one" in done.stderr) == (2, True)
+    assert (done.returncode, "--line fixed keeps them on one" in done.stderr) == (
+        2,
+        True,
+    )

@@ -6,10 +6,22 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, decode, failures, measure, run, wrong
+from tests.native.agent import (
+    QUICK,
+    SMALL_ONES,
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    run,
+    wrong,
+)
 from tests.native.preload import preload
 
-NODES = sorted(int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*"))
+NODES = sorted(
+    int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +46,18 @@ def test_a_node_that_is_not_there_is_refused():
     need_nodes()
     done = run("--node", str(NODES[-1] + 1), *QUICK)
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr == f"fleet-agent: NUMA node {NODES[-1] + 1} cannot be used: No such device\n"
+    assert (
+        done.stderr
+        == f"fleet-agent: NUMA node {NODES[-1] + 1} cannot be used: No such device\n"
+    )
 
 
 def test_lines_that_did_not_land_on_their_node_yield_a_reason_and_no_number():
     need_nodes()
     env = preload("elsewhere.c") | {"ELSEWHERE": "5"}
-    records = decode(run("--node", str(NODES[0]), *QUICK, "-f", "jsonl", env=env).stdout)
+    records = decode(
+        run("--node", str(NODES[0]), *QUICK, "-f", "jsonl", env=env).stdout
+    )
     assert not bursts(records)
     assert {record["reason"] for record in failures(records)} == {
         f"a line lies on node 5 instead of {NODES[0]}"
@@ -67,18 +84,40 @@ def test_otherwise_they_lie_in_different_pages_at_different_offsets():
 
 
 def test_fixed_lines_are_the_same_for_the_whole_run():
-    records = measure("-b", "cas,readwrite", "--line", "fixed", "--rounds", "4", *QUICK[2:])
+    records = measure(
+        "-b", "cas,readwrite", "--line", "fixed", "--rounds", "4", *QUICK[2:]
+    )
     assert records[0]["plan"]["line"] == "fixed"
-    assert len({(burst["line_page"], burst["line_offset"]) for burst in bursts(records)}) == 1
+    assert (
+        len({(burst["line_page"], burst["line_offset"]) for burst in bursts(records)})
+        == 1
+    )
     assert not wrong(records)
 
 
 @pytest.mark.slow
 def test_fixed_lines_a_thread_may_still_write_to_are_used_no_more():
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    env = preload("affinity.c") | {"TROUBLE": "sleep", "TROUBLE_CPU": str(second), "TROUBLE_S": "1"}
-    plan = ("-b", "cas", "-c", f"{first},{second}", "--line", "fixed", "-r", "2", "-i", "100")
-    records = decode(run(*plan, "--stuck-timeout", "0.2", "-f", "jsonl", env=env).stdout)
+    env = preload("affinity.c") | {
+        "TROUBLE": "sleep",
+        "TROUBLE_CPU": str(second),
+        "TROUBLE_S": "1",
+    }
+    plan = (
+        "-b",
+        "cas",
+        "-c",
+        f"{first},{second}",
+        "--line",
+        "fixed",
+        "-r",
+        "2",
+        "-i",
+        "100",
+    )
+    records = decode(
+        run(*plan, "--stuck-timeout", "0.2", "-f", "jsonl", env=env).stdout
+    )
     assert len(failures(records)) == 2
     assert records[-1]["reason"] == "done"
 
@@ -119,7 +158,9 @@ def test_the_share_of_a_burst_each_thread_ran_is_recorded():
 
 
 def run_with_steal(ran_percent: int, **env: str) -> list[Record]:
-    hypervisor = preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
+    hypervisor = (
+        preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
+    )
     plan = ("-b", "cas", "-s", "100", "-i", "2000", "-r", "1", "-f", "jsonl")
     variables = {name: value for name, value in hypervisor.items() if value}
     while True:  # where other work left it no burst, once more
@@ -133,10 +174,13 @@ def run_with_steal(ran_percent: int, **env: str) -> list[Record]:
 
 @pytest.mark.long
 def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
-    for burst in run_with_steal(80):  # a quarter of what it is said to have had was taken
+    for burst in run_with_steal(
+        80
+    ):  # a quarter of what it is said to have had was taken
         for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
             assert 0.9 * ran / 4 < steal <= 1_000_000 - ran
-    assert {tuple(burst["steal_ppm"]) for burst in run_with_steal(1000)} == {(0, 0)}  # not less than nothing
+    # not less than nothing
+    assert {tuple(burst["steal_ppm"]) for burst in run_with_steal(1000)} == {(0, 0)}
 
 
 @pytest.mark.long
@@ -146,31 +190,59 @@ def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(env):
 
 
 def run_starved(*plan: str, percent: int = 0) -> list[Record]:
-    """Return the agent's records where threads are said to have had so much of their CPU time."""
+    """Return the agent's records where threads are said to have had so much of their
+    CPU time.
+    """
     env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": str(percent)}
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
 
 
 def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running():
     needs.cpus(2)
-    plan = ("--sizes", "16K", "--threads", "1", "--state", "own,written", "--blocks", "4K")
-    records = run_starved("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
+    plan = (
+        "--sizes",
+        "16K",
+        "--threads",
+        "1",
+        "--state",
+        "own,written",
+        "--blocks",
+        "4K",
+    )
+    records = run_starved(
+        "-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan
+    )
     failed = failures(records)
     assert len(failed) == records[0]["bursts"]
-    reasons = ("other work held it", "no progress for", "given up earlier")  # all on a busy host
+    # all on a busy host
+    reasons = (
+        "other work held it",
+        "no progress for",
+        "given up earlier",
+    )
     assert any(reasons[0] in record["reason"] for record in failed)
-    assert not [record for record in failed if not any(reason in record["reason"] for reason in reasons)]
+    assert not [
+        record
+        for record in failed
+        if not any(reason in record["reason"] for reason in reasons)
+    ]
 
 
-def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> None:
+def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> (
+    None
+):
     plan = ("-b", "clock", "-s", "100", "-i", "2000")
-    starved, unstarved = (failures(run_starved(*plan, percent=share)) for share in (15, 50))
+    starved, unstarved = (
+        failures(run_starved(*plan, percent=share)) for share in (15, 50)
+    )
     assert starved
     assert all("other work held it" in record["reason"] for record in starved)
     assert not unstarved
 
 
-def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> None:
+def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> (
+    None
+):
     needs.cpus(2)
     for _ in range(10):  # a hypervisor may make a burst longer than its samples
         records = run_starved("-b", "cas,readwrite", percent=40)
@@ -183,7 +255,18 @@ def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone
 @pytest.mark.slow
 def test_a_burst_of_starved_threads_is_given_up():
     needs.cpus(2)
-    endless = ("-b", "cas", "-s", "1000", "-i", "1000000", "--stuck-timeout", "0.3", "--deadline", "60")
+    endless = (
+        "-b",
+        "cas",
+        "-s",
+        "1000",
+        "-i",
+        "1000000",
+        "--stuck-timeout",
+        "0.3",
+        "--deadline",
+        "60",
+    )
     *_, failed, end = run_starved(*endless)
     assert "other work held it" in failed["reason"]
     assert end["reason"] == "done"

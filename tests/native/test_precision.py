@@ -30,7 +30,16 @@ def rule(tmp_path_factory):
     """level.c and interval.c as a library."""
     library = tmp_path_factory.mktemp("precision") / "precision.so"
     files = [AGENT / "base" / name for name in ("level.c", "interval.c")]
-    command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", f"-I{AGENT}", "-o", library, *files]
+    command = [
+        needs.program("gcc", "gcc"),
+        "-O1",
+        "-shared",
+        "-fPIC",
+        f"-I{AGENT}",
+        "-o",
+        library,
+        *files,
+    ]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.find_main_level.restype = Level
@@ -40,7 +49,9 @@ def rule(tmp_path_factory):
 
 
 def find_level(rule, *rows):
-    """Find the level of the first row, as the agent does. rows: visits to a pair; NONE: a burst failed."""
+    """Find the level of the first row, as the agent does. rows: visits to a pair; NONE:
+    a burst failed.
+    """
     rounds, width = len(rows[0]), ctypes.c_size_t(len(rows))
     ns = (ctypes.c_float * (rounds * len(rows)))(
         *(value for column in zip(*rows, strict=True) for value in column)
@@ -53,7 +64,15 @@ def find_level(rule, *rows):
 # From Student's tables, two-sided 95 %.
 @pytest.mark.parametrize(
     ("freedom", "t"),
-    [(1, 12.706), (4, 2.776), (9, 2.262), (10, 2.228), (15, 2.131), (29, 2.045), (120, 1.980)],
+    [
+        (1, 12.706),
+        (4, 2.776),
+        (9, 2.262),
+        (10, 2.228),
+        (15, 2.131),
+        (29, 2.045),
+        (120, 1.980),
+    ],
 )
 def test_students_t_is_what_the_tables_say(rule, freedom, t):
     assert rule.student_t95(freedom) == pytest.approx(t, abs=0.0006)
@@ -63,7 +82,19 @@ def test_students_t_is_what_the_tables_say(rule, freedom, t):
     "values",
     [
         [50.0, 51.0, 49.5, 50.5, 50.25, 49.75, 50.125, 50.75, 49.25, 50.375],
-        [50.0, 50.125, 50.25, 50.625, 50.875, 51.0, 50.75, 50.5, 50.125, 49.875, 49.625],
+        [
+            50.0,
+            50.125,
+            50.25,
+            50.625,
+            50.875,
+            51.0,
+            50.75,
+            50.5,
+            50.125,
+            49.875,
+            49.625,
+        ],
         [50.0, 51.0] * 8,
     ],
     ids=["calm", "wandering", "alternating"],
@@ -71,26 +102,45 @@ def test_students_t_is_what_the_tables_say(rule, freedom, t):
 def test_the_interval_that_ends_a_run_is_that_of_the_controller(rule, values):
     level = find_level(rule, values)
     assert level.half_ppm == math.ceil(half_width(values) * 1e6)
-    assert (level.count, level.others, level.median) == (len(values), 0, statistics.median(values))
+    assert (level.count, level.others, level.median) == (
+        len(values),
+        0,
+        statistics.median(values),
+    )
     assert find_level(rule, [50.0]).half_ppm == 2**32 - 1
 
 
 def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
-    """Up to three states with shares at random, of one to three benchmarks, of which some bursts failed."""
+    """Up to three states with shares at random, of one to three benchmarks, of which
+    some bursts failed.
+    """
     chance, several = np.random.default_rng(1), 0
     for _ in range(300):
-        rounds, benchmarks = int(chance.choice([1, 2, 5, 10, 24, 60, 250])), int(chance.integers(1, 4))
+        rounds, benchmarks = (
+            int(chance.choice([1, 2, 5, 10, 24, 60, 250])),
+            int(chance.integers(1, 4)),
+        )
         factors = chance.choice([1.0, 1.3, 4.0], rounds, p=chance.dirichlet([0.5] * 3))
         rows = np.array([27.0, 51.0, 105.0])[:benchmarks, None] * factors
-        rows = (rows * np.exp(0.02 * chance.normal(size=rows.shape))).astype(np.float32).astype(float)
+        rows = (
+            (rows * np.exp(0.02 * chance.normal(size=rows.shape)))
+            .astype(np.float32)
+            .astype(float)
+        )
         rows[chance.random(rows.shape) < chance.choice([0.0, 0.2])] = NONE
         rows = rows[(rows != NONE).any(axis=1)]
         if not len(rows):
             continue
         row, visits = np.nonzero(rows != NONE)
         medians, counts = rows[row, visits], np.bincount(row)
-        main = find_main_bursts(medians, counts, visits, np.zeros(len(rows), dtype=np.int64))
-        level, own, others = find_level(rule, *rows), medians[main & (row == 0)], medians[~main & (row == 0)]
+        main = find_main_bursts(
+            medians, counts, visits, np.zeros(len(rows), dtype=np.int64)
+        )
+        level, own, others = (
+            find_level(rule, *rows),
+            medians[main & (row == 0)],
+            medians[~main & (row == 0)],
+        )
         assert (level.count, level.others) == (len(own), len(others))
         assert level.median == pytest.approx(np.median(own), rel=1e-9)
         if level.count > 1:
@@ -114,7 +164,9 @@ def simulate_autocorrelated(autocorrelation):
         deviation = dice.gauss(0, 0.8)
         while True:
             yield 50 + deviation
-            deviation = autocorrelation * deviation + dice.gauss(0, 0.8 * (1 - autocorrelation**2) ** 0.5)
+            deviation = autocorrelation * deviation + dice.gauss(
+                0, 0.8 * (1 - autocorrelation**2) ** 0.5
+            )
 
     return values
 
@@ -126,7 +178,9 @@ def bimodal(dice):
 
 
 def drifting(dice):
-    """A slow wave under the noise, as heat or a neighbour make it; whole in the long run."""
+    """A slow wave under the noise, as heat or a neighbour make it; whole in the long
+    run.
+    """
     phase = dice.uniform(0, 2 * math.pi)
     step = 0
     while True:
@@ -144,10 +198,19 @@ def drifting(dice):
         (bimodal, [50.0, 75.0]),
         (drifting, [50.0]),
     ],
-    ids=["independent", "autocorrelated .3", "autocorrelated .6", "two levels", "drifting"],
+    ids=[
+        "independent",
+        "autocorrelated .3",
+        "autocorrelated .6",
+        "two levels",
+        "drifting",
+    ],
 )
-def test_where_a_run_ends_the_interval_holds_the_truth_nearly_as_often_as_it_says(rule, source, truths):
-    """Ending as soon as it looks good costs a little: at least 90 of 100 are asked of the rule itself.
+def test_where_a_run_ends_the_interval_holds_the_truth_nearly_as_often_as_it_says(
+    rule, source, truths
+):
+    """Ending as soon as it looks good costs a little: at least 90 of 100 are asked of
+    the rule itself.
 
     truths: of each level; the main level of a run may be any of them.
     """
@@ -158,5 +221,8 @@ def test_where_a_run_ends_the_interval_holds_the_truth_nearly_as_often_as_it_say
         while find_level(rule, taken).half_ppm > 10_000 and len(taken) < 160:
             taken += [next(values) for _ in taken]
         level = find_level(rule, taken)
-        held += min(abs(level.median - truth) for truth in truths) <= level.half_ppm / 1e6 * level.median
+        held += (
+            min(abs(level.median - truth) for truth in truths)
+            <= level.half_ppm / 1e6 * level.median
+        )
     assert held >= 0.9 * 300

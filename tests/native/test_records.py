@@ -7,14 +7,26 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, notes, run, run_simulated, wrong
+from tests.native.agent import (
+    QUICK,
+    SMALL_ONES,
+    bursts,
+    failures,
+    measure,
+    notes,
+    run,
+    run_simulated,
+    wrong,
+)
 from tests.native.build import BUILD_ID
 
 
 @pytest.fixture(scope="module")
 def all_of_it():
     needs.cpus(2)
-    return measure("-b", SMALL_ONES, "--variant", "all", "--seed", "7", "--warmup", "2", *QUICK)
+    return measure(
+        "-b", SMALL_ONES, "--variant", "all", "--seed", "7", "--warmup", "2", *QUICK
+    )
 
 
 def test_the_first_record_tells_what_measures_what(all_of_it):
@@ -38,10 +50,19 @@ def test_the_first_record_tells_what_measures_what(all_of_it):
 
 def test_the_page_about_the_wire_has_every_key(all_of_it):
     groups = run_simulated(
-        "-b", "message,chase,gemm", "-r", "1", "--cpus", "0,1", "--counters", "task-clock=1:1"
+        "-b",
+        "message,chase,gemm",
+        "-r",
+        "1",
+        "--cpus",
+        "0,1",
+        "--counters",
+        "task-clock=1:1",
     )
     page = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
-    keys = {key for record in [*all_of_it, *groups, groups[0]["plan"]] for key in record} - {"record"}
+    keys = {
+        key for record in [*all_of_it, *groups, groups[0]["plan"]] for key in record
+    } - {"record"}
     assert {"switches", "line2_page", "other_ticks", "sample_mhz", "counters"} < keys
     assert sorted(key for key in keys if f"`{key}`" not in page) == []
 
@@ -49,9 +70,14 @@ def test_the_page_about_the_wire_has_every_key(all_of_it):
 def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):
     taken, failed = bursts(all_of_it), failures(all_of_it)
     assert all_of_it[-1] == {
-        "record": "end", "bursts": len(taken), "failed": len(failed),
-        "converged": None, "unconverged": None, "reached_ppm": None, "reason": "done",
-    }  # fmt: skip
+        "record": "end",
+        "bursts": len(taken),
+        "failed": len(failed),
+        "converged": None,
+        "unconverged": None,
+        "reached_ppm": None,
+        "reason": "done",
+    }
     assert all_of_it[0]["bursts"] == len(taken) + len(failed)
     assert not wrong(all_of_it)
 
@@ -64,10 +90,15 @@ def test_every_pair_is_visited_once_a_round_for_each_benchmark_and_variant(all_o
         (choice["benchmark"], choice["variant"], round_, *pair)
         for choice in choices
         for round_ in (0, 1)
-        for pair in ([(cpu, cpu) for cpu in cpus] if choice["benchmark"] == "clock" else pairs)
+        for pair in (
+            [(cpu, cpu) for cpu in cpus] if choice["benchmark"] == "clock" else pairs
+        )
     ]
     visited = bursts(all_of_it) + failures(all_of_it)
-    keys = [(b["benchmark"], b["variant"], b["round"], *sorted((b["ping"], b["pong"]))) for b in visited]
+    keys = [
+        (b["benchmark"], b["variant"], b["round"], *sorted((b["ping"], b["pong"])))
+        for b in visited
+    ]
     assert sorted(keys) == sorted(expected)
 
 
@@ -95,13 +126,21 @@ def test_both_threads_were_where_they_were_asked_to_be(all_of_it):
 
 
 def test_two_bursts_in_a_row_never_share_a_page(all_of_it):
-    pages = [burst["line_page"] for burst in bursts(all_of_it) if burst["benchmark"] != "clock"]
+    pages = [
+        burst["line_page"]
+        for burst in bursts(all_of_it)
+        if burst["benchmark"] != "clock"
+    ]
     assert all(page for page in pages)
     assert all(page != other for page, other in pairwise(pages))
 
 
 def test_lines_lie_where_the_spacing_allows_and_not_always_at_one_place(all_of_it):
-    offsets = {burst["line_offset"] for burst in bursts(all_of_it) if burst["benchmark"] != "clock"}
+    offsets = {
+        burst["line_offset"]
+        for burst in bursts(all_of_it)
+        if burst["benchmark"] != "clock"
+    }
     assert len(offsets) > 1
     for offset in offsets:
         assert offset % all_of_it[0]["line_bytes"] == 0
@@ -111,11 +150,17 @@ def test_lines_lie_where_the_spacing_allows_and_not_always_at_one_place(all_of_i
 def test_the_clock_benchmark_has_no_line(all_of_it):
     for burst in bursts(all_of_it):
         if burst["benchmark"] == "clock":
-            assert (burst["line_page"], burst["line_offset"], burst["line_node"]) == (None, None, None)
+            assert (burst["line_page"], burst["line_offset"], burst["line_node"]) == (
+                None,
+                None,
+                None,
+            )
 
 
 def visits(records):
-    """Each visit and, where other work left it a burst, the place of its line; in the order of the visits."""
+    """Each visit and, where other work left it a burst, the place of its line; in the
+    order of the visits.
+    """
     return {
         (b["benchmark"], b["round"], b["ping"], b["pong"]): b.get("line_offset")
         for b in records
@@ -126,11 +171,16 @@ def visits(records):
 def test_the_same_seed_gives_the_same_order_and_places_and_another_does_not():
     needs.cpus(2)
     plan = ("-b", SMALL_ONES, "--rounds", "6", "--samples", "9", "--seed")
-    first, again = visits(measure(*plan, "11")), visits(measure(*plan, "11", "--iterations", "100"))
+    first, again = (
+        visits(measure(*plan, "11")),
+        visits(measure(*plan, "11", "--iterations", "100")),
+    )
     other = visits(measure(*plan, "12"))
     assert list(first) == list(again) != list(other)
     assert not [
-        visit for visit in first if None not in (first[visit], again[visit]) and first[visit] != again[visit]
+        visit
+        for visit in first
+        if None not in (first[visit], again[visit]) and first[visit] != again[visit]
     ]
     assert set(first.values()) - {None}
 
@@ -142,7 +192,9 @@ def test_ordered_pairs_are_measured_both_ways_in_every_round():
     both_ways = sorted((a, b) for a in cpus for b in cpus if a != b)
     assert records[0]["pairs"] == len(both_ways)
     for round_ in (0, 1):
-        assert both_ways == sorted((ping, pong) for _, r, ping, pong in visits(records) if r == round_)
+        assert both_ways == sorted(
+            (ping, pong) for _, r, ping, pong in visits(records) if r == round_
+        )
 
 
 def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():
@@ -174,11 +226,14 @@ def test_the_affinity_the_agent_was_started_with_is_the_default_and_no_fence():
 
 def test_one_cpu_is_refused_with_a_clear_sentence():
     cpu = min(os.sched_getaffinity(0))
-    done = run("-b", "cas", prefix=(needs.program("taskset", "util-linux"), "-c", str(cpu)))
+    done = run(
+        "-b", "cas", prefix=(needs.program("taskset", "util-linux"), "-c", str(cpu))
+    )
     assert (done.returncode, done.stdout) == (3, "")
     assert (
         done.stderr
-        == f"fleet-agent: cas needs two CPUs, and the affinity mask or --cpus has only CPU {cpu}\n"
+        == "fleet-agent: cas needs two CPUs, and the affinity mask or --cpus has only"
+        f" CPU {cpu}\n"
     )
 
 

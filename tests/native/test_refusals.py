@@ -1,4 +1,6 @@
-"""What a benchmark cannot do is refused before anything is printed, with what there is."""
+"""What a benchmark cannot do is refused before anything is printed, with what
+there is.
+"""
 
 import pytest
 
@@ -21,10 +23,20 @@ REFUSED = [
         for blocks in ("32", "96", "128K", "4K..1K", "64,", "", "x")
     ),
     *(
-        ("message", [f"--lines-per-message={lines}"], 2, "a list of numbers from 1 to 64")
+        (
+            "message",
+            [f"--lines-per-message={lines}"],
+            2,
+            "a list of numbers from 1 to 64",
+        )
         for lines in ("0", "65", "1,", "a", "1 2", "")
     ),
-    ("fetch", ["--state", "ours"], 2, "own, written, clean, both, third, taken, evicted, memory"),
+    (
+        "fetch",
+        ["--state", "ours"],
+        2,
+        "own, written, clean, both, third, taken, evicted, memory",
+    ),
     ("fetch", ["--stride", "96"], 2, "a power of two from 64 to 2048"),
     ("fetch", ["--stride", "4096"], 2, "a power of two from 64 to 2048"),
     ("fetch", ["--op", "nt"], 5, NO_POINT),
@@ -38,11 +50,22 @@ REFUSED = [
     ),
     *(
         ("loaded", ["--load", load], 2, f"{RATES}not '{bad}'")
-        for load, bad in (("", ""), ("1,", ""), ("0.05", "0.05"), ("65", "65"), ("-1", "-1"))
+        for load, bad in (
+            ("", ""),
+            ("1,", ""),
+            ("0.05", "0.05"),
+            ("65", "65"),
+            ("-1", "-1"),
+        )
     ),
     ("loaded", ["--load", "fast"], 2, RATES),
     *(
-        ("loaded", ["--reads", reads], 2, f"at most 16 per cents from 1 to 100, not '{reads}'")
+        (
+            "loaded",
+            ["--reads", reads],
+            2,
+            f"at most 16 per cents from 1 to 100, not '{reads}'",
+        )
         for reads in ("", "0", "101", "50,", "half", ",".join(["1"] * 17))
     ),
     ("chase,bandwidth", ["--sizes", "5K"], 2, "multiples of 4K"),
@@ -52,13 +75,28 @@ REFUSED = [
     ("chase,bandwidth", ["--op", "red"], 2, "there is: read, write, nt"),
     ("chase,bandwidth", ["--op", "nt", "-v", "bandwidth=c11"], 5, NO_POINT),
     ("chase,bandwidth", ["--threads", "9999"], 2, "there are only"),
-    ("chase,bandwidth", ["--threads", "some"], 2, "llc, cores, node, package, all and numbers"),
+    (
+        "chase,bandwidth",
+        ["--threads", "some"],
+        2,
+        "llc, cores, node, package, all and numbers",
+    ),
     ("chase,bandwidth", ["--share", "both"], 2, "there is: own, one"),
-    ("chase,bandwidth", ["--share", "one", "--threads", "1"], 2, "several threads that read"),
+    (
+        "chase,bandwidth",
+        ["--share", "one", "--threads", "1"],
+        2,
+        "several threads that read",
+    ),
     ("chase,bandwidth", ["--stride", "12"], 2, "multiple of 8"),
     ("chase,bandwidth", ["--stride", "4096", "--sizes", "4K"], 2, "no two lines"),
     ("chase,bandwidth", ["--pages", "large"], 2, "huge|base"),
-    ("chase,bandwidth", ["--op", "nt,read", "-v", "bandwidth=c11"], 5, "--op nt: no variant"),
+    (
+        "chase,bandwidth",
+        ["--op", "nt,read", "-v", "bandwidth=c11"],
+        5,
+        "--op nt: no variant",
+    ),
     ("chase,bandwidth", ["-v", "bandwidth=none"], 5, "bandwidth has no variant 'none'"),
 ]
 

@@ -1,4 +1,6 @@
-"""Which rounds a run has and when they begin, in a simulated time: waits and bursts take what a test says."""
+"""Which rounds a run has and when they begin, in a simulated time: waits and bursts
+take what a test says.
+"""
 
 import itertools
 import json
@@ -10,14 +12,29 @@ import numpy as np
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, notes, run, run_simulated, start_agent
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    notes,
+    run,
+    run_simulated,
+    start_agent,
+)
 from tests.native.build import build
 
 NEVER = "0.0001%"
 CPU = str(min(os.sched_getaffinity(0)))
 PAIR = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
 BURST = ("-s", "10", "-w", "0", "-i", "1")
-CLOCK = ("-b", "clock", "-c", CPU, *BURST)  # a visit; trying it takes 500 units, a burst 10
+# a visit; trying it takes 500 units, a burst 10
+CLOCK = (
+    "-b",
+    "clock",
+    "-c",
+    CPU,
+    *BURST,
+)
 
 
 def begins(records: list[Record]) -> list[float]:
@@ -43,21 +60,33 @@ def test_a_visit_is_tried_within_its_first_burst() -> None:
     plan = ("-b", "clock", "-c", PAIR, "--order", "sequential", "--rounds", "2")
     first, second, third, last = begins(run_simulated(*plan, unit_us=10, burst_ms=1))
     usual = second - first
-    assert [third - second, last - third] == pytest.approx([usual + 0.004, usual], abs=0.0002)
+    assert [third - second, last - third] == pytest.approx(
+        [usual + 0.004, usual], abs=0.0002
+    )
 
 
-def test_a_round_that_takes_longer_than_its_share_of_the_spread_is_followed_at_once() -> None:
-    records = run_simulated(*CLOCK, "--rounds", "3", "--spread", "0.6", unit_us=1000, burst_ms=990)
+def test_a_round_that_takes_longer_than_its_share_of_the_spread_is_followed_at_once() -> (
+    None
+):
+    records = run_simulated(
+        *CLOCK, "--rounds", "3", "--spread", "0.6", unit_us=1000, burst_ms=990
+    )
     assert begins(records) == pytest.approx([0, 1, 2], abs=0.001)
 
 
 def test_a_run_whose_numbers_are_precise_after_the_least_rounds_ends() -> None:
     records = run_simulated(*CLOCK, unit_us=1000)
     plan = records[0]["plan"]
-    assert (plan["rounds"], plan["precision_ppm"], plan["spread_ms"]) == (10, 10_000, 1000)
+    assert (plan["rounds"], plan["precision_ppm"], plan["spread_ms"]) == (
+        10,
+        10_000,
+        1000,
+    )
     assert plan["time_budget_ms"] is None
     assert records[0]["bursts_max"] > records[0]["bursts"] == len(bursts(records)) == 10
-    assert begins(records) == pytest.approx([round_ / 9 for round_ in range(10)], abs=0.01)
+    assert begins(records) == pytest.approx(
+        [round_ / 9 for round_ in range(10)], abs=0.01
+    )
     assert (records[-1]["converged"], records[-1]["unconverged"]) == (1, 0)
     assert records[-1]["reason"] == "done"
     assert notes(records)[-1] == "1 of 1 numbers are known to 1 %."
@@ -67,7 +96,9 @@ def test_a_run_is_judged_after_10_20_40_80_rounds_and_ends_once_it_is_precise() 
     for scatter, rounds in ((0.002, 10), (0.028, 20), (0.04, 80)):
         records = run_simulated(*CLOCK, unit_us=1000, scatter=scatter)
         assert len(bursts(records)) == rounds
-        assert begins(records)[-1] == pytest.approx((rounds - 1) / 9, abs=0.1), "with the same pauses"
+        assert begins(records)[-1] == pytest.approx((rounds - 1) / 9, abs=0.1), (
+            "with the same pauses"
+        )
         assert (records[-1]["converged"], records[-1]["reason"]) == (1, "done")
         assert records[-1]["reached_ppm"] <= 10_000
 
@@ -77,8 +108,14 @@ def test_a_run_is_judged_after_10_20_40_80_rounds_and_ends_once_it_is_precise() 
     [("1", None, 10), ("15", None, 31), ("1", "8", 8)],
     ids=["ten seconds", "twice the least rounds", "the time budget"],
 )
-def test_rounds_begin_until_the_time_for_them_ends(spread: str, budget: str | None, ends_s: float) -> None:
-    time = ("--time-budget", budget, "--spread", spread) if budget else ("--spread", spread)
+def test_rounds_begin_until_the_time_for_them_ends(
+    spread: str, budget: str | None, ends_s: float
+) -> None:
+    time = (
+        ("--time-budget", budget, "--spread", spread)
+        if budget
+        else ("--spread", spread)
+    )
     records = run_simulated(*CLOCK, *time, unit_us=1000, scatter=0.3)
     starts = [burst["start_ns"] / 1e9 for burst in bursts(records)]
     gap = float(spread) / 9
@@ -86,14 +123,18 @@ def test_rounds_begin_until_the_time_for_them_ends(spread: str, budget: str | No
     assert ends_s - 2 * gap < starts[-1] < ends_s
     assert (records[-1]["converged"], records[-1]["reason"]) == (0, "done")
     (note,) = notes(records)[1:]
-    assert re.fullmatch(r"0 of 1 numbers are known to 1 %, all of them to \d\.\d %\.", note)
+    assert re.fullmatch(
+        r"0 of 1 numbers are known to 1 %, all of them to \d\.\d %\.", note
+    )
 
 
 def test_a_run_whose_pair_gives_no_number_goes_on_until_the_budget_ends() -> None:
     needs.cpus(2)
     plan = ("-b", "cas,clock", "-c", PAIR, *BURST, "--precision", "1%")
     records = run_simulated(*plan, unit_us=1000, fails_on=int(PAIR.split(",")[1]))
-    assert {record["round"] for record in bursts(records)} == set(range(len(bursts(records))))
+    assert {record["round"] for record in bursts(records)} == set(
+        range(len(bursts(records)))
+    )
     assert begins(records)[-1] > 9, "one number of three is fewer than nine in ten"
     assert (records[-1]["converged"], records[-1]["unconverged"]) == (1, 2)
     assert records[-1]["reached_ppm"] is None
@@ -101,10 +142,22 @@ def test_a_run_whose_pair_gives_no_number_goes_on_until_the_budget_ends() -> Non
 
 def test_ladders_are_measured_in_every_round_like_pairs() -> None:
     needs.cpus(2)
-    plan = ("-b", "cas,chase", "-c", PAIR, *BURST, "--sizes", "16K", "--time-budget", "600")
+    plan = (
+        "-b",
+        "cas,chase",
+        "-c",
+        PAIR,
+        *BURST,
+        "--sizes",
+        "16K",
+        "--time-budget",
+        "600",
+    )
     records = run_simulated(*plan, unit_us=1000, scatter=0.04)
     rounds = {
-        name: {burst["round"] for burst in bursts(records) if burst["benchmark"] == name}
+        name: {
+            burst["round"] for burst in bursts(records) if burst["benchmark"] == name
+        }
         for name in ("cas", "chase")
     }
     assert rounds["cas"] == rounds["chase"] == set(range(max(rounds["cas"]) + 1))
@@ -122,49 +175,89 @@ def test_a_time_budget_leaves_out_rounds() -> None:
     )
     assert records[-1]["reason"] == "done"
     named = run_simulated(*plan, "--rounds", "3", unit_us=10, burst_ms=1000)
-    assert (named[0]["bursts"], len(bursts(named))) == (3, 3), "those that were asked for by number"
+    assert (named[0]["bursts"], len(bursts(named))) == (
+        3,
+        3,
+    ), "those that were asked for by number"
 
 
-def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach() -> None:
-    plan = ("-b", "clock,chase", "-c", CPU, "-i", "1000", "--sizes", "1M,16K..32K", "--time-budget", "3")
+def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach() -> (
+    None
+):
+    plan = (
+        "-b",
+        "clock,chase",
+        "-c",
+        CPU,
+        "-i",
+        "1000",
+        "--sizes",
+        "1M,16K..32K",
+        "--time-budget",
+        "3",
+    )
     hello, *records = run_simulated(*plan, ends="time budget", unit_us=1, burst_ms=1000)
     taken, (note,) = bursts(records), notes(records)
     assert taken[0]["benchmark"] == "clock", "what has no points comes first"
     assert 1 <= len(taken) <= 3
     assert taken[-1]["start_ns"] < 3e9
-    assert (hello["bursts"], records[-1]["bursts"], records[-1]["reason"]) == (13, len(taken), "time budget")
-    assert f"in the first round: {13 - len(taken)} of 13 visits were not made: chase/mov random." in note
+    assert (hello["bursts"], records[-1]["bursts"], records[-1]["reason"]) == (
+        13,
+        len(taken),
+        "time budget",
+    )
+    assert (
+        f"in the first round: {13 - len(taken)} of 13 visits were not made: chase/mov"
+        " random." in note
+    )
     assert note.count("1M") == 3
 
 
 def test_a_burst_that_outlasts_the_time_budget_is_broken_off() -> None:
     plan = (*CLOCK, "--time-budget", "10")
-    hello, *records = run_simulated(*plan, ends="time budget", unit_us=10, slow_burst=1, slow_ms=60_000)
+    hello, *records = run_simulated(
+        *plan, ends="time budget", unit_us=10, slow_burst=1, slow_ms=60_000
+    )
     assert not bursts(records)
     assert (hello["bursts"], records[-1]["reason"]) == (1, "time budget")
 
 
-def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out() -> None:
+def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out() -> (
+    None
+):
     """By the options and the machine alone: the same with every seed and load."""
     plan = ("-b", "chase", "-c", CPU, "-i", "1000", "--deadline", "0.001")
     every, *shorter = (
-        run_simulated(*plan, "--time-budget", f"{64 / 1.9**times:f}", ends="deadline") for times in range(14)
+        run_simulated(*plan, "--time-budget", f"{64 / 1.9**times:f}", ends="deadline")
+        for times in range(14)
     )
-    points = [records[0]["plan"]["benchmarks"][0]["points"] for records in (every, *shorter)]
+    points = [
+        records[0]["plan"]["benchmarks"][0]["points"] for records in (every, *shorter)
+    ]
     assert all(set(less) <= set(more) for more, less in itertools.pairwise(points))
-    few = next((place for place, names in enumerate(points) if len(names) < len(points[0])), None)
+    few = next(
+        (place for place, names in enumerate(points) if len(names) < len(points[0])),
+        None,
+    )
     if few is None:
         pytest.skip("the caches of this machine are not known")
     assert points[0][-1] in points[few]
-    assert points[0][-1] not in points[-1], "the largest, outside all caches, comes after them"
+    assert points[0][-1] not in points[-1], (
+        "the largest, outside all caches, comes after them"
+    )
     left_out = len(points[0]) - len(points[few])
-    assert f"budget {left_out} points of chase and bandwidth are left out" in notes(shorter[few - 1])[0]
+    assert (
+        f"budget {left_out} points of chase and bandwidth are left out"
+        in notes(shorter[few - 1])[0]
+    )
 
 
 def test_a_matrix_lists_what_share_of_bursts_is_at_another_level() -> None:
     """After the trial: 3 fast bursts, 4 slow ones, 4 fast ones and a slow one."""
     settings = {"UNIT_US": "1000", "SCATTER": "0.01", "TWO_LEVELS": "10"}
-    page = run(*CLOCK, "--rounds", "12", binary=build(simulated=True), env=settings).stdout
+    page = run(
+        *CLOCK, "--rounds", "12", binary=build(simulated=True), env=settings
+    ).stdout
     assert "1 with bursts at another level" in page
     fast, slow = r"(\d+\.\d) \+-\d\.\d%", r"42% of bursts at (\d+\.\d)"
     levels = re.search(rf"\n {{8}}{CPU}: {fast}, and {slow}\n", page)
@@ -181,10 +274,17 @@ def test_a_matrix_lists_what_share_of_bursts_is_at_another_level() -> None:
         (99_990, 99, "about 2.8 h"),
     ],
 )
-def test_how_long_it_will_take_is_said_before_it_begins(burst_ms: int, rounds: int, how_long: str) -> None:
+def test_how_long_it_will_take_is_said_before_it_begins(
+    burst_ms: int, rounds: int, how_long: str
+) -> None:
     records = run_simulated(*CLOCK, "-r", str(rounds), unit_us=1000, burst_ms=burst_ms)
     assert read_expectation(records) == f"{rounds} rounds of 1 burst, {how_long}."
-    assert records[0]["bursts_max"] == records[0]["bursts"] == len(bursts(records)) == rounds
+    assert (
+        records[0]["bursts_max"]
+        == records[0]["bursts"]
+        == len(bursts(records))
+        == rounds
+    )
 
 
 def test_with_a_precision_the_time_that_more_rounds_may_take_is_said_too() -> None:
@@ -198,7 +298,9 @@ def test_with_a_precision_the_time_that_more_rounds_may_take_is_said_too() -> No
 
 def test_a_pause_between_rounds_ends_with_the_run() -> None:
     """In real time: it would last an hour."""
-    with start_agent("-b", "clock", *BURST, "--rounds", "2", "--spread", "3600") as process:
+    with start_agent(
+        "-b", "clock", *BURST, "--rounds", "2", "--spread", "3600"
+    ) as process:
         assert process.stdout
         while json.loads(process.stdout.readline())["record"] != "burst":
             pass

@@ -1,4 +1,6 @@
-"""`sharing`: a line that one writes and all others look at; points, counts, and how it ends."""
+"""`sharing`: a line that one writes and all others look at; points, counts, and how it
+ends.
+"""
 
 import pytest
 
@@ -19,4 +21,5 @@ def test_watchers_count_what_they_see_and_answer_each_write(variant: str) -> Non
         if burst["point"] == "watch.k1.all":
             assert all(abs(count - burst["iterations"]) <= 8 for count in seen)
         else:
-            assert sum(seen) <= burst["iterations"] * 4  # samples, and what ping did as it looked
+            # samples, and what ping did as it looked
+            assert sum(seen) <= burst["iterations"] * 4

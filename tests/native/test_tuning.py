@@ -1,4 +1,6 @@
-"""Governor and boost: changed only when asked for, and put back whatever ends the run."""
+"""Governor and boost: changed only when asked for, and put back whatever ends
+the run.
+"""
 
 import json
 import os
@@ -10,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import LONG, QUICK, measure, notes, run, start_agent, wait_for_worker
+from tests.native.agent import (
+    LONG,
+    QUICK,
+    measure,
+    notes,
+    run,
+    start_agent,
+    wait_for_worker,
+)
 from tests.native.preload import preload
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
@@ -34,13 +44,25 @@ def env(machine):
 
 
 def state(machine):
-    governors = [(machine / f"cpu{cpu}/cpufreq/scaling_governor").read_text().strip() for cpu in CPUS]
+    governors = [
+        (machine / f"cpu{cpu}/cpufreq/scaling_governor").read_text().strip()
+        for cpu in CPUS
+    ]
     return (*governors, (machine / "cpufreq/boost").read_text().strip())
 
 
 BEFORE = ("powersave", "powersave", "1")
 DURING = ("performance", "performance", "0")
-CHANGE = ("--governor", "performance", "--boost", "off", "-b", "cas", "-c", ",".join(map(str, CPUS)))
+CHANGE = (
+    "--governor",
+    "performance",
+    "--boost",
+    "off",
+    "-b",
+    "cas",
+    "-c",
+    ",".join(map(str, CPUS)),
+)
 
 
 def wait_until_restored(machine):
@@ -51,10 +73,16 @@ def wait_until_restored(machine):
 def test_settings_are_put_back_at_the_end_and_a_note_says_what_was_changed(machine):
     records = measure(*CHANGE, *QUICK, env=env(machine))
     assert state(machine) == BEFORE
-    assert (records[0]["plan"]["governor"], records[0]["plan"]["boost"]) == ("performance", "off")
+    assert (records[0]["plan"]["governor"], records[0]["plan"]["boost"]) == (
+        "performance",
+        "off",
+    )
     cpus = f"{CPUS[0]}-{CPUS[1]}" if CPUS[1] == CPUS[0] + 1 else f"{CPUS[0]},{CPUS[1]}"
     assert notes(records)[:2] == [
-        f"The governor of CPUs {cpus} is performance for the time of this run; before and after: powersave.",
+        (
+            f"The governor of CPUs {cpus} is performance for the time of this run;"
+            " before and after: powersave."
+        ),
         "The boost is off for the time of this run; before and after: on.",
     ]
 
@@ -75,9 +103,15 @@ def test_settings_are_put_back_when_the_agent_is_killed_or_the_link_dies(machine
 def test_who_puts_settings_back_keeps_no_stream_open_and_does_not_stay(machine):
     with start_agent(*CHANGE, *LONG, env=env(machine)) as process:
         wait_for_worker(process.pid, CPUS[0])
-        (guardian,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        ours = {Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in range(3)}
-        assert ours.isdisjoint(path.readlink() for path in Path(f"/proc/{guardian}/fd").iterdir())
+        (guardian,) = (
+            Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        )
+        ours = {
+            Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in range(3)
+        }
+        assert ours.isdisjoint(
+            path.readlink() for path in Path(f"/proc/{guardian}/fd").iterdir()
+        )
         process.send_signal(signal.SIGKILL)
         process.stdout.read()
     wait_until_restored(machine)
@@ -98,7 +132,9 @@ def test_without_permission_it_is_refused_and_nothing_is_measured(machine):
     )
     done = run(*CHANGE, *QUICK, "-f", "jsonl", prefix=drop, env=env(machine))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("fleet-agent: may not set the governor (Permission denied)")
+    assert done.stderr.startswith(
+        "fleet-agent: may not set the governor (Permission denied)"
+    )
     assert state(machine) == BEFORE  # the other CPU's and boost too
 
 

@@ -16,14 +16,24 @@ def test_it_goes_through_a_line_of_each_page_in_base_pages_and_in_huge_ones() ->
     sizes = {format_size(page * 16 << power) for power in range(13)}
     for choice in records[0]["plan"]["benchmarks"]:
         for pages in {name.partition(".")[2] for name in choice["points"]}:
-            assert {name.partition(".")[0] for name in choice["points"] if name.endswith(pages)} == sizes
+            assert {
+                name.partition(".")[0]
+                for name in choice["points"]
+                if name.endswith(pages)
+            } == sizes
     assert any(name.endswith(".base") for name in points(records))
     for burst in bursts(records):
         parameters = burst["parameters"]
-        assert burst["point"] == f"{format_size(parameters['bytes'])}.{parameters['pages']}"
+        assert (
+            burst["point"]
+            == f"{format_size(parameters['bytes'])}.{parameters['pages']}"
+        )
         assert parameters["stride_bytes"] == page + 64
 
 
 @pytest.mark.long
 def test_pages_asked_for_are_the_only_ones() -> None:
-    assert all(name.endswith(".base") for name in points(measure(*SHORT, "--pages", "base", *two_cpus())))
+    assert all(
+        name.endswith(".base")
+        for name in points(measure(*SHORT, "--pages", "base", *two_cpus()))
+    )

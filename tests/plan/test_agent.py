@@ -1,4 +1,6 @@
-"""The table of options against the real agent: ranges, defaults, presets, and what excludes what."""
+"""The table of options against the real agent: ranges, defaults, presets, and what
+excludes what.
+"""
 
 import re
 
@@ -9,16 +11,27 @@ from hypothesis import strategies as st
 from fleet.model import Order, Plan, Preset, RequestedOptions, override_options
 from fleet.plan.conflicts import find_conflicts
 from fleet.plan.kinds import format_decimal
-from fleet.plan.options import BY_NAME, DEFAULTS, OPTIONS, PRESETS, Option, agent_arguments
+from fleet.plan.options import (
+    BY_NAME,
+    DEFAULTS,
+    OPTIONS,
+    PRESETS,
+    Option,
+    agent_arguments,
+)
 from tests.native.agent import decode, run
 
 RANGED = [option for option in OPTIONS if option.kind.limits]
 WORDS = [option for option in OPTIONS if option.kind.metavar == "WORD"]
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def answer(*arguments: str) -> tuple[int, str]:
-    """The agent's exit code and message for options that it reads but does not act on."""
+    """The agent's exit code and message for options that it reads but does not
+    act on.
+    """
     done = run(*arguments, "--help")
     return done.returncode, done.stderr
 
@@ -28,11 +41,24 @@ def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> No
     assert option.kind.limits
     low, high = option.kind.limits
     beside = ("--warmup=0",) if option.name == "samples" else ()
-    step = 1e-6 if option.name == "precision" else 4 if option.name == "separation_bytes" else 1
-    assert answer(f"--{option.flag}={option.kind.write(type(low)(low))}", *beside) == (0, "")
+    step = (
+        1e-6
+        if option.name == "precision"
+        else 4
+        if option.name == "separation_bytes"
+        else 1
+    )
+    assert answer(f"--{option.flag}={option.kind.write(type(low)(low))}", *beside) == (
+        0,
+        "",
+    )
     code, words = answer(f"--{option.flag}={option.kind.write(high)}", *beside)
     assert code == 0 or (option.name == "warmup" and "together" in words)
-    above = format_decimal(high + step) if isinstance(high, float) else str(high + int(step))
+    above = (
+        format_decimal(high + step)
+        if isinstance(high, float)
+        else str(high + int(step))
+    )
     code, words = answer(f"--{option.flag}={above}")
     assert (code, f"--{option.flag} wants" in words) == (2, True)
     if result := re.search(r"from (\d+) to (\d+)", words):
@@ -49,15 +75,22 @@ def test_the_agent_knows_the_same_words(option: Option) -> None:
 
 
 def test_the_agent_has_the_defaults_of_the_table() -> None:
-    plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0]["plan"]
+    plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0][
+        "plan"
+    ]
     for name in ("samples", "warmup", "rounds", "order", "line", "owner"):
         assert plan[name] == getattr(DEFAULTS, name), name
-    assert (plan["precision_ppm"], plan["spread_ms"]) == (DEFAULTS.precision * 1e6, DEFAULTS.spread_s * 1e3)
+    assert (plan["precision_ppm"], plan["spread_ms"]) == (
+        DEFAULTS.precision * 1e6,
+        DEFAULTS.spread_s * 1e3,
+    )
 
 
 @pytest.mark.parametrize("preset", Preset)
 def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
-    plan = decode(run(f"--preset={preset}", "-b", "clock", "--deadline=0.1", "-fjsonl").stdout)[0]["plan"]
+    plan = decode(
+        run(f"--preset={preset}", "-b", "clock", "--deadline=0.1", "-fjsonl").stdout
+    )[0]["plan"]
     ours = PRESETS[preset]
     assert ours.pairs
     for name in ("samples", "warmup", "rounds", "iterations", "line"):
@@ -80,7 +113,9 @@ def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
 )
 @example(RequestedOptions(rounds=2, time_budget_s=5.0))
 @example(RequestedOptions(preset=Preset.C2CLAT, time_budget_s=5.0))
-def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(options: RequestedOptions) -> None:
+def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(
+    options: RequestedOptions,
+) -> None:
     refused = answer(*agent_arguments(override_options(Plan(), options)))[0]
     assert refused == (2 if any(find_conflicts(options)) else 0)
 
@@ -95,8 +130,12 @@ def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(options: Req
     ],
     ids=str,
 )
-def test_the_agent_refuses_a_conflict_it_sees_on_the_machine(texts: dict[str, str]) -> None:
-    options = RequestedOptions(**{name: BY_NAME[name].kind.read(text) for name, text in texts.items()})
+def test_the_agent_refuses_a_conflict_it_sees_on_the_machine(
+    texts: dict[str, str],
+) -> None:
+    options = RequestedOptions(
+        **{name: BY_NAME[name].kind.read(text) for name, text in texts.items()}
+    )
     assert any(find_conflicts(options))
     done = run(*agent_arguments(override_options(Plan(), options)))
     assert done.returncode in (2, 3, 4, 5), done.stderr

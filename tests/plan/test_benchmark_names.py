@@ -57,7 +57,9 @@ def test_a_variant_named_with_a_benchmark_is_measured() -> None:
         ("/c11", None, "names no benchmark"),
     ],
 )
-def test_what_a_run_cannot_measure_is_refused(benchmarks: str, variant: str | None, why: str) -> None:
+def test_what_a_run_cannot_measure_is_refused(
+    benchmarks: str, variant: str | None, why: str
+) -> None:
     with pytest.raises(UsageError, match=why):
         parse_requested({"benchmarks": benchmarks, "variant": variant})
 
@@ -89,7 +91,10 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
     ("text", "words"),
     [
         ("lsee", "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
-        ("cas=mov", "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg"),
+        (
+            "cas=mov",
+            "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg",
+        ),
         ("csa=lse", "unknown benchmark 'csa'"),
         ("lse,mov", "write several variants as"),
         ("", "unknown variant ''"),
@@ -101,6 +106,8 @@ def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) ->
         check_variants(text)
 
 
-@pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
+@pytest.mark.parametrize(
+    "text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"]
+)
 def test_what_is_known_is_taken(text: str) -> None:
     assert check_variants(text) == text.replace(" ", "")

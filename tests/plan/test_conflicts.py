@@ -1,4 +1,6 @@
-"""Options that exclude one another are found before a connection, with where each of them comes from."""
+"""Options that exclude one another are found before a connection, with where each of
+them comes from.
+"""
 
 import re
 
@@ -11,37 +13,99 @@ from fleet.plan.conflicts import find_conflicts, require_no_conflicts
 from fleet.plan.merge import merge_plan
 from fleet.plan.options import parse_requested
 
-BUDGET = "a time budget limits the rounds that a precision adds, and without a precision there are none"
+BUDGET = (
+    "a time budget limits the rounds that a precision adds, and without a precision"
+    " there are none"
+)
 
 
 def host(**options: object) -> Host:
-    return Host("board", "board", plan=RequestedOptions(**options), origin="inventory.yaml:7")  # type: ignore[arg-type]
+    return Host(
+        "board", "board", plan=RequestedOptions(**options), origin="inventory.yaml:7"
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("entry", "typed", "words"),
     [
-        ({}, {"rounds": "2", "time_budget_s": "5"}, f"^--time-budget 5s and --rounds 2 exclude.*: {BUDGET}"),
-        ({}, {"precision": "off", "time_budget_s": "5"}, "^--time-budget 5s and --precision off exclude"),
-        ({}, {"benchmarks": "loaded", "operations": "copy"}, "--benchmark loaded .*; it has idle, read, mix"),
-        ({}, {"preset": "c2clat", "time_budget_s": "1m"}, "^--time-budget 1m and --preset c2clat exclude"),
-        ({}, {"samples": "40000"}, "^--samples 40000 and the default --warmup 1 exclude.* a burst has at"),
-        ({}, {"preset": "c2clat", "warmup": "39001"}, "^--preset c2clat and --warmup 39001 exclude"),
-        ({}, {"benchmarks": "cas", "variant": "readwrite=mov"}, "readwrite=mov and --benchmark cas exclude"),
-        ({}, {"benchmarks": "chase", "node": "0", "nodes": "all"}, "^--node 0 and --nodes all exclude"),
-        ({}, {"benchmarks": "clock", "nodes": "0,2"}, "^--nodes 0,2 and --benchmark clock exclude"),
-        ({}, {"benchmarks": "clock", "variant": "lse"}, "no variant of clock is called lse"),
-        ({}, {"cpus": "3"}, "^--cpus 3 and the default --benchmark cas,readwrite exclude.*: a pair needs"),
-        ({}, {"cpus": "0-2", "pairs": "0-1,0-7"}, "^--pairs 0-1,0-7 and --cpus 0-2 exclude.*: CPU 7 is in"),
+        (
+            {},
+            {"rounds": "2", "time_budget_s": "5"},
+            f"^--time-budget 5s and --rounds 2 exclude.*: {BUDGET}",
+        ),
+        (
+            {},
+            {"precision": "off", "time_budget_s": "5"},
+            "^--time-budget 5s and --precision off exclude",
+        ),
+        (
+            {},
+            {"benchmarks": "loaded", "operations": "copy"},
+            "--benchmark loaded .*; it has idle, read, mix",
+        ),
+        (
+            {},
+            {"preset": "c2clat", "time_budget_s": "1m"},
+            "^--time-budget 1m and --preset c2clat exclude",
+        ),
+        (
+            {},
+            {"samples": "40000"},
+            "^--samples 40000 and the default --warmup 1 exclude.* a burst has at",
+        ),
+        (
+            {},
+            {"preset": "c2clat", "warmup": "39001"},
+            "^--preset c2clat and --warmup 39001 exclude",
+        ),
+        (
+            {},
+            {"benchmarks": "cas", "variant": "readwrite=mov"},
+            "readwrite=mov and --benchmark cas exclude",
+        ),
+        (
+            {},
+            {"benchmarks": "chase", "node": "0", "nodes": "all"},
+            "^--node 0 and --nodes all exclude",
+        ),
+        (
+            {},
+            {"benchmarks": "clock", "nodes": "0,2"},
+            "^--nodes 0,2 and --benchmark clock exclude",
+        ),
+        (
+            {},
+            {"benchmarks": "clock", "variant": "lse"},
+            "no variant of clock is called lse",
+        ),
+        (
+            {},
+            {"cpus": "3"},
+            (
+                "^--cpus 3 and the default --benchmark cas,readwrite exclude.*: a pair"
+                " needs"
+            ),
+        ),
+        (
+            {},
+            {"cpus": "0-2", "pairs": "0-1,0-7"},
+            "^--pairs 0-1,0-7 and --cpus 0-2 exclude.*: CPU 7 is in",
+        ),
         (
             {"rounds": 2},
             {"time_budget_s": "5m"},
-            "^inventory.yaml:7: board: --time-budget 5m and `rounds: 2` of the inventory exclude one another",
+            (
+                "^inventory.yaml:7: board: --time-budget 5m and `rounds: 2` of the"
+                " inventory exclude one another"
+            ),
         ),
         (
             {"time_budget_s": 5.0},
             {"precision": "off"},
-            "^inventory.yaml:7: board: `time_budget_s: 5s` of the inventory and --precision off exclude",
+            (
+                "^inventory.yaml:7: board: `time_budget_s: 5s` of the inventory and"
+                " --precision off exclude"
+            ),
         ),
     ],
 )
@@ -71,11 +135,15 @@ def test_options_that_go_together_are_left_alone(options: RequestedOptions) -> N
     assert list(find_conflicts(options)) == []
 
 
-def test_what_many_hosts_have_in_common_is_said_once_and_many_conflicts_are_cut_short() -> None:
+def test_what_many_hosts_have_in_common_is_said_once_and_many_conflicts_are_cut_short() -> (
+    None
+):
     with pytest.raises(UsageError) as caught:
         require_no_conflicts([host()] * 9, parse_requested({"cpus": "0"}))
     assert str(caught.value).count("exclude") == 1
-    fleet = [Host(f"h{n}", "x", cpus=(n,), origin=f"inventory.yaml:{n}") for n in range(30)]
+    fleet = [
+        Host(f"h{n}", "x", cpus=(n,), origin=f"inventory.yaml:{n}") for n in range(30)
+    ]
     with pytest.raises(UsageError, match=r"h19: .*\nand 10 more conflicts$"):
         require_no_conflicts(fleet, RequestedOptions())
 
@@ -96,7 +164,9 @@ hosts:
 """
 
 
-def test_an_inventory_that_contradicts_itself_is_refused_with_both_lines(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_an_inventory_that_contradicts_itself_is_refused_with_both_lines(
+    tmp_path,
+) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "inventory.yaml"
     path.write_text(CONTRADICTORY.lstrip())
     with pytest.raises(UsageError) as caught:
@@ -104,16 +174,22 @@ def test_an_inventory_that_contradicts_itself_is_refused_with_both_lines(tmp_pat
     first, second = str(caught.value).splitlines()
     where = f"{path}:2: defaults.plan.time_budget_s: "
     assert first.startswith(
-        f"{where}`time_budget_s: 5m` (line 2) and `rounds: 2` (line 7) exclude one another: "
+        f"{where}`time_budget_s: 5m` (line 2) and `rounds: 2` (line 7) exclude one"
+        " another: "
     )
     assert re.match(
-        rf"{path}:12: hosts.b.plan.pairs: `pairs: 0-4` \(line 12\) and `cpus: 0-1` \(line 11\) exclude",
+        rf"{path}:12: hosts.b.plan.pairs: `pairs: 0-4` \(line 12\) and `cpus: 0-1`"
+        r" \(line 11\) exclude",
         second,
     )
 
 
-@pytest.mark.parametrize("entry", ["{cpus: 0}", "{plan: {samples: 40000}}", "{plan: {variant: clock=auto}}"])
-def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(tmp_path, entry: str) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    "entry", ["{cpus: 0}", "{plan: {samples: 40000}}", "{plan: {variant: clock=auto}}"]
+)
+def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(
+    tmp_path, entry: str
+) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "inventory.yaml"
     path.write_text(f"hosts: {{a: {entry}}}\n")
     hosts = load(path).hosts

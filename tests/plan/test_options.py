@@ -1,4 +1,6 @@
-"""The table of plan options: what each takes, and that everything that knows options reads it there."""
+"""The table of plan options: what each takes, and that everything that knows options
+reads it there.
+"""
 
 import re
 import runpy
@@ -14,7 +16,13 @@ from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOptions
 from fleet.plan.kinds import format_duration
-from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, parse_requested, resolve_defaults
+from fleet.plan.options import (
+    BY_NAME,
+    OPTIONS,
+    PRESETS,
+    parse_requested,
+    resolve_defaults,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,26 +32,38 @@ def read(name: str, text: str) -> object:
 
 
 def test_every_field_of_a_plan_has_its_option() -> None:
-    assert [option.name for option in OPTIONS] == [part.name for part in fields(RequestedOptions)]
-    assert [part.name for part in fields(Plan)] == [part.name for part in fields(RequestedOptions)]
+    assert [option.name for option in OPTIONS] == [
+        part.name for part in fields(RequestedOptions)
+    ]
+    assert [part.name for part in fields(Plan)] == [
+        part.name for part in fields(RequestedOptions)
+    ]
 
 
 @pytest.mark.parametrize("name", ["run", "check"])
 def test_a_command_has_every_option_with_its_words_and_default(name: str) -> None:
     command = typer.main.get_command(app).commands[name]
-    parameters = {flag: parameter for parameter in command.params for flag in parameter.opts}
+    parameters = {
+        flag: parameter for parameter in command.params for flag in parameter.opts
+    }
     for option in OPTIONS:
         help_text = parameters[f"--{option.flag}"].help
         words = "" if option.kind.limits else f"{option.kind.allowed}; "
         if option.name == "benchmarks":  # the rest is below --help-all
-            words = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm, …; "
+            words = (
+                "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm, …; "
+            )
         assert f"[{words}default: {option.default}]" in help_text
         assert option.default
 
 
 def test_the_inventory_has_the_options_that_the_table_gives_it() -> None:
-    assert [option.name for option in OPTIONS if option.key[:1] == ("plan",)] == list(schema.PLAN)
-    assert {option.name for option in OPTIONS if len(option.key) == 1} <= set(schema.ENTRY)
+    assert [option.name for option in OPTIONS if option.key[:1] == ("plan",)] == list(
+        schema.PLAN
+    )
+    assert {option.name for option in OPTIONS if len(option.key) == 1} <= set(
+        schema.ENTRY
+    )
 
 
 def test_each_range_stands_once_in_the_code() -> None:
@@ -52,10 +72,19 @@ def test_each_range_stands_once_in_the_code() -> None:
         *(r"\b1023\b", r"\b1 << 20\b.*sep|sep.*\b1 << 20\b", r"\(1, 98\)", r"2\*\*63"),
     )
     for pattern in patterns:
-        places = ("fleet/plan", "fleet/cli", "fleet/inventory", "fleet/agent/measure.py")
+        places = (
+            "fleet/plan",
+            "fleet/cli",
+            "fleet/inventory",
+            "fleet/agent/measure.py",
+        )
         command = ["git", "grep", "-nP", pattern, "--", *places]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert {line.split(":")[0] for line in done.stdout.splitlines()} <= {"fleet/plan/options.py"}, done
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert {line.split(":")[0] for line in done.stdout.splitlines()} <= {
+            "fleet/plan/options.py"
+        }, done
 
 
 def test_the_page_about_options_is_what_its_script_writes() -> None:
@@ -97,7 +126,9 @@ def test_the_page_about_options_is_what_its_script_writes() -> None:
         ("cpus", "0-2,8", (0, 1, 2, 8)),
     ],
 )
-def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object) -> None:
+def test_a_value_is_read_as_people_write_it(
+    name: str, text: str, value: object
+) -> None:
     result = read(name, text)
     assert result == value
     assert type(result) is type(value)
@@ -106,7 +137,11 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("pairs", "all", "--pairs all: must be half, ordered, per-relation:K, or a list"),
+        (
+            "pairs",
+            "all",
+            "--pairs all: must be half, ordered, per-relation:K, or a list",
+        ),
         ("pairs", "0-1,1-0", "the pair 0-1 is listed twice"),
         ("pairs", "2-2", "is one CPU, not a pair"),
         ("pairs", "0-1,x", "not 'x'"),
@@ -115,18 +150,34 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("precision", "1", "--precision 1: must be a share such as 1%"),
         ("precision", "101%", "from 0.0001% to 100%"),
         ("precision", "-1%", "must be a share"),
-        ("time_budget_s", "1e9", "must be a duration such as 90, 90s, 500ms, 5m or 1h, from 1ms"),
+        (
+            "time_budget_s",
+            "1e9",
+            "must be a duration such as 90, 90s, 500ms, 5m or 1h, from 1ms",
+        ),
         ("time_budget_s", "0", "from 1ms to"),
         ("spread_s", "1w", "from 0s to"),
-        ("deadline_s", "500ms", "a duration of whole seconds, such as 90, 90s, 5m or 1h, from 1s to"),
-        ("preset", "c2cla", "core-to-core-latency or c2clat, not 'c2cla'; did you mean 'c2clat'?"),
+        (
+            "deadline_s",
+            "500ms",
+            "a duration of whole seconds, such as 90, 90s, 5m or 1h, from 1s to",
+        ),
+        (
+            "preset",
+            "c2cla",
+            "core-to-core-latency or c2clat, not 'c2cla'; did you mean 'c2clat'?",
+        ),
         ("order", "random", "must be shuffled or sequential"),
         ("line", "old", "must be fresh or fixed"),
         ("owner", "both", "must be ping or pong"),
         ("boost", "yes", "must be on or off"),
         ("governor", "no good", "must be a governor's name"),
         ("variant", "nope", "unknown variant 'nope'"),
-        ("benchmarks", "cas,cash", "unknown benchmark 'cash'; there are cas, readwrite, clock, message"),
+        (
+            "benchmarks",
+            "cas,cash",
+            "unknown benchmark 'cash'; there are cas, readwrite, clock, message",
+        ),
         ("benchmarks", ",", "names no benchmark"),
         ("samples", "40001", "must be a whole number from 1 to 40000; not '40001'"),
         ("sizes", "5000", "multiples of 4K; not '5000'"),
@@ -134,19 +185,27 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("sizes", "1T", "multiples of 4K"),
         ("stride_bytes", "12", "a multiple of 8"),
         ("operations", "read,red", "copy, nt, zero, ntcopy, idle or mix, not 'red'"),
-        ("threads", "0", "must be a list of smt, llc, cores, node, package, all and numbers"),
+        (
+            "threads",
+            "0",
+            "must be a list of smt, llc, cores, node, package, all and numbers",
+        ),
         ("samples", "007", "must be a whole number"),
         ("separation_bytes", "6", "from 4 to 1048576, a multiple of 4; not '6'"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_with_what_is(name: str, text: str, words: str) -> None:
+def test_a_value_that_is_not_allowed_is_refused_with_what_is(
+    name: str, text: str, words: str
+) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
         parse_requested({name: text})
     assert str(caught.value).startswith(f"--{BY_NAME[name].flag} {text}: ")
 
 
 @pytest.mark.parametrize(
-    "option", [option for option in OPTIONS if option.kind.limits], ids=lambda one: one.name
+    "option",
+    [option for option in OPTIONS if option.kind.limits],
+    ids=lambda one: one.name,
 )
 def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ignore[no-untyped-def]
     for limit in option.kind.limits:
@@ -154,14 +213,23 @@ def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ign
 
 
 def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:
-    durations = [format_duration(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
+    durations = [
+        format_duration(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)
+    ]
     assert durations == ["0s", "500ms", "1s", "1.5s", "90s", "5m", "90m", "2h"]
 
 
 def test_a_preset_and_a_number_of_rounds_turn_the_precision_off() -> None:
     assert resolve_defaults(RequestedOptions()).precision == 0.01
     assert resolve_defaults(RequestedOptions(rounds=3)).precision == 0
-    assert resolve_defaults(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
+    assert (
+        resolve_defaults(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
+    )
     options = resolve_defaults(RequestedOptions(preset=Preset.C2CLAT, samples=7))
-    assert (options.samples, options.iterations, options.rounds, options.spread_s) == (7, 100, 1, 0)
+    assert (options.samples, options.iterations, options.rounds, options.spread_s) == (
+        7,
+        100,
+        1,
+        0,
+    )
     assert set(PRESETS) == set(Preset)

@@ -1,4 +1,6 @@
-"""Hosts that fall silent without a word: their packets vanish in a network namespace of the tests."""
+"""Hosts that fall silent without a word: their packets vanish in a network namespace of
+the tests.
+"""
 
 import os
 import subprocess
@@ -20,22 +22,41 @@ PATIENCE_S = 86_400.0  # what waits for that never ends
 
 
 class FarHost(SshHost):
-    """An sshd in a network namespace of its own, at the other end of a virtual cable."""
+    """An sshd in a network namespace of its own, at the other end of a virtual
+    cable.
+    """
 
     def __init__(self, folder: Path, client_key: Path) -> None:
         super().__init__(folder, client_key)
         self.address, self.port = THEIRS, 2222
         self.namespace = f"fleet-{os.getpid()}"
         self.cable = f"fleet{os.getpid() % 10**6}"
-        self._ip, self._nft = needs.program("ip", "iproute2"), needs.program("nft", "nftables")
+        self._ip, self._nft = (
+            needs.program("ip", "iproute2"),
+            needs.program("nft", "nftables"),
+        )
         wrapper = folder / "sshd-far"
-        wrapper.write_text(f'#!/bin/sh\nexec {self._ip} netns exec {self.namespace} {self.program} "$@"\n')
+        wrapper.write_text(
+            f"#!/bin/sh\nexec {self._ip} netns exec {self.namespace} {self.program}"
+            ' "$@"\n'
+        )
         wrapper.chmod(0o755)
         self.program = str(wrapper)
 
     def lay_cable(self) -> None:
         self.ip("netns", "add", self.namespace)
-        self.ip("link", "add", self.cable, "type", "veth", "peer", "name", "far", "netns", self.namespace)
+        self.ip(
+            "link",
+            "add",
+            self.cable,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "far",
+            "netns",
+            self.namespace,
+        )
         self.ip("address", "add", f"{OURS}/30", "dev", self.cable)
         self.ip("link", "set", self.cable, "up")
         self.ip("-n", self.namespace, "address", "add", f"{THEIRS}/30", "dev", "far")
@@ -48,7 +69,10 @@ class FarHost(SshHost):
 
     def swallow(self) -> None:
         """Drop every packet from now on, and answer none."""
-        rules = "table inet hole { chain everything { type filter hook input priority 0; policy drop; }; }"
+        rules = (
+            "table inet hole { chain everything { type filter hook input priority 0;"
+            " policy drop; }; }"
+        )
         within = [self._ip, "netns", "exec", self.namespace]
         subprocess.run([*within, self._nft, rules], check=True)
 
@@ -76,14 +100,23 @@ def far(tmp_path: Path, client_key: Path, known_hosts: Path) -> Iterator[FarHost
         host.remove()
 
 
-def test_a_host_that_swallows_the_first_packet_is_given_up_in_time(far: FarHost) -> None:
+def test_a_host_that_swallows_the_first_packet_is_given_up_in_time(
+    far: FarHost,
+) -> None:
     far.swallow()
-    with pytest.raises(UnreachableError, match=rf"far: no TCP connection .*{THEIRS}: no answer within 2 s"):
+    with pytest.raises(
+        UnreachableError,
+        match=rf"far: no TCP connection .*{THEIRS}: no answer within 2 s",
+    ):
         connect(far.entry(name="far"), timeout_s=2)
 
 
-@pytest.mark.parametrize("go", [FarHost.swallow, FarHost.pull], ids=["packets-dropped", "cable-pulled"])
-def test_a_host_that_vanishes_in_mid_stream_is_noticed_long_before_the_idle_timeout(far: FarHost, go) -> None:
+@pytest.mark.parametrize(
+    "go", [FarHost.swallow, FarHost.pull], ids=["packets-dropped", "cable-pulled"]
+)
+def test_a_host_that_vanishes_in_mid_stream_is_noticed_long_before_the_idle_timeout(
+    far: FarHost, go
+) -> None:
     with (
         connect(far.entry(name="far")) as connection,
         connection.stream("echo one; cat", idle_timeout_s=PATIENCE_S) as stream,
@@ -100,9 +133,14 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
 ) -> None:
     needs.program("cc", "gcc")
     with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        long = entry(far.entry(name="far")).replace("{", '{"plan": {"rounds": 100000}, ', 1)
+        long = entry(far.entry(name="far")).replace(
+            "{", '{"plan": {"rounds": 100000}, ', 1
+        )
         fleet.inventory(f"hosts:\n  here: {{via: local}}\n{long}")
-        plan = "-b clock --samples 3 --lock off --reconnect 2 --connect-timeout 3 -q --json"
+        plan = (
+            "-b clock --samples 3 --lock off --reconnect 2 --connect-timeout 3 -q"
+            " --json"
+        )
         session = fleet.start("run", *plan.split())
         try:
             wait_for(lambda: any(_streams(fleet, "far")))
@@ -112,11 +150,19 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
         assert session.returncode == 1
         listed = {run["host_id"]: run["state"] for run in fleet("runs", "--json").json}
     assert "bursts are kept in the journal" in out
-    assert listed["here"] in {"complete", "partial"}  # both spin on the same CPUs: some bursts may fail
+    # both spin on the same CPUs: some bursts may fail
+    assert listed["here"] in {
+        "complete",
+        "partial",
+    }
     assert listed["far"] == "unfinished"
 
 
 def _streams(fleet: Fleet, host: str) -> list[Path]:
     """The journals of `host` that hold some bursts already."""
-    large = [p for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl") if p.stat().st_size > 5000]
+    large = [
+        p
+        for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl")
+        if p.stat().st_size > 5000
+    ]
     return [p for p in large if f'"{host}"' in (p.parent / "run.json").read_text()]

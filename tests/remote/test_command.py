@@ -1,4 +1,6 @@
-"""`via: command` and its named kin: each habit of a client program is measured through, or named."""
+"""`via: command` and its named kin: each habit of a client program is measured through,
+or named.
+"""
 
 import json
 import os
@@ -26,8 +28,9 @@ from tests.processes import is_running
 STAND_IN = (sys.executable, "-I", str(ROOT / "tests/hosts/stand_in.py"))
 CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "9", "-q", "--json")
 
-# By program the error, a word of its remedy, and what the program printed: srun 22.05.8, podman 4.3.1,
-# kubectl 1.32 and docker 28.2 were run; the others are from their sources' and users' words.
+# By program the error, a word of its remedy, and what the program printed: srun
+# 22.05.8, podman 4.3.1, kubectl 1.32 and docker 28.2 were run; the others are from
+# their sources' and users' words.
 REFUSALS = """
 srun UnreachableError --overlap
     srun: error: Unable to create step for job 1: Requested nodes are busy
@@ -73,10 +76,16 @@ def program(folder: Path, name: str, script: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("refusal", re.findall(r"(?m)^(\S+) (\S+) (.+)\n +(.+)$", REFUSALS))
-def test_what_a_client_prints_tells_what_to_do(tmp_path: Path, refusal: tuple[str, str, str, str]) -> None:
+@pytest.mark.parametrize(
+    "refusal", re.findall(r"(?m)^(\S+) (\S+) (.+)\n +(.+)$", REFUSALS)
+)
+def test_what_a_client_prints_tells_what_to_do(
+    tmp_path: Path, refusal: tuple[str, str, str, str]
+) -> None:
     name, error, remedy, printed = refusal
-    client = program(tmp_path, name, f"cat >&2 <<'END'\nnoise\n{printed}\nmore noise\nEND\nexit 0")
+    client = program(
+        tmp_path, name, f"cat >&2 <<'END'\nnoise\n{printed}\nmore noise\nEND\nexit 0"
+    )
     with pytest.raises(getattr(errors, error)) as refused:
         connect(board(client, "exec"))
     text = str(refused.value)
@@ -84,10 +93,17 @@ def test_what_a_client_prints_tells_what_to_do(tmp_path: Path, refusal: tuple[st
     assert remedy in text
 
 
-def test_an_unknown_failure_quotes_the_client_and_the_command_to_try(tmp_path: Path) -> None:
+def test_an_unknown_failure_quotes_the_client_and_the_command_to_try(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(UnreachableError) as refused:
-        connect(board(program(tmp_path, "client", "echo 'no such thing' >&2"), "two words"))
-    text = f"client could not connect: no such thing. Try `{tmp_path}/client 'two words' /bin/sh -c uname`."
+        connect(
+            board(program(tmp_path, "client", "echo 'no such thing' >&2"), "two words")
+        )
+    text = (
+        f"client could not connect: no such thing. Try `{tmp_path}/client 'two words'"
+        " /bin/sh -c uname`."
+    )
     assert text in str(refused.value)
 
 
@@ -97,22 +113,39 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -> None:
-    client = program(tmp_path, "client", f"echo $$ >{tmp_path}/pid; echo waiting >&2; exec sleep 300")
-    with pytest.raises(UnreachableError, match=r"client did not reach the host's shell within 3 s: waiting"):
+    client = program(
+        tmp_path, "client", f"echo $$ >{tmp_path}/pid; echo waiting >&2; exec sleep 300"
+    )
+    with pytest.raises(
+        UnreachableError,
+        match=r"client did not reach the host's shell within 3 s: waiting",
+    ):
         connect(board(client), timeout_s=3)
     wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
 
 
 @pytest.mark.parametrize(
-    "habits", [("terminal",), ("returns",), ("labels", "banner"), ("banner", "returns", "keeps-eof")]
+    "habits",
+    [
+        ("terminal",),
+        ("returns",),
+        ("labels", "banner"),
+        ("banner", "returns", "keeps-eof"),
+    ],
 )
 def test_what_changes_the_output_is_named_at_once(habits: Sequence[str]) -> None:
-    with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal, .*-it, .*--label"):
+    with pytest.raises(
+        ProbeError, match=r"board: python\S* goes through a terminal, .*-it, .*--label"
+    ):
         connect(stand_in_host(*habits))
 
 
-def test_a_client_that_keeps_stdin_to_itself_is_told_from_one_that_finds_no_host() -> None:
-    with pytest.raises(UnreachableError, match=r"could not connect. Try .*stdin on \(-i\)"):
+def test_a_client_that_keeps_stdin_to_itself_is_told_from_one_that_finds_no_host() -> (
+    None
+):
+    with pytest.raises(
+        UnreachableError, match=r"could not connect. Try .*stdin on \(-i\)"
+    ):
         connect(stand_in_host("no-input"))
 
 
@@ -133,12 +166,20 @@ def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
         connection.run("echo $0 >&2; echo one; echo two; echo three; sleep 60")
 
 
-@pytest.mark.parametrize("habits", [(), ("keeps-eof",), ("keeps-eof", "leaves"), ("leaves",)])
-def test_nothing_is_left_of_a_command_that_is_stopped(tmp_path: Path, habits: Sequence[str]) -> None:
-    """Neither of the shell that waits; where end-of-file does not arrive, a line says it."""
+@pytest.mark.parametrize(
+    "habits", [(), ("keeps-eof",), ("keeps-eof", "leaves"), ("leaves",)]
+)
+def test_nothing_is_left_of_a_command_that_is_stopped(
+    tmp_path: Path, habits: Sequence[str]
+) -> None:
+    """Neither of the shell that waits; where end-of-file does not arrive, a line says
+    it.
+    """
     with connect(stand_in_host(*habits)) as connection:
         left = [int(connection.run("echo $PPID").stdout)]
-        with connection.stream("echo $$; cat; echo end", idle_timeout_s=60, stdin=b"in\nout\n") as stream:
+        with connection.stream(
+            "echo $$; cat; echo end", idle_timeout_s=60, stdin=b"in\nout\n"
+        ) as stream:
             lines = iter(stream)
             left.append(int(next(lines)))
             assert [next(lines), next(lines)] == [b"in", b"out"]
@@ -154,22 +195,30 @@ def test_nothing_is_left_of_a_command_that_is_stopped(tmp_path: Path, habits: Se
 def test_a_controller_that_falls_silent_is_the_end_of_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """bash has `read -t`; an empty line now and then shows that the controller is there."""
+    """bash has `read -t`; an empty line now and then shows that the controller is
+    there.
+    """
     monkeypatch.setattr("fleet.remote.shell._SILENCE_S", 1)
     monkeypatch.setattr("fleet.remote.command._BEAT_S", 0.2)
     bash = board("sh", "-c", 'shift; exec bash "$@"', "-")
     with connect(bash) as connection:
-        with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:
+        with connection.stream(
+            "echo one; sleep 2; cat; echo end", idle_timeout_s=60
+        ) as stream:
             lines = iter(stream)
             assert next(lines) == b"one"
             stream._session.heartbeat = b""  # type: ignore[attr-defined]
             assert list(lines) == [b"end"]
-        with connection.stream("sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60) as stream:
+        with connection.stream(
+            "sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60
+        ) as stream:
             assert list(stream) == [b"124"]
 
 
 def test_later_sessions_take_the_place_of_none_that_waits(tmp_path: Path) -> None:
-    """A file takes the shell that waits for its last command, so that a run starts few clients."""
+    """A file takes the shell that waits for its last command, so that a run starts few
+    clients.
+    """
     client = program(tmp_path, "client", f'echo started >>{tmp_path}/log; exec "$@"')
     with connect(board(client)) as connection:
         connection.run("echo one")
@@ -197,50 +246,103 @@ def problem(tmp_path: Path) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        ("via: command", "2: hosts.board.via: board: needs `command: [PROGRAM, WORD, ...]` as well"),
+        (
+            "via: command",
+            "2: hosts.board.via: board: needs `command: [PROGRAM, WORD, ...]` as well",
+        ),
         (
             "command: [env]",
-            "2: hosts.board.command: board: `command` is for `via: command`, and this host has",
+            (
+                "2: hosts.board.command: board: `command` is for `via: command`, and"
+                " this host has"
+            ),
         ),
-        ("via: command, command: docker exec -i x", "no shell splits it: [docker, exec, -i, x]"),
-        ('via: command, command: [a, "{adress}"]', "{adress} is not a template; there are {name}, {address}"),
+        (
+            "via: command, command: docker exec -i x",
+            "no shell splits it: [docker, exec, -i, x]",
+        ),
+        (
+            'via: command, command: [a, "{adress}"]',
+            "{adress} is not a template; there are {name}, {address}",
+        ),
         ('via: command, command: [a, "{"]', "{ is not a template; there are"),
-        ('via: command, command: [a, "{user}"]', "board: no value for {user}; set `user`"),
-        ('via: command, command: [a, "{label:zone}"]', "no value for {label:zone}; set the label"),
-        ('via: command, command: [a, "{env:UNSET_X}"]', "no value for {env:UNSET_X}; set the variable"),
+        (
+            'via: command, command: [a, "{user}"]',
+            "board: no value for {user}; set `user`",
+        ),
+        (
+            'via: command, command: [a, "{label:zone}"]',
+            "no value for {label:zone}; set the label",
+        ),
+        (
+            'via: command, command: [a, "{env:UNSET_X}"]',
+            "no value for {env:UNSET_X}; set the variable",
+        ),
         ('via: command, command: [a, "{env:API_TOKEN}"]', "must not hold a secret"),
-        ('via: command, labels: {o: "-x"}, command: [a, "{label:o}"]', "an option to the program"),
+        (
+            'via: command, labels: {o: "-x"}, command: [a, "{label:o}"]',
+            "an option to the program",
+        ),
         ("via: srun", "no value for {env:SLURM_JOB_ID}; set the variable"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_at_its_line(
-    problem: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, entry: str, text: str
+    problem: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    entry: str,
+    text: str,
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.setenv("API_TOKEN", "x")
     assert text in problem(entry)
 
 
-def test_templates_are_replaced_and_words_without_a_value_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_are_replaced_and_words_without_a_value_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ZONE", "a b")
     host = board(
-        *("a", "{name}-{{x}}", "--z={env:ZONE}", "-n={label:n?}", "{label:c?}", "{user}"),
+        *(
+            "a",
+            "{name}-{{x}}",
+            "--z={env:ZONE}",
+            "-n={label:n?}",
+            "{label:c?}",
+            "{user}",
+        ),
         user="me",
         labels={"c": "bench"},
     )
     words = ("a", "board-{x}", "--z=a b", "bench", "me")
-    assert client_command(host, ("/bin/sh", "-c", "it's")) == (*words, "/bin/sh", "-c", "it's")
+    assert client_command(host, ("/bin/sh", "-c", "it's")) == (
+        *words,
+        "/bin/sh",
+        "-c",
+        "it's",
+    )
     joined = board("adb", "-s", "{address}", "shell", "--command={shell}")
     assert client_command(joined, ("sh", "-c", "a b"))[-1] == "--command=sh -c 'a b'"
 
 
-def test_each_name_has_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_name_has_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     path = tmp_path / "inventory.yaml"
-    path.write_text("hosts:\n" + "".join(f"  on-{name}: {{via: {name}}}\n" for name in PRESETS))
+    path.write_text(
+        "hosts:\n" + "".join(f"  on-{name}: {{via: {name}}}\n" for name in PRESETS)
+    )
     words = {str(host.via): client_command(host, ("S",)) for host in load(path).hosts}
     assert {*words} == {*Via} - {"ssh", "openssh", "local", "command"}
-    assert words["kubectl"] == ("kubectl", "exec", "-i", "--quiet", "on-kubectl", "--", "S")
+    assert words["kubectl"] == (
+        "kubectl",
+        "exec",
+        "-i",
+        "--quiet",
+        "on-kubectl",
+        "--",
+        "S",
+    )
     assert words["docker"] == ("docker", "exec", "-i", "on-docker", "S")
     assert words["srun"][-3:] == ("--jobid=7", "--nodelist=on-srun", "S")
 
@@ -252,7 +354,14 @@ def test_the_page_shows_an_inventory_that_loads_and_the_words_of_each_name(
     page = (ROOT / "docs/remote.md").read_text()
     example = tmp_path / "inventory.yaml"
     example.write_text(page.split("```yaml\n")[1].split("```")[0])
-    assert client_command(load(example).hosts[-1], ("S",)) == ("adb", "-s", "R58M12", "shell", "-T", "S")
+    assert client_command(load(example).hosts[-1], ("S",)) == (
+        "adb",
+        "-s",
+        "R58M12",
+        "shell",
+        "-T",
+        "S",
+    )
     for words in PRESETS.values():
         assert f"`{' '.join(words)}`" in page
 
@@ -261,12 +370,19 @@ def test_the_page_shows_an_inventory_that_loads_and_the_words_of_each_name(
 
 
 def test_a_run_is_stored_whatever_the_clients_habits(tmp_path: Path) -> None:
-    habits = {"plain": (), "pod": ("keeps-eof", "leaves", "banner"), "dying": ("dies",), "tty": ("terminal",)}
+    habits = {
+        "plain": (),
+        "pod": ("keeps-eof", "leaves", "banner"),
+        "dying": ("dies",),
+        "tty": ("terminal",),
+    }
     with Fleet(tmp_path) as fleet:
         fleet.inventory(
             "defaults: {via: command}\nhosts:\n"
             + "".join(
-                f"  {name}: {{command: [{', '.join([*STAND_IN, *habits[name], '--'])}]}}\n" for name in habits
+                f"  {name}: {{command:"
+                f" [{', '.join([*STAND_IN, *habits[name], '--'])}]}}\n"
+                for name in habits
             )
         )
         done = fleet("run", *CLOCK)
@@ -277,7 +393,9 @@ def test_a_run_is_stored_whatever_the_clients_habits(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_manifests_pods_are_measured_by_a_kubectl_with_its_habits(tmp_path: Path) -> None:
+def test_the_manifests_pods_are_measured_by_a_kubectl_with_its_habits(
+    tmp_path: Path,
+) -> None:
     namespace, daemons = yaml.safe_load_all((ROOT / "docs/kubernetes.yaml").read_text())
     meta, pod = daemons["metadata"], daemons["spec"]["template"]
     assert meta["namespace"] == namespace["metadata"]["name"]
@@ -289,36 +407,48 @@ def test_the_manifests_pods_are_measured_by_a_kubectl_with_its_habits(tmp_path: 
         named = {"name": name, "namespace": meta["namespace"]}
         return {"metadata": named, "spec": spec, "status": {"phase": phase}}
 
-    pods = [running("n1", "fleet-a"), running("n2", "fleet-cut"), running("n3", "fleet-c", "Pending")]
+    pods = [
+        running("n1", "fleet-a"),
+        running("n2", "fleet-cut"),
+        running("n3", "fleet-c", "Pending"),
+    ]
     program = tmp_path / "bin/kubectl"
     program.parent.mkdir()
     (tmp_path / "pods").write_text(json.dumps({"items": pods}))
-    program.write_text(
-        f"""#!/bin/sh
+    program.write_text(f"""#!/bin/sh
 echo "$*" | head -n 1 >>{tmp_path}/asked
 [ "$1" = get ] && exec cat {tmp_path}/pods
 case $* in *fleet-cut*) habits=dies ;; *) habits="keeps-eof leaves banner" ;; esac
 while [ "$1" != -- ]; do shift; done
 exec {" ".join(STAND_IN)} $habits "$@"
-"""
-    )
+""")
     program.chmod(0o755)
     with Fleet(tmp_path, {"PATH": f"{program.parent}:{os.environ['PATH']}"}) as fleet:
         assert fleet("init", "--from-kubectl").exit_code == 0
         assert "fleet-c: it is Pending" in (tmp_path / "inventory.yaml").read_text()
-        ended = {row["host"]: (row["state"], row["stage"]) for row in fleet("run", *CLOCK).json}
+        ended = {
+            row["host"]: (row["state"], row["stage"])
+            for row in fleet("run", *CLOCK).json
+        }
         assert ended == {"n1": ("complete", "done"), "n2": ("failed", "link")}
     requests = (tmp_path / "asked").read_text().splitlines()
     assert requests[0] == "get pods -o json"
-    assert f"exec -i --quiet --namespace={meta['namespace']} fleet-a -- /bin/sh -c" in "\n".join(requests)
+    assert (
+        f"exec -i --quiet --namespace={meta['namespace']} fleet-a -- /bin/sh -c"
+        in "\n".join(requests)
+    )
 
 
 @pytest.mark.slow
-def test_slurms_nodes_are_measured_and_no_step_is_left(tmp_path: Path, slurm_job: dict[str, str]) -> None:
+def test_slurms_nodes_are_measured_and_no_step_is_left(
+    tmp_path: Path, slurm_job: dict[str, str]
+) -> None:
     with Fleet(tmp_path, slurm_job) as fleet:
         fleet.inventory("hosts:\n  n[1-3]: {via: srun}\n  n9: {via: srun}\n")
         done = fleet("run", *CLOCK)
-        states = {entry["host"]: (entry["state"], entry["message"]) for entry in done.json}
+        states = {
+            entry["host"]: (entry["state"], entry["message"]) for entry in done.json
+        }
         assert [states[name][0] for name in slurm.NODES] == ["complete"] * 3, states
         assert "scontrol show hostnames" in states["n9"][1]
         for _ in range(5):
@@ -331,7 +461,17 @@ def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -
     names = ("n4", "n5")
     with slurm.allocate_nodes(names) as job, Fleet(tmp_path, job) as fleet:
         fleet.inventory("hosts_from: slurm\n")
-        process = fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "9", "--reconnect", "1s")
+        process = fleet.start(
+            "run",
+            "-b",
+            "clock",
+            "--rounds",
+            "200",
+            "--samples",
+            "9",
+            "--reconnect",
+            "1s",
+        )
         assert process.stderr
         assert any(line.startswith("n5: measure") for line in process.stderr)
         slurm.kill(job, "n5")
@@ -340,13 +480,17 @@ def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -
             wait_for(lambda: fleet("check", "n5", "-q").exit_code == 0)
             resumed = fleet("resume", "--json", "-q").json
         assert {row["host"]: row["state"] for row in resumed} == {"n5": "complete"}
-        refused = fleet("run", "n4", "-b", "chase", "--sizes", "256M", "-q", "--json").json[0]
+        refused = fleet(
+            "run", "n4", "-b", "chase", "--sizes", "256M", "-q", "--json"
+        ).json[0]
         assert refused["stage"] == "usage"
         assert "control group /slurm_n4/uid_0/job_" in refused["message"]
         assert f"{slurm.MEMORY_MIB} MiB" in refused["message"]
 
 
-AFAR = "setsid sh -c 'echo $$; exec sleep 300' & far=$!; "  # what no signal to the client's group reaches
+AFAR = (  # what no signal to the client's group reaches
+    "setsid sh -c 'echo $$; exec sleep 300' & far=$!; "
+)
 CLIENTS = {
     "end-of-file": AFAR + "trap '' TERM; cat >/dev/null; sleep 0.2; kill $far",
     "SIGTERM": AFAR + "trap 'kill $far; exit' TERM; while :; do sleep 0.05; done",
@@ -369,14 +513,18 @@ def start_process(script: str, far: list[int]) -> Process:
 
 
 @pytest.mark.parametrize("message", CLIENTS)
-def test_a_client_has_the_time_to_end_what_it_started_afar(message: str, far: list[int]) -> None:
+def test_a_client_has_the_time_to_end_what_it_started_afar(
+    message: str, far: list[int]
+) -> None:
     process = start_process(CLIENTS[message], far)
     process.end()
     wait_for(lambda: not is_running(far[0]))
 
 
 def test_a_client_that_heeds_no_message_is_killed(far: list[int]) -> None:
-    process = start_process("sleep 300 & echo $!; trap '' TERM; while :; do sleep 0.05; done", far)
+    process = start_process(
+        "sleep 300 & echo $!; trap '' TERM; while :; do sleep 0.05; done", far
+    )
     process.end(0.1)
     assert process.wait(0) == 128 + signal.SIGKILL
     wait_for(lambda: not is_running(far[0]))  # of its own group

@@ -1,4 +1,6 @@
-"""What the person reads when the way to a host is broken, and that it is read in bounded time."""
+"""What the person reads when the way to a host is broken, and that it is read in
+bounded time.
+"""
 
 import socket
 import threading
@@ -26,7 +28,9 @@ def ssh_host(make_hosts):
 
 @pytest.fixture
 def through(ssh_host, known_hosts):
-    """Return a function: a proxy with the given faults, and the inventory's entry that goes through it."""
+    """Return a function: a proxy with the given faults, and the inventory's entry that
+    goes through it.
+    """
     proxies = []
     key = ssh_host.known_hosts_line.split(" ", 1)[1]
 
@@ -34,7 +38,9 @@ def through(ssh_host, known_hosts):
         proxy = FaultProxy((ssh_host.address, ssh_host.port), Faults(**faults))
         proxies.append(proxy)
         known_hosts.write_text(f"[{proxy.address}]:{proxy.port} {key}")
-        return proxy, ssh_host.entry(name="board", address=proxy.address, port=proxy.port)
+        return proxy, ssh_host.entry(
+            name="board", address=proxy.address, port=proxy.port
+        )
 
     yield make
     for proxy in proxies:
@@ -45,7 +51,9 @@ def test_a_closed_port_is_refused(known_hosts, ssh_host):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(UnreachableError, match=rf"board: no TCP connection .*{port}.*refused"):
+        with pytest.raises(
+            UnreachableError, match=rf"board: no TCP connection .*{port}.*refused"
+        ):
             connect(ssh_host.entry(name="board", address="127.0.0.1", port=port))
 
 
@@ -56,12 +64,16 @@ def test_a_closed_port_is_refused(known_hosts, ssh_host):
         ("no such name", r"board: .*'?no such name"),
     ],
 )
-def test_a_name_that_leads_nowhere_is_told_apart(known_hosts, ssh_host, address, message):
+def test_a_name_that_leads_nowhere_is_told_apart(
+    known_hosts, ssh_host, address, message
+):
     with pytest.raises(UnreachableError, match=message):
         connect(ssh_host.entry(name="board", address=address))
 
 
-def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(through, known_hosts, monkeypatch):
+def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(
+    through, known_hosts, monkeypatch
+):
     proxy, host = through()
     really_resolve = socket.getaddrinfo
 
@@ -69,12 +81,20 @@ def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(through, kno
         if name != "two-addresses":
             return really_resolve(name, *arguments, **options)
         return [
-            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", proxy.port, 0, 0)),  # nobody listens there
+            (
+                socket.AF_INET6,
+                socket.SOCK_STREAM,
+                6,
+                "",
+                ("::1", proxy.port, 0, 0),
+            ),  # nobody listens there
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (proxy.address, proxy.port)),
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    known_hosts.write_text(known_hosts.read_text().replace("[127.0.0.1]", "[two-addresses]"))
+    known_hosts.write_text(
+        known_hosts.read_text().replace("[127.0.0.1]", "[two-addresses]")
+    )
     with connect(replace(host, address="two-addresses")) as connection:
         assert connection.run("echo here").stdout == b"here\n"
 
@@ -88,7 +108,9 @@ def test_twenty_hosts_are_dialled_at_once(make_hosts, known_hosts):
             return connection.run("echo $SSH_CONNECTION").stdout.decode().split()[2:]
 
     with ThreadPoolExecutor(20) as pool:
-        assert list(pool.map(seen, hosts)) == [[host.address, str(host.port)] for host in hosts]
+        assert list(pool.map(seen, hosts)) == [
+            [host.address, str(host.port)] for host in hosts
+        ]
 
 
 def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
@@ -97,7 +119,9 @@ def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
         deaf.listen(0)
         address = deaf.getsockname()
         host = ssh_host.entry(name="board", address=address[0], port=address[1])
-        silence = pytest.raises(UnreachableError, match=r"board: no TCP connection .*no answer within 0.5 s")
+        silence = pytest.raises(
+            UnreachableError, match=r"board: no TCP connection .*no answer within 0.5 s"
+        )
         with socket.create_connection(address), silence:
             connect(host, timeout_s=0.5)
 
@@ -107,8 +131,16 @@ def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
     [
         ({"silent": True}, 0.5, "no SSH banner within 0.5 s"),
         ({"hang_up": True}, 15, "(closed it|no SSH banner)"),
-        ({"junk": b"HTTP/1.1 400 Bad Request\r\n" * 200}, 15, "does not speak SSH: .*HTTP"),
-        ({"junk": b"SSH-1.5-OpenSSH_2.0\r\n"}, 15, "SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"),
+        (
+            {"junk": b"HTTP/1.1 400 Bad Request\r\n" * 200},
+            15,
+            "does not speak SSH: .*HTTP",
+        ),
+        (
+            {"junk": b"SSH-1.5-OpenSSH_2.0\r\n"},
+            15,
+            "SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH",
+        ),
     ],
     ids=["silent", "hangs up", "another service", "version 1"],
 )
@@ -125,7 +157,9 @@ def test_an_sshd_that_opens_no_sessions(make_known):
         connection.run("true")
 
 
-@pytest.mark.parametrize("faults", [{"prefix": b"welcome\r\nto the lab\r\n"}, {"chunk_bytes": 7}])
+@pytest.mark.parametrize(
+    "faults", [{"prefix": b"welcome\r\nto the lab\r\n"}, {"chunk_bytes": 7}]
+)
 def test_lines_before_the_banner_and_small_pieces_do_no_harm(through, faults):
     _, host = through(**faults)
     with connect(host) as connection:
@@ -136,7 +170,9 @@ def test_lines_before_the_banner_and_small_pieces_do_no_harm(through, faults):
 @pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
 def test_a_handshake_cut_anywhere_is_told_in_words(through, count, reset):
     _, host = through(cut_down_after=count, reset=reset)
-    with pytest.raises(UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"):
+    with pytest.raises(
+        UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"
+    ):
         connect(host)
 
 
@@ -144,7 +180,8 @@ def test_a_handshake_cut_anywhere_is_told_in_words(through, count, reset):
 def test_a_handshake_frozen_anywhere_ends_in_time(through, count):
     _, host = through(freeze_down_after=count, chunk_bytes=20)
     with pytest.raises(
-        UnreachableError, match=r"board: .*(SSH banner within 1 s|key exchange|authentication)"
+        UnreachableError,
+        match=r"board: .*(SSH banner within 1 s|key exchange|authentication)",
     ):
         connect(host, timeout_s=1)
 
@@ -154,10 +191,13 @@ def test_a_link_cut_during_a_command_is_told_in_words(through, tmp_path, reset):
     proxy, host = through()
     begun = tmp_path / "begun"
     with connect(host) as connection:
-        cut = threading.Thread(target=lambda: (wait_for(begun.exists), proxy.cut(reset)))
+        cut = threading.Thread(
+            target=lambda: (wait_for(begun.exists), proxy.cut(reset))
+        )
         cut.start()
         with pytest.raises(
-            LinkError, match=r"board: the SSH session broke: (the connection was cut|.*reset)"
+            LinkError,
+            match=r"board: the SSH session broke: (the connection was cut|.*reset)",
         ):
             connection.run(f"touch {begun}; sleep 20")
         cut.join()
@@ -168,7 +208,10 @@ def test_a_link_cut_during_a_command_is_told_in_words(through, tmp_path, reset):
 @pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
 def test_a_link_cut_in_the_middle_of_a_stream_is_never_a_normal_end(through, reset):
     _, host = through(cut_down_after=200_000, reset=reset)
-    with connect(host) as connection, connection.stream("yes", idle_timeout_s=60) as stream:
+    with (
+        connect(host) as connection,
+        connection.stream("yes", idle_timeout_s=60) as stream,
+    ):
         count = 0
         with pytest.raises(LinkError, match="board: the SSH session broke"):
             for line in stream:
@@ -178,9 +221,14 @@ def test_a_link_cut_in_the_middle_of_a_stream_is_never_a_normal_end(through, res
         assert stream.exit_code is None
 
 
-def test_a_link_frozen_in_the_middle_of_a_stream_is_noticed_by_the_idle_timeout(through):
+def test_a_link_frozen_in_the_middle_of_a_stream_is_noticed_by_the_idle_timeout(
+    through,
+):
     proxy, host = through()
-    with connect(host) as connection, connection.stream("echo one; cat", idle_timeout_s=60) as stream:
+    with (
+        connect(host) as connection,
+        connection.stream("echo one; cat", idle_timeout_s=60) as stream,
+    ):
         stream._idle_timeout_s = 0.5  # once it has started
         proxy.freeze()
         with pytest.raises(LinkError, match=r"board: .*nothing for 0.5 s"):
@@ -191,13 +239,19 @@ def test_a_link_frozen_before_a_command_is_noticed_by_its_timeout(through):
     proxy, host = through()
     with connect(host) as connection:
         proxy.freeze()
-        with pytest.raises(LinkError, match=r"board: a command did not end within 0.5 s\. Is that host, or"):
+        with pytest.raises(
+            LinkError,
+            match=r"board: a command did not end within 0.5 s\. Is that host, or",
+        ):
             connection.run("true", timeout_s=0.5)
 
 
 def test_a_file_put_into_a_frozen_link_is_noticed_by_its_timeout(through, tmp_path):
     _, host = through(freeze_up_after=100_000)
-    with connect(host) as connection, pytest.raises(LinkError, match=r"board: .*within 1 s"):
+    with (
+        connect(host) as connection,
+        pytest.raises(LinkError, match=r"board: .*within 1 s"),
+    ):
         connection.put(bytes(30_000_000), str(tmp_path / "file"), timeout_s=1)
 
 
@@ -206,15 +260,24 @@ def test_a_file_whose_put_is_cut_leaves_the_old_one(through, tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"old")
     _, host = through(cut_up_after=100_000)
-    with connect(host) as connection, pytest.raises(LinkError, match="board: the SSH session broke"):
+    with (
+        connect(host) as connection,
+        pytest.raises(LinkError, match="board: the SSH session broke"),
+    ):
         connection.put(bytes(1_000_000), str(path))
     wait_for(lambda: list(path.parent.iterdir()) == [path])
     assert path.read_bytes() == b"old"
 
 
 def hold_thread(monkeypatch, owner, name):
-    """Have paramiko's thread of a cut link wait at the end of a method; return (it waits, let it go on)."""
-    original, waits, release = getattr(owner, name), threading.Event(), threading.Event()
+    """Have paramiko's thread of a cut link wait at the end of a method; return (it
+    waits, let it go on).
+    """
+    original, waits, release = (
+        getattr(owner, name),
+        threading.Event(),
+        threading.Event(),
+    )
 
     def wait():
         waits.set()
@@ -248,7 +311,9 @@ def send_by_sftp(connection, path):
     ],
     ids=["run", "put", "sftp"],
 )
-def test_closed_channels_of_a_cut_link_are_blamed_on_the_link(through, tmp_path, monkeypatch, use):
+def test_closed_channels_of_a_cut_link_are_blamed_on_the_link(
+    through, tmp_path, monkeypatch, use
+):
     _, release = hold_thread(monkeypatch, paramiko.Channel, "_unlink")
     _, host = through(cut_up_after=100_000)
     with connect(host) as connection:
@@ -280,7 +345,9 @@ def test_a_thawed_link_goes_on_where_it_was(through):
 
 def test_a_host_that_drips_bytes_is_given_up_in_time(through):
     _, host = through(chunk_bytes=1, delay_s=0.1)
-    with pytest.raises(UnreachableError, match=r"board: .*(no SSH banner|within 0.5 s)"):
+    with pytest.raises(
+        UnreachableError, match=r"board: .*(no SSH banner|within 0.5 s)"
+    ):
         connect(host, timeout_s=0.5)
 
 
@@ -304,6 +371,9 @@ def test_a_process_of_the_login_script_does_not_keep_a_command_from_ending(linge
 def test_what_a_process_of_the_login_script_prints_is_among_the_lines(lingering):
     with lingering.stream("echo one; cat; echo two", idle_timeout_s=60) as stream:
         lines = iter(stream)
-        assert {next(lines), next(lines)} == {b"one", b"Reminder: the lab closes at six"}
+        assert {next(lines), next(lines)} == {
+            b"one",
+            b"Reminder: the lab closes at six",
+        }
         stream.stop()
         assert list(lines) == [b"two"]

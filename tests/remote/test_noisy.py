@@ -1,4 +1,6 @@
-"""Whatever login scripts print, and whichever shell runs them, an answer is what the command printed."""
+"""Whatever login scripts print, and whichever shell runs them, an answer is what the
+command printed.
+"""
 
 from pathlib import Path
 
@@ -26,25 +28,43 @@ NOISES = {
     "a line": "echo Welcome",
     "no newline": "printf 'no newline:'",
     "many lines": "seq 900; seq 900 >&2",
-    "a record": """echo '{{"record":"hello","protocol":1}}'""",  # a doubled brace is one
-    "marks of others": r"printf '\nfleet-0123456789abcdef :\nfleet-0123456789abcdef 0\n'; echo >&2",
+    "a record": (
+        """echo '{{"record":"hello","protocol":1}}'"""
+    ),  # a doubled brace is one
+    "marks of others": (
+        r"printf '\nfleet-0123456789abcdef :\nfleet-0123456789abcdef 0\n'; echo >&2"
+    ),
     "a late errand": "(sleep 0.2; :) & printf 'tput: no TERM' >&2",
 }
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_an_answer_holds_nothing_that_a_login_script_printed(shell: str, tmp_path: Path) -> None:
+def test_an_answer_holds_nothing_that_a_login_script_printed(
+    shell: str, tmp_path: Path
+) -> None:
     needs.program(shell.split(maxsplit=1)[0], SHELLS[shell])
     for noise in NOISES.values():
         login = ("sh", "-c", f'{noise}; exec {shell} -c "$1"', "sh", "{shell}")
-        with connect(Host("board", "board", via=Via.COMMAND, command=login)) as connection:
+        with connect(
+            Host("board", "board", via=Via.COMMAND, command=login)
+        ) as connection:
             for _ in range(2):
                 done = connection.run("echo answer; echo told >&2; exit 3")
-                assert (done.exit_code, done.stdout, done.stderr) == (3, b"answer\n", b"told\n")
+                assert (done.exit_code, done.stdout, done.stderr) == (
+                    3,
+                    b"answer\n",
+                    b"told\n",
+                )
                 done = connection.run("cat; echo told >&2", stdin=b"fed")
-                assert (done.exit_code, done.stdout, done.stderr) == (0, b"fed", b"told\n")
+                assert (done.exit_code, done.stdout, done.stderr) == (
+                    0,
+                    b"fed",
+                    b"told\n",
+                )
             done = connection.put(b"content", str(tmp_path / "file"))
             assert (done.exit_code, done.stdout, done.stderr) == (0, b"", b"")
-            with connection.stream("echo one; echo; echo two; echo told >&2", idle_timeout_s=60) as stream:
+            with connection.stream(
+                "echo one; echo; echo two; echo told >&2", idle_timeout_s=60
+            ) as stream:
                 assert list(stream) == [b"one", b"", b"two"]
             assert (stream.exit_code, stream.stderr) == (0, b"told\n")

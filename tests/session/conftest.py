@@ -16,7 +16,9 @@ from tests.hosts.sshd import MakeHosts, SshHost
 
 @pytest.fixture
 def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    """Fleet with an inventory of this machine, and an ssh_config that names an empty known_hosts file."""
+    """Fleet with an inventory of this machine, and an ssh_config that names an empty
+    known_hosts file.
+    """
     needs.program("cc", "gcc")
     with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
         fleet.inventory("hosts:\n  here: {via: local}\n")
@@ -25,10 +27,14 @@ def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
 
 @pytest.fixture
 def make_qnx(tmp_path: Path, make_hosts: MakeHosts, known_hosts: Path) -> MakeQnx:
-    """`make_qnx(recipe, user=None)`: a stand-in host and its image; no other is known from then on."""
+    """`make_qnx(recipe, user=None)`: a stand-in host and its image; no other is known
+    from then on.
+    """
     make = maker(tmp_path / "qnx", make_hosts)
 
-    def make_known_qnx(recipe: Recipe, user: int | None = None) -> tuple[SshHost, Image]:
+    def make_known_qnx(
+        recipe: Recipe, user: int | None = None
+    ) -> tuple[SshHost, Image]:
         server, image = make(recipe, user)
         know(known_hosts, server)
         return server, image

@@ -24,7 +24,9 @@ from tests.shared import local_connection
 
 @pytest.fixture
 def endless_compiler(tmp_path: Path) -> tuple[Path, Path]:
-    """An SDP whose compiler is at work until the test ends, and the file that is there meanwhile."""
+    """An SDP whose compiler is at work until the test ends, and the file that is there
+    meanwhile.
+    """
     platform, at_work = tmp_path / "sdp", tmp_path / "at work"
     (platform / "target/qnx").mkdir(parents=True)
     qcc = platform / sdp.QCC
@@ -61,13 +63,22 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     platform, at_work = endless_compiler
     toolchain = RequestedToolchain(sdp=str(platform))
     (scratch := tmp_path / "scratch").mkdir()
-    forge = ssh_host.entry(name="forge", toolchain=toolchain, env={"TMPDIR": str(scratch)})
+    forge = ssh_host.entry(
+        name="forge", toolchain=toolchain, env={"TMPDIR": str(scratch)}
+    )
     hosts = [
-        Host(name, "here", Via.LOCAL, build=where, toolchain=toolchain, build_host=forge) for name in "ab"
+        Host(
+            name, "here", Via.LOCAL, build=where, toolchain=toolchain, build_host=forge
+        )
+        for name in "ab"
     ]
     facts = Facts(os="qnx", arch="x86_64", kernel="8.0.0", workdir=str(tmp_path))
     context = SessionContext(
-        session_id="s", store=Store(tmp_path / "results"), emit=ignore, connect=connect, parallel=2
+        session_id="s",
+        store=Store(tmp_path / "results"),
+        emit=ignore,
+        connect=connect,
+        parallel=2,
     )
 
     def deploy_agent(progress: HostProgress) -> Outcome:
@@ -87,7 +98,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         outcomes = runner.run_on_each(hosts, deploy_agent, context)
     finally:
         at_work.unlink(missing_ok=True)
-    assert [(outcome.state, outcome.stage, outcome.exit_code) for outcome in outcomes] == [
-        (State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)
-    ] * 2
+    assert [
+        (outcome.state, outcome.stage, outcome.exit_code) for outcome in outcomes
+    ] == [(State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)] * 2
     wait_for(lambda: not list(scratch.iterdir()))

@@ -1,4 +1,6 @@
-"""`fleet check` as a person types it: real hosts, dead ones among them, and nothing changed on any."""
+"""`fleet check` as a person types it: real hosts, dead ones among them, and nothing
+changed on any.
+"""
 
 import json
 import os
@@ -26,12 +28,39 @@ from tests.hosts.sshd import SshHost
 
 LOCAL = "hosts:\n  here: {via: local, address: localhost, workdir: %s}\n"
 BUSY = "The host is busy: 99 runnable threads"
-CHECK = {"target", "cpu_model", "kernel", "cpus", "workdir", "workdir_made", "run", "findings"}
-RUN = {"agent", "plan", "cpus", "pairs", "bursts", "points", "memory_bytes", "seconds", "no_forecast"}
+CHECK = {
+    "target",
+    "cpu_model",
+    "kernel",
+    "cpus",
+    "workdir",
+    "workdir_made",
+    "run",
+    "findings",
+}
+RUN = {
+    "agent",
+    "plan",
+    "cpus",
+    "pairs",
+    "bursts",
+    "points",
+    "memory_bytes",
+    "seconds",
+    "no_forecast",
+}
 UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, and why
     "file": ("workdir: /dev/null", DeployError, "is not a directory"),
-    "uncompiled": ("build: controller, toolchain: {cc: no-such-cc}", BuildError, "not installed"),
-    "unsent": ("build: prebuilt, toolchain: {binary: /no/agent}", BuildError, "/no/agent"),
+    "uncompiled": (
+        "build: controller, toolchain: {cc: no-such-cc}",
+        BuildError,
+        "not installed",
+    ),
+    "unsent": (
+        "build: prebuilt, toolchain: {binary: /no/agent}",
+        BuildError,
+        "/no/agent",
+    ),
     "small": ("cpus: 0-70", AgentError, "cannot be used: this process may use 0"),
     "apart": ("plan: {pairs: 0-71}", AgentError, "CPU 71 cannot be used"),
 }
@@ -60,20 +89,29 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     entries = {
         "new": f"workdir: {folder / 'not' / 'there'}",
         "sent": "build: controller, toolchain: {cc: gcc}",
-        "paired": f"cpus: [{first}, {other}], plan: {{benchmarks: [cas], pairs: ordered}}",
+        "paired": (
+            f"cpus: [{first}, {other}], plan: {{benchmarks: [cas], pairs: ordered}}"
+        ),
         **{name: entry for name, (entry, _, _) in UNMEASURABLE.items()},
     }
-    lines = [f"  {name}: {{via: local, address: localhost, {entry}}}\n" for name, entry in entries.items()]
+    lines = [
+        f"  {name}: {{via: local, address: localhost, {entry}}}\n"
+        for name, entry in entries.items()
+    ]
     (folder / "home").mkdir()
     with Fleet(folder) as fleet:
         plant_load(fleet)
-        fleet.inventory("hosts:\n  dead: {address: 127.0.0.1, port: 1}\n" + "".join(lines))
+        fleet.inventory(
+            "hosts:\n  dead: {address: 127.0.0.1, port: 1}\n" + "".join(lines)
+        )
         before = listing(folder)
         extras = ((), ("--json",), ("new", "--cpus", str(other), "-b", "clock"))
         text, printed, clock = (fleet("check", "-q", *extra) for extra in extras)
     hosts = {host["host"]: host for host in printed.json}
     codes = (text.exit_code, printed.exit_code)
-    return Asked(folder, codes, hosts, text.stdout, clock.stdout, before, listing(folder))
+    return Asked(
+        folder, codes, hosts, text.stdout, clock.stdout, before, listing(folder)
+    )
 
 
 @pytest.fixture
@@ -86,17 +124,22 @@ def fleet(fleet: Fleet, tmp_path: Path) -> Fleet:
 def listing(*folders: Path) -> list[tuple[str, int, int]]:
     """Everything below, by name, size and time of change."""
     paths = [path for folder in folders for path in [folder, *folder.rglob("*")]]
-    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths)
+    return sorted(
+        (str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths
+    )
 
 
 def plant_load(fleet: Fleet) -> None:
-    """Have this machine say that it is busy: the probe's grep is one that tells of another load before."""
+    """Have this machine say that it is busy: the probe's grep is one that tells of
+    another load before.
+    """
     real = needs.program("grep", "grep")
     planted = fleet.folder / "planted"
     planted.mkdir()
     (planted / "grep").write_text(
         '#!/bin/sh\ncase "$*" in *proc/uptime*)'
-        f" echo '{probe.MARK} load'; echo 'proc/loadavg:99 99 99 1/1 1'; echo '{probe.MARK} files' ;;\n"
+        f" echo '{probe.MARK} load'; echo 'proc/loadavg:99 99 99 1/1 1'; echo"
+        f" '{probe.MARK} files' ;;\n"
         f'esac\nexec {real} "$@"\n'
     )
     (planted / "grep").chmod(0o700)
@@ -110,25 +153,51 @@ def test_a_check_changes_nothing_on_a_host(answers: Asked) -> None:
 def test_a_check_says_what_a_run_would_do(answers: Asked) -> None:
     new = answers.hosts["new"]
     assert (new["state"], new["exit_code"]) == ("complete", 0)
-    assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "reported"}
+    assert set(new) == {
+        "host",
+        "state",
+        "stage",
+        "exit_code",
+        "message",
+        "notes",
+        "check",
+        "reported",
+    }
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
     assert new["check"]["run"]["agent"].startswith("would be sent, built with ")
-    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{answers.folder}/not/there", False)
+    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (
+        f"{answers.folder}/not/there",
+        False,
+    )
     assert f"would create {answers.folder}/not/there." in answers.text
     for finding in new["check"]["findings"]:
-        assert set(finding) == {"kind", "severity", "found", "remedy", "evidence", "condition"}
+        assert set(finding) == {
+            "kind",
+            "severity",
+            "found",
+            "remedy",
+            "evidence",
+            "condition",
+        }
 
 
-def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(answers: Asked) -> None:
+def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(
+    answers: Asked,
+) -> None:
     assert answers.hosts["sent"]["exit_code"] == 0
-    assert "The agent would be built with gcc on the controller and sent; " in answers.text
+    assert (
+        "The agent would be built with gcc on the controller and sent; " in answers.text
+    )
 
 
 def test_only_the_cpus_and_pairs_of_the_plan_are_counted(answers: Asked) -> None:
     run = answers.hosts["paired"]["check"]["run"]
     assert (run["cpus"], run["pairs"], run["bursts"]) == (2, 2, 20)
-    assert "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about" in answers.text
+    assert (
+        "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about"
+        in answers.text
+    )
 
 
 @pytest.mark.parametrize("name", UNMEASURABLE)
@@ -136,7 +205,11 @@ def test_a_host_that_cannot_be_measured_keeps_its_findings_and_ends_as_a_run_wou
     answers: Asked, name: str
 ) -> None:
     host, (_, error, words) = answers.hosts[name], UNMEASURABLE[name]
-    assert (host["state"], host["stage"], host["exit_code"]) == ("failed", error.stage, error.exit_code)
+    assert (host["state"], host["stage"], host["exit_code"]) == (
+        "failed",
+        error.stage,
+        error.exit_code,
+    )
     assert words in host["message"]
     assert host["message"] in answers.text
     assert host["check"]["run"] is None
@@ -159,22 +232,31 @@ def test_many_hosts_share_a_finding_printed_once(answers: Asked) -> None:
 
 
 def test_what_a_run_is_asked_can_be_asked_of_a_check(answers: Asked) -> None:
-    assert "fleet run would measure clock on 1 CPU: 10 bursts or more, about" in answers.clock
+    assert (
+        "fleet run would measure clock on 1 CPU: 10 bursts or more, about"
+        in answers.clock
+    )
 
 
 def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
     cpu = str(min(os.sched_getaffinity(0)))
-    process = fleet.start("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", cpu))
+    process = fleet.start(
+        "check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", cpu)
+    )
     text = process.communicate()[0]
     assert process.returncode == AgentError.exit_code
     assert f"need two CPUs, and the affinity mask or --cpus has only CPU {cpu}" in text
 
 
 @pytest.mark.long
-def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
+def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(
+    fleet: Fleet,
+) -> None:
     needs.cpus(2)
     plant_load(fleet)
-    fleet.inventory((LOCAL % (fleet.folder / "work")).replace("}", ", build: controller}"))
+    fleet.inventory(
+        (LOCAL % (fleet.folder / "work")).replace("}", ", build: controller}")
+    )
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
     (run,) = Store(fleet.results).list_runs()
@@ -193,7 +275,9 @@ def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
     (workdir / "kept").write_text("as it was")
     (ssh_host.home / ".profile").touch()
     before = listing(ssh_host.home, workdir)
-    fleet.hosts(ssh_host.entry(name="home"), ssh_host.entry(name="named", workdir=str(workdir)))
+    fleet.hosts(
+        ssh_host.entry(name="home"), ssh_host.entry(name="named", workdir=str(workdir))
+    )
     done = fleet("check", "-q", "--json")
     assert done.exit_code == 0, done.stderr
     home, named = (host["check"] for host in done.json)
@@ -203,14 +287,22 @@ def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
 
 
 def a_check(number: int) -> CheckedHost:
-    """One of many boards: some dead, all busy to a different degree, the even ones with a governor."""
+    """One of many boards: some dead, all busy to a different degree, the even ones with
+    a governor.
+    """
     board = Host(f"b{number:03}", "192.0.2.1")
     if number % 40 == 7:
         message = f"{board.name}: no route to host."
-        return CheckedHost(Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3))
-    governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
+        return CheckedHost(
+            Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3)
+        )
+    governor = Finding(
+        "governor", Severity.WARNING, "Governor powersave.", "set it", "governor"
+    )
     load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
-    facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
+    facts = Facts(
+        "linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w"
+    )
     forecast = Forecast(4, 6, 0, 12, 10, 120, 0, 5000, 5000, 0, 625, None, 1)
     intended = RunPreview("is already on the host", Plan(), forecast)
     findings = (governor, load) if number % 2 == 0 else (load,)
@@ -222,7 +314,10 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     text = render_checks(checked)
     assert len(text.splitlines()) < 25
     assert text.startswith("195 hosts: b[000-006,008-046,")
-    assert "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host." in text
+    assert (
+        "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host."
+        in text
+    )
     serious, warning = (
         text.index("  serious: The load is 0. (on b000; similar on the others)"),
         text.index("  warn"),
@@ -231,7 +326,9 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     assert "\n      100 hosts: b[000,002," in text
     assert text.endswith("195 of 200 hosts can be measured.")
     entries = json.loads(render_checks_json(checked))["rows"]
-    assert [len(host["check"]["findings"]) for host in entries if host["check"]].count(2) == 100
+    assert [len(host["check"]["findings"]) for host in entries if host["check"]].count(
+        2
+    ) == 100
 
 
 def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:

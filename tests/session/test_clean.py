@@ -1,4 +1,6 @@
-"""`fleet clean`: our files go, what else is there stays, links are not followed, agents at work are safe."""
+"""`fleet clean`: our files go, what else is there stays, links are not followed, agents
+at work are safe.
+"""
 
 import os
 import shutil
@@ -47,7 +49,9 @@ def fill(folder: Path, *names: str) -> None:
 
 def below(folder: Path) -> set[str]:
     return {
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or path.is_file()
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
     }
 
 
@@ -58,7 +62,9 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     return [needs.program(program, package), *arguments]
 
 
-def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: bool = False) -> list[str]:
+def run(
+    shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: bool = False
+) -> list[str]:
     """The marked lines it answers."""
     tools = home.parent / "tools"
     if not tools.exists():
@@ -68,7 +74,9 @@ def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: b
     host = Host("h", "x", workdir=str(workdir) if workdir else None)
     done = subprocess.run(
         shell,
-        input=clean.render_script(host, dry_run=dry_run, root=str(home.parent / "root")),
+        input=clean.render_script(
+            host, dry_run=dry_run, root=str(home.parent / "root")
+        ),
         capture_output=True,
         env={"PATH": str(tools), "HOME": str(home)},
         check=False,
@@ -76,7 +84,9 @@ def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: b
     return list(clean._extract_report_lines(host, done.stdout))
 
 
-def test_every_shell_removes_ours_and_only_ours(shell: list[str], tmp_path: Path) -> None:
+def test_every_shell_removes_ours_and_only_ours(
+    shell: list[str], tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     place = home / ".cache" / "fleet"
     fill(place, *OURS, *THEIRS)
@@ -92,8 +102,14 @@ def test_every_shell_removes_ours_and_only_ours(shell: list[str], tmp_path: Path
     assert f"left not empty: {place}/" in lines
 
 
-def test_the_directory_goes_when_it_is_empty_and_called_ours(shell: list[str], tmp_path: Path) -> None:
-    home, ours, named = tmp_path / "home", tmp_path / "home/.cache/fleet", tmp_path / "bench"
+def test_the_directory_goes_when_it_is_empty_and_called_ours(
+    shell: list[str], tmp_path: Path
+) -> None:
+    home, ours, named = (
+        tmp_path / "home",
+        tmp_path / "home/.cache/fleet",
+        tmp_path / "bench",
+    )
     fill(ours, AGENT)
     fill(named, AGENT)
     assert run(shell, home)[-1] == f"removed {ours}/"
@@ -103,7 +119,9 @@ def test_the_directory_goes_when_it_is_empty_and_called_ours(shell: list[str], t
     assert run(shell, home) == []
 
 
-def test_links_are_neither_followed_nor_removed(shell: list[str], tmp_path: Path) -> None:
+def test_links_are_neither_followed_nor_removed(
+    shell: list[str], tmp_path: Path
+) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     fill(elsewhere, AGENT, "precious")
     place = home / ".cache" / "fleet"
@@ -119,7 +137,9 @@ def test_links_are_neither_followed_nor_removed(shell: list[str], tmp_path: Path
     assert below(elsewhere) == {AGENT, "precious"}
 
 
-def test_a_link_inside_a_build_is_removed_not_what_it_leads_to(shell: list[str], tmp_path: Path) -> None:
+def test_a_link_inside_a_build_is_removed_not_what_it_leads_to(
+    shell: list[str], tmp_path: Path
+) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     fill(elsewhere, "precious")
     build = home / ".cache" / "fleet" / f"build-{BUILD}-999999999"
@@ -130,7 +150,9 @@ def test_a_link_inside_a_build_is_removed_not_what_it_leads_to(shell: list[str],
     assert below(elsewhere) == {"precious"}
 
 
-def test_an_agent_or_a_build_at_work_keeps_everything(shell: list[str], tmp_path: Path) -> None:
+def test_an_agent_or_a_build_at_work_keeps_everything(
+    shell: list[str], tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     place = home / ".cache" / "fleet"
     fill(place, *OURS)
@@ -140,7 +162,9 @@ def test_an_agent_or_a_build_at_work_keeps_everything(shell: list[str], tmp_path
         assert run(shell, home) == [f"running {agent.pid} {place}/{AGENT}"]
         assert below(place) == before
     fill(place, f"build-{BUILD}-{os.getpid()}/x.c")
-    assert run(shell, home) == [f"running {os.getpid()} {place}/build-{BUILD}-{os.getpid()}"]
+    assert run(shell, home) == [
+        f"running {os.getpid()} {place}/build-{BUILD}-{os.getpid()}"
+    ]
 
 
 def test_what_another_user_owns_is_left(shell: list[str], tmp_path: Path) -> None:
@@ -159,7 +183,9 @@ def test_half_a_script_removes_nothing(tmp_path: Path) -> None:
     fill(tmp_path / "fleet", AGENT)
     text = clean.render_script(Host("h", "x", workdir=str(tmp_path / "fleet")))
     for length in range(0, len(text) - 30, 97):
-        subprocess.run(["/bin/sh"], input=text[:length], capture_output=True, check=False)
+        subprocess.run(
+            ["/bin/sh"], input=text[:length], capture_output=True, check=False
+        )
     assert below(tmp_path / "fleet") == {AGENT}
 
 
@@ -173,12 +199,23 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
     shutil.copy(needs.program("cat", "coreutils"), place / AGENT)
     with subprocess.Popen([place / AGENT], stdin=subprocess.PIPE) as agent:
         done = fleet("clean", "--json", "-q")
-        assert (done.exit_code, done.json[0]["stage"]) == (LockedError.exit_code, "lock")
+        assert (done.exit_code, done.json[0]["stage"]) == (
+            LockedError.exit_code,
+            "lock",
+        )
         assert f"process {agent.pid} uses {place}/{AGENT}" in done.json[0]["message"]
-    with Store(fleet.results).hold_session(Intent(session := "s20260102T030405Z-0badcafe", ("here",))):
+    with Store(fleet.results).hold_session(
+        Intent(session := "s20260102T030405Z-0badcafe", ("here",))
+    ):
         done = fleet("clean", "--json", "-q")
-        assert (done.exit_code, done.json[0]["stage"]) == (LockedError.exit_code, "lock")
-        assert f"since session {session}, process {os.getpid()} here, measures it" in done.json[0]["message"]
+        assert (done.exit_code, done.json[0]["stage"]) == (
+            LockedError.exit_code,
+            "lock",
+        )
+        assert (
+            f"since session {session}, process {os.getpid()} here, measures it"
+            in done.json[0]["message"]
+        )
     done = fleet("clean")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.endswith("2 paths removed on 1 host.\n")
@@ -186,14 +223,19 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
     assert "nothing of ours is there" in fleet("clean").stdout
 
 
-def test_a_busybox_host_is_cleaned_over_ssh(fleet: Fleet, make_known: MakeKnown, tmp_path: Path) -> None:
+def test_a_busybox_host_is_cleaned_over_ssh(
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
+) -> None:
     server = make_known(*odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
     place = server.home / ".cache" / "fleet"
     fill(place, AGENT, f"build-{BUILD}-999999999/x.c")
-    fleet.hosts(server.entry(name="board", workdir=str(place)))  # not /var/tmp: other tests are at work there
+    # not /var/tmp: other tests are at work there
+    fleet.hosts(server.entry(name="board", workdir=str(place)))
     done = fleet("clean", "--json")
     assert done.exit_code == 0, done.stderr
-    assert [path.removeprefix(str(server.home)) for path in done.json[0]["removed"]] == [
+    assert [
+        path.removeprefix(str(server.home)) for path in done.json[0]["removed"]
+    ] == [
         f"/.cache/fleet/{AGENT}",
         f"/.cache/fleet/build-{BUILD}-999999999",
         "/.cache/fleet/",
@@ -222,5 +264,10 @@ def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
 
 def test_the_script_is_clean_to_shellcheck() -> None:
     checker = needs.program("shellcheck", "shellcheck")
-    done = subprocess.run([checker, "-s", "sh", clean._SCRIPT], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, "-s", "sh", clean._SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,6 @@
-"""A host that a control group above the agent's own limits: as in a Slurm step or a pod."""
+"""A host that a control group above the agent's own limits: as in a Slurm step or a
+pod.
+"""
 
 import os
 from collections.abc import Iterator
@@ -18,12 +20,17 @@ CHASE = ("-b", "chase", "--rounds", "1", "-q", "--json")
 def limited_host(
     folder: Path, name: str, *limit: str, then: str = "", within: str = "sh"
 ) -> Iterator[tuple[Fleet, str]]:
-    """This machine as the host `job` within a control group with a limit; and the group's name."""
+    """This machine as the host `job` within a control group with a limit; and the
+    group's name.
+    """
     name = f"fleet-test-{name}-{os.getpid()}"
     with odd.limited_group(name, *limit) as group, Fleet(folder) as fleet:
         words = f'echo $$ >{group}/cgroup.procs; {then}exec "$@"'
         command = f"[{within}, -c, '{words}', -]"
-        fleet.inventory(f"hosts:\n  job: {{via: command, workdir: {folder}/work, command: {command}}}\n")
+        fleet.inventory(
+            f"hosts:\n  job: {{via: command, workdir: {folder}/work, command:"
+            f" {command}}}\n"
+        )
         yield fleet, name
 
 
@@ -31,8 +38,13 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
     with limited_host(tmp_path, "memory", "160M") as (fleet, name):
         (refused,) = fleet("run", *CHASE, "--sizes", "256M").json
         assert refused["stage"] == "usage"
-        assert not (tmp_path / "results").exists() or not any(fleet.results.rglob("*.parquet"))
-        assert f"available (control group /{name}, 160 MiB) may be taken: --sizes," in refused["message"]
+        assert not (tmp_path / "results").exists() or not any(
+            fleet.results.rglob("*.parquet")
+        )
+        assert (
+            f"available (control group /{name}, 160 MiB) may be taken: --sizes,"
+            in refused["message"]
+        )
         assert "no unfinished session" in fleet("resume").stdout
         (row,) = fleet("run", *CHASE, "--sizes", "16K,32K").json
         assert row["state"] in {"complete", "partial"}, row
@@ -54,10 +66,15 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
 def test_a_limit_that_cannot_be_seen_costs_what_lies_beyond_it(tmp_path: Path) -> None:
     hidden = {"then": "umount -l /sys/fs/cgroup/memory; ", "within": "unshare, -m, sh"}
     with limited_host(tmp_path, "hidden", "160M", **hidden) as (fleet, _):
-        (row,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,256M", *CHASE[2:]).json
+        (row,) = fleet(
+            "run", "-b", "chase,clock", "--sizes", "16K,256M", *CHASE[2:]
+        ).json
         assert row["state"] == "partial"
         assert "256M" in row["message"]
         assert "the agent was killed for lack of memory (oom_kill 1)" in row["message"]
-        assert any(note.startswith("Given up after an agent was killed: ") for note in row["notes"])
+        assert any(
+            note.startswith("Given up after an agent was killed: ")
+            for note in row["notes"]
+        )
         assert {*fleet.samples()["bytes"].dropna()} == {16 << 10}
         assert "no unfinished session" in fleet("resume").stdout

@@ -23,17 +23,23 @@ def test_counts_are_stored_and_shown_beside_the_numbers(fleet):
     assert done.exit_code == 0, done.stderr
     frame = pd.read_parquet(fleet.results / "counters")
     assert set(frame["event"]) == {"task-clock", "page-faults"}
-    assert len(frame) == 2 * (2 * len(fleet.samples()) - (fleet.samples()["benchmark"] == "clock").sum())
+    assert len(frame) == 2 * (
+        2 * len(fleet.samples()) - (fleet.samples()["benchmark"] == "clock").sum()
+    )
     page = fleet("show").stdout
     assert page.count(" events: counted per round trip in each thread") == 1
     assert page.count(" events: counted per reading in each thread") == 1
     assert re.search(r"^thread +task-clock( +page-faults)?$", page, re.MULTILINE)
-    assert re.search(r"^thread .* page-faults$|^0 everywhere: page-faults;", page, re.MULTILINE)
+    assert re.search(
+        r"^thread .* page-faults$|^0 everywhere: page-faults;", page, re.MULTILINE
+    )
     assert fleet("verify").exit_code == 0
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="an unknown system call")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64"), reason="an unknown system call"
+)
 def test_where_counting_is_forbidden_the_run_says_so_once_and_is_done(fleet):
     process = fleet.start(*PLAN, "generic,task-clock", prefix=refusing("EPERM"))
     _, err = process.communicate()

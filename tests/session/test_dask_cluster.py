@@ -1,4 +1,6 @@
-"""One session on the workers of a real Dask cluster, one of which is killed in the middle."""
+"""One session on the workers of a real Dask cluster, one of which is killed in the
+middle.
+"""
 
 import json
 import os
@@ -26,7 +28,9 @@ KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
 
 @pytest.fixture
 def fleet(tmp_path: Path, make_hosts: MakeHosts, known_hosts: Path) -> Fleet:
-    """Four hosts, which are one machine: nothing but --lock off lets them be measured at once."""
+    """Four hosts, which are one machine: nothing but --lock off lets them be measured
+    at once.
+    """
     needs.python_module("distributed", "corefleet[dask]")
     fleet = Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]})
     hosts = make_hosts(4)
@@ -42,12 +46,17 @@ def open_journals(root: Path) -> dict[int, str]:
         with suppress(OSError):  # it ended, or it is not ours
             for link in (process / "fd").iterdir():
                 target = link.readlink()
-                if target.is_relative_to(root / ".fleet/journal") and target.suffix == ".jsonl":
+                if (
+                    target.is_relative_to(root / ".fleet/journal")
+                    and target.suffix == ".jsonl"
+                ):
                     journals[int(process.name)] = target.parent.name
     return journals
 
 
-def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(fleet: Fleet) -> None:
+def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(
+    fleet: Fleet,
+) -> None:
     root = fleet.results.resolve()
     seen: dict[int, list[str]] = {}
 
@@ -61,12 +70,17 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
 
     a_log(Store(fleet.results), session_id(1))
     with fleet:
-        session = fleet.start("run", "--dask", "local:2", "--parallel", "1", "--lock", "off", *PLAN)
+        session = fleet.start(
+            "run", "--dask", "local:2", "--parallel", "1", "--lock", "off", *PLAN
+        )
         wait_for(a_worker_is_at_its_second_host)
-        victim, (stored, cut) = next((pid, runs) for pid, runs in seen.items() if len(runs) > 1)
+        victim, (stored, cut) = next(
+            (pid, runs) for pid, runs in seen.items() if len(runs) > 1
+        )
         os.kill(victim, signal.SIGKILL)
         out, err = session.communicate()
-    assert session.returncode in (0, 1), out + err  # who spin on the same CPUs may starve a burst
+    # who spin on the same CPUs may starve a burst
+    assert session.returncode in (0, 1), out + err
 
     runs = pd.read_parquet(fleet.results / "runs")
     samples = fleet.samples()
@@ -75,23 +89,38 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert runs["session_id"].nunique() == 1
     assert {stored, cut} <= set(runs["run_id"])
     assert not samples.duplicated(KEY).any()
-    assert set(runs["bursts"] + runs["failed_bursts"]) == {samples["ping_cpu"].nunique() * 20}
+    assert set(runs["bursts"] + runs["failed_bursts"]) == {
+        samples["ping_cpu"].nunique() * 20
+    }
     assert len(samples) == runs["bursts"].sum()
     assert list((fleet.results / ".fleet/journal").iterdir()) == []
     check_progress(fleet, err, runs, first=stored, second=cut)
 
 
-def check_progress(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str) -> None:
-    """The progress of each host was printed at once, its end once: on stderr and in the session's log."""
+def check_progress(
+    fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str
+) -> None:
+    """The progress of each host was printed at once, its end once: on stderr and in the
+    session's log.
+    """
     lines = err.splitlines()
     for name in runs["host_name"]:
-        assert sum(line.startswith((f"{name}: complete, ", f"{name}: partial, ")) for line in lines) == 1, err
+        assert (
+            sum(
+                line.startswith((f"{name}: complete, ", f"{name}: partial, "))
+                for line in lines
+            )
+            == 1
+        ), err
         assert f"{name}: measure" in lines, err
     names = runs.set_index("run_id")["host_name"]
     ended = next(
-        i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: ") and " bursts in " in line
+        i
+        for i, line in enumerate(lines)
+        if line.startswith(f"{names[first]}: ") and " bursts in " in line
     )
-    assert ended < lines.index(f"{names[second]}: measure")  # long before their shard ended
+    # long before their shard ended
+    assert ended < lines.index(f"{names[second]}: measure")
     (log,) = fleet.results.glob(".fleet/logs/*/session.log")  # and the old one is gone
     text = log.read_text()
     for name in runs["host_name"]:
@@ -100,11 +129,15 @@ def check_progress(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, secon
     assert list(log.parent.iterdir()) == [log]
 
 
-def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp_path: Path) -> None:
+def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(
+    tmp_path: Path,
+) -> None:
     needs.python_module("distributed", "corefleet[dask]")
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {first: {via: local}, second: {via: local}}\n")
-        session = fleet.start("run", "--dask", "local:1", "--parallel", "1", "--json", *PLAN)
+        session = fleet.start(
+            "run", "--dask", "local:1", "--parallel", "1", "--json", *PLAN
+        )
         assert session.stderr is not None
         while "second: measure" not in (line := session.stderr.readline()):
             assert line, session.communicate()
@@ -124,27 +157,40 @@ def test_workers_of_a_scheduler_publish_into_an_object_store(
     distributed = needs.python_module("distributed", "corefleet[dask]")
     root = f"s3://{BUCKET}/team"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of the workers"))
-    with ObjectStore(tmp_path / "buckets") as server, Fleet(tmp_path, server.environment) as fleet:
+    with (
+        ObjectStore(tmp_path / "buckets") as server,
+        Fleet(tmp_path, server.environment) as fleet,
+    ):
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster:
             fleet.inventory("hosts: {here: {via: local}}\n")
             arguments = ("-r", root, "-b", "clock", "--rounds", "2", "--json")
             done = fleet("run", "--dask", cluster.scheduler_address, *arguments)
         assert done.exit_code == 0, done.stderr
         assert [entry["state"] for entry in done.json] == ["complete"]
         listed = fleet("runs", "-r", root, "--json").json
-        assert [run["run_id"] for run in listed] == [entry["run_id"] for entry in done.json]
+        assert [run["run_id"] for run in listed] == [
+            entry["run_id"] for entry in done.json
+        ]
 
 
-def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(tmp_path: Path) -> None:
+def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(
+    tmp_path: Path,
+) -> None:
     distributed = needs.python_module("distributed", "corefleet[dask]")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         Fleet(tmp_path) as fleet,
     ):
         fleet.inventory("hosts: {here: {via: local}}\n")
-        session = fleet.start("run", "--dask", cluster.scheduler_address, "-b", "clock", "--spread", "30s")
+        session = fleet.start(
+            "run", "--dask", cluster.scheduler_address, "-b", "clock", "--spread", "30s"
+        )
         wait_for(lambda: open_journals(fleet.results.resolve()))
         cluster.close()
         out, err = session.communicate()
@@ -159,7 +205,9 @@ def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(tmp_path: Path)
         ("tcp://127.0.0.1:9", "no scheduler answers", 3),
     ],
 )
-def test_a_cluster_that_is_none_is_refused(where: str, words: str, exit_code: int, tmp_path: Path) -> None:
+def test_a_cluster_that_is_none_is_refused(
+    where: str, words: str, exit_code: int, tmp_path: Path
+) -> None:
     needs.python_module("distributed", "corefleet[dask]")
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")

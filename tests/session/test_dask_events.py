@@ -1,4 +1,6 @@
-"""Events of a worker elsewhere reach the controller's handler as if they had happened here, and once."""
+"""Events of a worker elsewhere reach the controller's handler as if they had happened
+here, and once.
+"""
 
 from dataclasses import replace
 
@@ -43,18 +45,24 @@ def send(receiver: EventReceiver) -> EventSender:
 def test_a_host_that_refused_the_plan_has_nothing_left_here_either(
     send: EventSender, receiver: EventReceiver
 ) -> None:
-    refused = HostProgress(A, send).outcome_of_error(RefusedError("a: CPU 4000 cannot be used"))
+    refused = HostProgress(A, send).outcome_of_error(
+        RefusedError("a: CPU 4000 cannot be used")
+    )
     send(HostFinished(refused))
     assert refused.is_settled
     assert receiver.reconcile_with_sent(refused) == refused
 
 
-def test_all_events_arrive_unchanged(send: EventSender, events_received: list[Event]) -> None:
+def test_all_events_arrive_unchanged(
+    send: EventSender, events_received: list[Event]
+) -> None:
     progress = HostProgress(A, send)
     progress.enter("connect")
     progress.note("a note", "another")
     send(DurationEstimated(A, Duration(5.0, 60.0)))
-    failed = replace(progress.outcome_of_error(BuildError("a: cc said:\nno")), seconds=1.5)
+    failed = replace(
+        progress.outcome_of_error(BuildError("a: cc said:\nno")), seconds=1.5
+    )
     send(HostFinished(failed))
     assert events_received == [
         StageEntered(A, "connect"),
@@ -89,7 +97,9 @@ def test_a_host_that_had_ended_when_its_worker_was_lost_is_reported_once(
     send(NoteAdded(A, "slow clock"))
     send(HostFinished(STORED))
     found_stored = replace(STORED, seconds=0.0)
-    assert receiver.reconcile_with_sent(found_stored) == replace(STORED, notes=("slow clock",))
+    assert receiver.reconcile_with_sent(found_stored) == replace(
+        STORED, notes=("slow clock",)
+    )
     assert receiver.record_lost(Outcome(A, State.FAILED)).state is State.COMPLETE
     assert [event for event in events_received if isinstance(event, HostFinished)] == [
         HostFinished(replace(STORED, notes=("slow clock",)))
@@ -99,12 +109,16 @@ def test_a_host_that_had_ended_when_its_worker_was_lost_is_reported_once(
 def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
     send: EventSender, receiver: EventReceiver, events_received: list[Event]
 ) -> None:
-    failed = Outcome(A, State.FAILED, stage="connect", message="a: refused", exit_code=3)
+    failed = Outcome(
+        A, State.FAILED, stage="connect", message="a: refused", exit_code=3
+    )
     for outcome in (failed, STORED):
         send(StageEntered(A, "connect"))
         send(NoteAdded(A, "slow clock"))
         send(HostFinished(outcome))
-    with_note = [replace(outcome, notes=("slow clock",)) for outcome in (failed, STORED)]
+    with_note = [
+        replace(outcome, notes=("slow clock",)) for outcome in (failed, STORED)
+    ]
     assert receiver.reconcile_with_sent(with_note[1]) == with_note[1]
     assert events_received == [
         StageEntered(A, "connect"),
@@ -126,7 +140,9 @@ def test_an_end_that_was_never_sent_is_taken_from_the_shards_result(
 
 def test_no_secret_of_a_host_is_sent() -> None:
     messages: list[bytes] = []
-    EventSender(messages.append)(StageEntered(replace(A, env={"TOKEN": "hunter2"}), "connect"))
+    EventSender(messages.append)(
+        StageEntered(replace(A, env={"TOKEN": "hunter2"}), "connect")
+    )
     assert b"hunter2" not in messages[0]
 
 

@@ -18,17 +18,37 @@ def hello(cpus: list[int], mhz: object) -> Hello:
 
 @pytest.mark.parametrize(
     ("mhz", "words"),
-    [  # the second cluster of a Jetson Orin under QNX 8.0.0 ran at 12 % of the first one's rate
-        ([1500, 1501, 1500, 1499, 180, 182], "CPU 4-5 at 0.18 GHz ran slower than the fastest CPU at 1.50"),
-        ([5000, 3600, 3500, 2500], "CPU 3 at 2.50 GHz and CPU 1-2 at 3.60 GHz ran slower"),
+    # the second cluster of a Jetson Orin under QNX 8.0.0 ran at 12 % of the first one's
+    # rate
+    [
+        (
+            [1500, 1501, 1500, 1499, 180, 182],
+            "CPU 4-5 at 0.18 GHz ran slower than the fastest CPU at 1.50",
+        ),
+        (
+            [5000, 3600, 3500, 2500],
+            "CPU 3 at 2.50 GHz and CPU 1-2 at 3.60 GHz ran slower",
+        ),
     ],
 )
-def test_clusters_and_kinds_of_cores_with_a_slower_clock_are_named_apart(mhz: list[int], words: str) -> None:
-    assert f"Before the run {words}" in (describe_slower_cpus(hello([*range(len(mhz))], mhz)) or "")
+def test_clusters_and_kinds_of_cores_with_a_slower_clock_are_named_apart(
+    mhz: list[int], words: str
+) -> None:
+    assert f"Before the run {words}" in (
+        describe_slower_cpus(hello([*range(len(mhz))], mhz)) or ""
+    )
 
 
 @pytest.mark.parametrize(
-    "mhz", [[3700, 3690, 3500, 3100], [None, None, None, None], [3700, None, None, 3650], [], None, "fast"]
+    "mhz",
+    [
+        [3700, 3690, 3500, 3100],
+        [None, None, None, None],
+        [3700, None, None, 3650],
+        [],
+        None,
+        "fast",
+    ],
 )
 def test_where_all_run_alike_or_nothing_is_known_nothing_is_said(mhz: object) -> None:
     assert describe_slower_cpus(hello([0, 1, 2, 3], mhz)) is None

@@ -1,4 +1,6 @@
-"""The logs of a session: one of all hosts, one of each host that failed; bounded, without secrets."""
+"""The logs of a session: one of all hosts, one of each host that failed; bounded,
+without secrets.
+"""
 
 import os
 import re
@@ -22,15 +24,25 @@ from tests.command import Fleet
 HOST = Host("b1", "192.0.2.1", env=MappingProxyType({"TOKEN": "hunter2", "DEBUG": "1"}))
 
 
-def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Path) -> None:
+def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(
+    tmp_path: Path,
+) -> None:
     session_log = SessionLog(tmp_path / "s", ignore)
-    bad, good = HostProgress(HOST, session_log), HostProgress(Host("b2", "x"), session_log)
+    bad, good = (
+        HostProgress(HOST, session_log),
+        HostProgress(Host("b2", "x"), session_log),
+    )
     for progress in (bad, good):
         progress.enter("connect")
         progress.note("a note")
-    session_log(HostFinished(bad.outcome_of_error(BuildError("b1: cc said:\nline two"))))
+    session_log(
+        HostFinished(bad.outcome_of_error(BuildError("b1: cc said:\nline two")))
+    )
     session_log(HostFinished(good.completed_outcome()))
-    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["b1.log", "session.log"]
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [
+        "b1.log",
+        "session.log",
+    ]
     session = (tmp_path / "s" / "session.log").read_text().splitlines()
     assert [line.split("Z ", 1)[1] for line in session] == [
         "b1: stage connect",
@@ -46,7 +58,9 @@ def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Pat
     assert (tmp_path / "s" / "session.log").stat().st_mode & 0o77 == 0
 
 
-def test_no_log_grows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_log_grows_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log, "SESSION_LIMIT", 10_000)
     session_log = SessionLog(tmp_path, ignore)
     for number in range(2_000):
@@ -84,7 +98,8 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
     assert Fleet(tmp_path)("runs", "--json").json == []
 
 
-# ---- logs of long ago ------------------------------------------------------------------------------------
+# ---- logs of long ago
+# ------------------------------------------------------------------------------------
 
 LONG_AGO = time.time() - 91 * 86_400
 
@@ -120,22 +135,34 @@ def test_old_logs_are_removed_and_what_spoke_lately_stays(store: Store) -> None:
 
 
 def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> None:
-    unfinished, at_work, measured = [a_log(store, session_id(number)) for number in range(3)]
+    unfinished, at_work, measured = [
+        a_log(store, session_id(number)) for number in range(3)
+    ]
     with store.hold_session(Intent(unfinished.name, ("b1",))):
         pass
     with store.new_journal(replace(builders.a_run(), session_id=measured.name)):
         pass
     with Store(store.place.root).hold_session(Intent(at_work.name, ("b1",))):
         log.prune_logs(store)
-    assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
+    assert [
+        len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)
+    ] == [2, 2, 2]
     for name in (unfinished.name, at_work.name):
         store.end_session(name)
     log.prune_logs(store)
-    assert [folder.exists() for folder in (unfinished, at_work, measured)] == [False, False, True]
+    assert [folder.exists() for folder in (unfinished, at_work, measured)] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
-    with_a_note, elsewhere, named = a_log(store, session_id(1)), tmp_path / "elsewhere", a_log(store, "kept")
+    with_a_note, elsewhere, named = (
+        a_log(store, session_id(1)),
+        tmp_path / "elsewhere",
+        a_log(store, "kept"),
+    )
     (with_a_note / "remember").mkdir()
     os.utime(with_a_note, (LONG_AGO, LONG_AGO))
     os.utime(with_a_note / "remember", (LONG_AGO, LONG_AGO))

@@ -13,8 +13,12 @@ from tests.shared import agents_cache
 
 
 @pytest.fixture
-def inventory(tmp_path: Path, known_hosts: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of the inventory in the current folder; each test has a machine of its own."""
+def inventory(
+    tmp_path: Path, known_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The path of the inventory in the current folder; each test has a machine of its
+    own.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
@@ -23,16 +27,24 @@ def inventory(tmp_path: Path, known_hosts: Path, monkeypatch: pytest.MonkeyPatch
 
 def example() -> str:
     """The example for pytest of the docs."""
-    page = (ROOT / "docs/reading.md").read_text().partition("## Measuring from Python")[2]
+    page = (
+        (ROOT / "docs/reading.md").read_text().partition("## Measuring from Python")[2]
+    )
     (code,) = re.findall(r"```python\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
     return str(code)
 
 
-def test_the_example_of_the_docs_measures_a_host_over_ssh(inventory: Path, make_known: MakeKnown) -> None:
+def test_the_example_of_the_docs_measures_a_host_over_ssh(
+    inventory: Path, make_known: MakeKnown
+) -> None:
     inventory.write_text("hosts:\n" + entry(make_known().entry(name="rpi5")))
     names: dict[str, object] = {}
     exec(example(), names)
-    (test,) = (value for name, value in names.items() if name.startswith("test_") and callable(value))
+    (test,) = (
+        value
+        for name, value in names.items()
+        if name.startswith("test_") and callable(value)
+    )
     test()
     assert [*fleet.open().runs("suite=nightly")["host_name"]] == ["rpi5"]
 
@@ -51,7 +63,9 @@ def test_the_inventory_named_by_the_environment_gives_its_defaults(
     inventory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = inventory.with_name("lab.yaml")
-    lab.write_text("hosts: {here: {via: local}}\nfleet: {results: data, label: suite=nightly}\n")
+    lab.write_text(
+        "hosts: {here: {via: local}}\nfleet: {results: data, label: suite=nightly}\n"
+    )
     monkeypatch.setenv("FLEET_INVENTORY", str(lab))
     fleet.measure("age>1d", "clock", rounds=1)
     assert [*fleet.open().runs("suite=nightly")["host_name"]] == ["here"]
@@ -61,17 +75,25 @@ def test_the_inventory_named_by_the_environment_gives_its_defaults(
     assert len(fleet.open().runs()) == 1
 
 
-def test_a_session_in_which_a_host_fails_gives_the_runs_of_the_others(inventory: Path) -> None:
-    inventory.write_text("hosts: {here: {via: local}, gone: {address: 127.0.0.1, port: 1}}\n")
+def test_a_session_in_which_a_host_fails_gives_the_runs_of_the_others(
+    inventory: Path,
+) -> None:
+    inventory.write_text(
+        "hosts: {here: {via: local}, gone: {address: 127.0.0.1, port: 1}}\n"
+    )
     with pytest.warns(StoreWarning, match="gone: no TCP connection"):
         runs = fleet.measure(benchmarks="clock", rounds=1)
     assert [*runs.runs()["host_name"]] == ["here"]
     assert [*runs.failures] == ["gone"]
 
 
-def test_an_option_that_is_none_and_a_host_that_fails_are_errors(inventory: Path) -> None:
+def test_an_option_that_is_none_and_a_host_that_fails_are_errors(
+    inventory: Path,
+) -> None:
     inventory.write_text("hosts: {here: {address: 127.0.0.1, port: 1}}\n")
-    with pytest.raises(UsageError, match="'round' is not an option of a plan; did you mean 'rounds'"):
+    with pytest.raises(
+        UsageError, match="'round' is not an option of a plan; did you mean 'rounds'"
+    ):
         fleet.measure("here", "clock", round=1)
     with pytest.raises(FleetError, match="here: no TCP connection"):
         fleet.measure("here", "clock", rounds=1)

@@ -1,4 +1,6 @@
-"""One run over as many connections as it takes: real agents on this machine, behind a link that breaks."""
+"""One run over as many connections as it takes: real agents on this machine, behind a
+link that breaks.
+"""
 
 import fcntl
 import os
@@ -29,11 +31,15 @@ from tests.shared import agents_cache, local_connection
 
 HERE = Host("here", "localhost", Via.LOCAL)
 ROUNDS = 40
-SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=9, iterations=100, spread_s=0.0)
+SHORT = RequestedOptions(
+    benchmarks=("clock",), rounds=ROUNDS, samples=9, iterations=100, spread_s=0.0
+)
 
 
 class Breaking(CommandConnection):
-    """A connection that breaks after so many bursts of each agent. breaks: of the first agents."""
+    """A connection that breaks after so many bursts of each agent. breaks: of the first
+    agents.
+    """
 
     breaks: list[int]
 
@@ -68,8 +74,12 @@ class _Cut:
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SessionContext]:
-    """Return a maker of sessions; `breaks` is for Breaking, the other arguments for SessionContext."""
+def context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., SessionContext]:
+    """Return a maker of sessions; `breaks` is for Breaking, the other arguments for
+    SessionContext.
+    """
     needs.program("cc", "gcc")
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
@@ -83,7 +93,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
             connection.breaks = left
             return connection
 
-        usual = {"session_id": "s1", "store": Store(tmp_path / "results"), "requested": SHORT, "emit": ignore}
+        usual = {
+            "session_id": "s1",
+            "store": Store(tmp_path / "results"),
+            "requested": SHORT,
+            "emit": ignore,
+        }
         return SessionContext(**{"connect": connect, **usual, **arguments})
 
     return make
@@ -99,12 +114,19 @@ def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
     return outcome
 
 
-def finish(session: SessionContext, hosts: list[Host] | None = None, **options: Any) -> Outcome:
-    """Resume the only host of the most recent session; without `hosts` publish its journal as it is."""
+def finish(
+    session: SessionContext, hosts: list[Host] | None = None, **options: Any
+) -> Outcome:
+    """Resume the only host of the most recent session; without `hosts` publish its
+    journal as it is.
+    """
     remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     if hosts is None:
-        hosts, options = resume.hosts_to_resume(remaining, {}, partial=True), {"partial": True}
+        hosts, options = (
+            resume.hosts_to_resume(remaining, {}, partial=True),
+            {"partial": True},
+        )
     (outcome,) = resume.resume_session(remaining, hosts, session, **options)
     return outcome
 
@@ -115,7 +137,9 @@ def stored_run(store: Store) -> dict[str, Any]:
 
 
 def every_visit() -> Counter[tuple[int, int]]:
-    return Counter({(visit, cpu): 1 for visit in range(ROUNDS) for cpu in os.sched_getaffinity(0)})
+    return Counter(
+        {(visit, cpu): 1 for visit in range(ROUNDS) for cpu in os.sched_getaffinity(0)}
+    )
 
 
 @pytest.mark.long
@@ -145,10 +169,16 @@ def test_a_run_is_published_without_decoding_it_again_unless_it_is_too_large_for
     assert visits(session.store) == every_visit()
 
 
-def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(context) -> None:
+def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(
+    context,
+) -> None:
     session = context(breaks=(5, 7, 1))
     outcome = run_once(session)
-    assert (outcome.state, outcome.message, outcome.bursts) == (State.COMPLETE, "", len(every_visit()))
+    assert (outcome.state, outcome.message, outcome.bursts) == (
+        State.COMPLETE,
+        "",
+        len(every_visit()),
+    )
     assert visits(session.store) == every_visit()
     row = stored_run(session.store)
     assert "Measured in 4 parts: the run was interrupted and continued." in row["notes"]
@@ -157,11 +187,15 @@ def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(context
     assert row["load_1m_after"] >= 0
 
 
-def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(context) -> None:
+def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(
+    context,
+) -> None:
     session = context(breaks=(5, *[0] * 99), reconnect_s=0.0)
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "link")
-    assert outcome.message.startswith("here: the link broke. 5 bursts are kept in the journal of r")
+    assert outcome.message.startswith(
+        "here: the link broke. 5 bursts are kept in the journal of r"
+    )
     (run,) = session.store.read_begun_runs()
     remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
@@ -172,7 +206,9 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     assert resume.find_remaining(session.store, None) is None
 
 
-def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(context, monkeypatch) -> None:
+def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(
+    context, monkeypatch
+) -> None:
     monkeypatch.setattr(output, "LINE_LIMIT_BYTES", 100)  # shorter than a hello
     outcome = run_once(context())
     assert (outcome.state, outcome.stage) == (State.FAILED, "link")
@@ -182,16 +218,27 @@ def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(context, monkey
 
 @pytest.mark.parametrize("after", [5, 0])
 def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) -> None:
-    """A host that lets us use fewer CPUs once we are back refuses the plan it accepted before."""
+    """A host that lets us use fewer CPUs once we are back refuses the plan it accepted
+    before.
+    """
 
-    session = context(connect=changing(" --until-eof", " --until-eof --cpus=1023", after))
+    session = context(
+        connect=changing(" --until-eof", " --until-eof --cpus=1023", after)
+    )
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "1023" in outcome.message
     if not after:
-        assert (outcome.given_up, outcome.run_id, session.store.read_begun_runs()) == (True, None, [])
+        assert (outcome.given_up, outcome.run_id, session.store.read_begun_runs()) == (
+            True,
+            None,
+            [],
+        )
         return
-    assert "--publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
+    assert (
+        "--publish-partial` stores what was measured. 5 bursts are kept in"
+        in outcome.message
+    )
     assert len(session.store.read_begun_runs()) == 1
     resumed = finish(context(), [HERE])
     assert (resumed.state, resumed.message) == (State.COMPLETE, "")
@@ -199,12 +246,16 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
 
 
 def changing(old: str, new: str, *breaks: int) -> Callable[[Host], Breaking]:
-    """Connect to this machine, where the agent's command has other words after the breaks."""
+    """Connect to this machine, where the agent's command has other words after the
+    breaks.
+    """
     left = list(breaks)
 
     class Changing(Breaking):
         def stream(self, command: str, **limits: Any) -> Any:
-            return super().stream(command if self.breaks else command.replace(old, new), **limits)
+            return super().stream(
+                command if self.breaks else command.replace(old, new), **limits
+            )
 
     def connect(host: Host) -> Changing:
         connection = local_connection(host, Changing)
@@ -214,7 +265,9 @@ def changing(old: str, new: str, *breaks: int) -> Callable[[Host], Breaking]:
     return connect
 
 
-def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context) -> None:
+def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(
+    context,
+) -> None:
     session = context(connect=changing("\nexit $code", "\nexit 3"))
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
@@ -227,11 +280,17 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("--benchmark=clock", "--benchmark=cas", "it measures cas, but was asked for clock"),
+        (
+            "--benchmark=clock",
+            "--benchmark=cas",
+            "it measures cas, but was asked for clock",
+        ),
         ("--seed=", "--seed=7", "its seed is 7"),
     ],
 )
-def test_an_agent_that_answers_another_plan_is_named(context, old: str, new: str, words: str) -> None:
+def test_an_agent_that_answers_another_plan_is_named(
+    context, old: str, new: str, words: str
+) -> None:
     needs.cpus(2)
     outcome = run_once(context(connect=changing(old, new)))
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
@@ -258,7 +317,11 @@ def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) ->
     ],
 )
 def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
-    context, tmp_path: Path, own: LockPolicy, of_session: LockPolicy | None, state: State
+    context,
+    tmp_path: Path,
+    own: LockPolicy,
+    of_session: LockPolicy | None,
+    state: State,
 ) -> None:
     """The policy of the session wins over that of the host's entry."""
     with hold_lock(tmp_path / "agent.lock"):
@@ -269,7 +332,9 @@ def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
         assert "`--lock wait` waits" in outcome.message
 
 
-def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_path: Path) -> None:
+def test_a_controller_that_waits_measures_once_the_other_is_done(
+    context, tmp_path: Path
+) -> None:
     with hold_lock(tmp_path / "agent.lock") as unlock:
         stages: list[str] = []
 
@@ -316,7 +381,9 @@ def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
     if words is None:
         require_same_machine(run, *present)
         return
-    text = f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`"
+    text = (
+        f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`"
+    )
     with pytest.raises(AgentError, match=re.escape(text)):
         require_same_machine(run, *present)
 
@@ -325,12 +392,18 @@ def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
 
 
 def begin(
-    store: Store, session: str, *hosts: str, journals: tuple[str, ...] = (), lines: tuple[bytes, ...] = ()
+    store: Store,
+    session: str,
+    *hosts: str,
+    journals: tuple[str, ...] = (),
+    lines: tuple[bytes, ...] = (),
 ) -> None:
     """A session interrupted with journals of some of its hosts."""
     with store.hold_session(Intent(session, hosts)):
         for number, name in enumerate(journals):
-            run = builders.a_run(run_id=f"r{session}{number}", host=Host(name, "192.0.2.1"))
+            run = builders.a_run(
+                run_id=f"r{session}{number}", host=Host(name, "192.0.2.1")
+            )
             with store.new_journal(replace(run, session_id=session)) as journal:
                 for record in lines:
                     journal.append(record)
@@ -342,7 +415,9 @@ def find_remaining(store: Store, session: str | None = None) -> tuple[str, list[
     return remaining.session_id, remaining.names
 
 
-def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Path) -> None:
+def test_the_most_recent_unfinished_session_is_found_with_its_hosts(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     assert resume.find_remaining(store, None) is None
     begin(store, "s2026b", "x", "y", "z", journals=("y",))
@@ -350,7 +425,10 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Pa
     assert find_remaining(store) == ("s2026b", ["y", "x", "z"])
     assert find_remaining(store, "s2026a") == ("s2026a", ["x"])
     for text, words in (
-        ("s2026", "'s2026' is more than one unfinished session. There are: s2026a, s2026b."),
+        (
+            "s2026",
+            "'s2026' is more than one unfinished session. There are: s2026a, s2026b.",
+        ),
         ("r", "'r' is no unfinished"),
     ):
         with pytest.raises(UsageError) as refused:
@@ -361,11 +439,15 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Pa
 def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with store.hold_session(Intent("s2", ("x",))):
-        with pytest.raises(LockedError, match=f"session s2 is still running: process {os.getpid()} on"):
+        with pytest.raises(
+            LockedError, match=f"session s2 is still running: process {os.getpid()} on"
+        ):
             resume.find_remaining(store, None)
         begin(store, "s1", "x")
         assert find_remaining(store) == ("s1", ["x"])
-        assert resume.name_other_sessions(store, resume.find_remaining(store, "s1")) == ""  # type: ignore[arg-type]
+        assert (
+            resume.name_other_sessions(store, resume.find_remaining(store, "s1")) == ""
+        )  # type: ignore[arg-type]
 
 
 def test_a_root_without_unfinished_sessions_has_none_to_name(tmp_path: Path) -> None:
@@ -374,21 +456,36 @@ def test_a_root_without_unfinished_sessions_has_none_to_name(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(1, ""), (2, "s0"), (6, "s0, s1, s2, s3, s4"), (7, "1 before, s1, s2, s3, s4, s5")]
+    ("count", "words"),
+    [
+        (1, ""),
+        (2, "s0"),
+        (6, "s0, s1, s2, s3, s4"),
+        (7, "1 before, s1, s2, s3, s4, s5"),
+    ],
 )
-def test_the_other_unfinished_sessions_are_named(tmp_path: Path, count: int, words: str) -> None:
+def test_the_other_unfinished_sessions_are_named(
+    tmp_path: Path, count: int, words: str
+) -> None:
     store = Store(tmp_path)
     for number in range(count):
         begin(store, f"s{number}", "x")
     remaining = resume.find_remaining(store, None)
     assert remaining is not None
-    expected = f"Also unfinished: {words}. Name one: fleet resume s{count - 2}" if words else ""
+    expected = (
+        f"Also unfinished: {words}. Name one: fleet resume s{count - 2}"
+        if words
+        else ""
+    )
     assert resume.name_other_sessions(store, remaining) == expected
 
 
 def store_one_run(folder: Path) -> Store:
     """A root with a run of host x in session s1."""
-    store, run = Store(folder), replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
+    store, run = (
+        Store(folder),
+        replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1"),
+    )
     store.publish(run, builders.make_bursts(run))
     return store
 
@@ -409,7 +506,9 @@ def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> N
     assert store.read_idle_intents() == []
 
 
-def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Path) -> None:
+def test_a_journal_without_its_sessions_note_is_found_all_the_same(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     begin(store, "s1", "x", journals=("x",))
     store.end_session("s1")
@@ -423,20 +522,37 @@ def test_hosts_are_those_of_the_inventory_now(tmp_path: Path) -> None:
     assert remaining is not None
     now = {name: Host(name, "198.51.100.1") for name in ("x", "y", "z", "w")}
     assert resume.hosts_to_resume(remaining, now) == [now["y"], now["x"], now["z"]]
-    assert [host.address for host in resume.hosts_to_resume(remaining, now, partial=True)] == ["192.0.2.1"]
-    with pytest.raises(UsageError, match="the inventory no longer has y, z, unfinished in session s1"):
+    assert [
+        host.address for host in resume.hosts_to_resume(remaining, now, partial=True)
+    ] == ["192.0.2.1"]
+    with pytest.raises(
+        UsageError, match="the inventory no longer has y, z, unfinished in session s1"
+    ):
         resume.hosts_to_resume(remaining, {"x": now["x"]})
 
 
-def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context) -> None:
+def test_publishing_what_there_is_drops_what_never_began(
+    tmp_path: Path, context
+) -> None:
     session = context(connect=None)
     hello = {**HELLO, "seed": 7}
-    begin(session.store, "s1", "x", "y", "z", journals=("x",), lines=(line(hello), line(BURST)))
+    begin(
+        session.store,
+        "s1",
+        "x",
+        "y",
+        "z",
+        journals=("x",),
+        lines=(line(hello), line(BURST)),
+    )
     begin(session.store, "s2", "w")
     remaining = resume.find_remaining(session.store, "s1")
     assert remaining is not None
     (outcome,) = resume.resume_session(
-        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
+        remaining,
+        resume.hosts_to_resume(remaining, {}, partial=True),
+        session,
+        partial=True,
     )
     assert (outcome.host.name, outcome.state, outcome.bursts) == ("x", State.PARTIAL, 1)
     assert find_remaining(session.store) == ("s2", ["w"])
@@ -448,7 +564,9 @@ def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     outcome = finish(session)
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
     assert "nothing of rs10 had arrived; its journal is removed" in outcome.message
-    assert "fleet resume" not in render_outcomes([outcome], 1.0), "there is nothing left to resume"
+    assert "fleet resume" not in render_outcomes([outcome], 1.0), (
+        "there is nothing left to resume"
+    )
     assert session.store.read_begun_runs() == []
     assert resume.find_remaining(session.store, None) is None
 
@@ -458,17 +576,28 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     lines = (line(HELLO), line(BURST), line(BURST, round=1), line(END))
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")])
-    assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
+    assert (outcome.state, outcome.bursts, outcome.run_id) == (
+        State.COMPLETE,
+        2,
+        "rs10",
+    )
     assert session.store.read_idle_intents() == []
 
 
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     session = context(connect=None)
-    begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"words", b"{garbage", b"more"))
+    begin(
+        session.store,
+        "s1",
+        "x",
+        journals=("x",),
+        lines=(line(HELLO), b"words", b"{garbage", b"more"),
+    )
     outcome = finish(session)
     assert outcome.run_id == "rs10"
     assert any(
-        "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
+        "The journal of rs10 is damaged: " in note and "2 lines are refused" in note
+        for note in outcome.notes
     )
     assert session.store.read_idle_intents() == []
 
@@ -497,16 +626,25 @@ BAD = {
 
 @pytest.mark.parametrize(
     ("extra", "count"),
-    [*((extra, 8) for extra in NOISE.values()), *((extra, 4) for extra in BAD.values())],
+    [
+        *((extra, 8) for extra in NOISE.values()),
+        *((extra, 4) for extra in BAD.values()),
+    ],
     ids=[*NOISE, *BAD],
 )
-def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, count: int, context) -> None:
-    """The extra line comes after four bursts: noise costs none of the eight, a bad line those behind it."""
+def test_every_good_burst_before_a_bad_line_is_published(
+    extra: bytes, count: int, context
+) -> None:
+    """The extra line comes after four bursts: noise costs none of the eight, a bad line
+    those behind it.
+    """
     session = context(connect=None)
     rest = BURSTS[4:] if count == 8 else BURSTS[5:]
     lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session)
     assert (outcome.state, outcome.bursts) == (State.PARTIAL, count)
-    assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(count))
+    assert sorted(
+        pd.read_parquet(session.store.place.root / "samples")["round"]
+    ) == list(range(count))
     assert any("is damaged" in note for note in outcome.notes) == (count < 8)

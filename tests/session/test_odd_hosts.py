@@ -1,4 +1,6 @@
-"""`fleet run` on hosts with something wrong: each either works or says in words what is wrong."""
+"""`fleet run` on hosts with something wrong: each either works or says in words what is
+wrong.
+"""
 
 import os
 from pathlib import Path
@@ -22,7 +24,9 @@ def test_a_host_without_a_compiler_gets_its_agent_from_here(
     assert only(done)[0] == 0, done.stdout
 
 
-def test_a_busybox_host_gets_its_agent_from_here(fleet: Fleet, make_known: MakeKnown, tmp_path: Path) -> None:
+def test_a_busybox_host_gets_its_agent_from_here(
+    fleet: Fleet, make_known: MakeKnown, tmp_path: Path
+) -> None:
     host = make_known(*odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
     fleet.hosts(host.entry(name="busybox"))
     assert only(fleet("run", *CLOCK))[0] == 0
@@ -41,7 +45,11 @@ def test_build_host_without_a_compiler_is_an_error(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("compiler", "words"),
-    [(odd.FAILING_COMPILER, "cannot execute cc1"), (odd.LYING_COMPILER, ""), (odd.TCC, "needs GCC or clang")],
+    [
+        (odd.FAILING_COMPILER, "cannot execute cc1"),
+        (odd.LYING_COMPILER, ""),
+        (odd.TCC, "needs GCC or clang"),
+    ],
     ids=["fails", "lies", "tcc"],
 )
 def test_a_bad_compiler_is_quoted(
@@ -66,7 +74,9 @@ def test_a_wished_compiler_that_is_not_there_is_an_error(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path
 ) -> None:
     know(known_hosts, ssh_host)
-    fleet.hosts(ssh_host.entry(name="board", toolchain=RequestedToolchain(cc="gcc-1.27")))
+    fleet.hosts(
+        ssh_host.entry(name="board", toolchain=RequestedToolchain(cc="gcc-1.27"))
+    )
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
     assert "gcc-1.27" in message
@@ -74,7 +84,11 @@ def test_a_wished_compiler_that_is_not_there_is_an_error(
 
 @pytest.mark.parametrize(
     ("disk", "words"),
-    [(odd.read_only_disk, "read-only"), (odd.noexec_disk, "noexec"), (odd.small_disk, "space")],
+    [
+        (odd.read_only_disk, "read-only"),
+        (odd.noexec_disk, "noexec"),
+        (odd.small_disk, "space"),
+    ],
     ids=["read-only", "noexec", "full"],
 )
 def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
@@ -107,16 +121,26 @@ def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
     assert only(fleet("run", *CLOCK))[0] == 0
     (agent,) = host.home.rglob("fleet-agent-*")
     toolchain = RequestedToolchain(binary=str(agent.rename(tmp_path / "agent")))
-    fleet.hosts(host.entry(name="chatty", build=BuildPlace.PREBUILT, toolchain=toolchain))
+    fleet.hosts(
+        host.entry(name="chatty", build=BuildPlace.PREBUILT, toolchain=toolchain)
+    )
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
 
 
 @pytest.mark.parametrize(
     ("shell", "package"),
-    [("mksh", "mksh"), ("dash", "dash"), ("csh", "csh"), ("fish", "fish"), ("tcsh", "tcsh")],
+    [
+        ("mksh", "mksh"),
+        ("dash", "dash"),
+        ("csh", "csh"),
+        ("fish", "fish"),
+        ("tcsh", "tcsh"),
+    ],
 )
-def test_any_login_shell_will_do(fleet: Fleet, make_known: MakeKnown, shell: str, package: str) -> None:
+def test_any_login_shell_will_do(
+    fleet: Fleet, make_known: MakeKnown, shell: str, package: str
+) -> None:
     host = make_known(*odd.login_shell(needs.program(shell, package), package))
     fleet.hosts(host.entry(name="board", build=BuildPlace.CONTROLLER))
     done = fleet("run", *CLOCK)
@@ -124,16 +148,27 @@ def test_any_login_shell_will_do(fleet: Fleet, make_known: MakeKnown, shell: str
 
 
 @pytest.mark.parametrize(
-    "shell", ["posh", *(pytest.param(shell, marks=pytest.mark.slow) for shell in ("yash", "mksh", "ksh93"))]
+    "shell",
+    [
+        "posh",
+        *(
+            pytest.param(shell, marks=pytest.mark.slow)
+            for shell in ("yash", "mksh", "ksh93")
+        ),
+    ],
 )
 @pytest.mark.slow
-def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, make_known: MakeKnown, shell: str) -> None:
+def test_any_posix_shell_will_do_as_bin_sh(
+    fleet: Fleet, make_known: MakeKnown, shell: str
+) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
     host = make_known(*odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
-    assert fleet("clean", "--json").json[0]["removed"], "the agent lies in a directory of ours"
+    assert fleet("clean", "--json").json[0]["removed"], (
+        "the agent lies in a directory of ours"
+    )
 
 
 @pytest.mark.slow
@@ -142,12 +177,16 @@ def test_a_login_script_that_leaves_a_process_behind_costs_no_run(
 ) -> None:
     host = make_known(*odd.lingering_login(tmp_path, 1.0, 300))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
-    done = fleet("run", "-b", "clock", "--rounds", "400", "--samples", "50", "-q", "--json")
+    done = fleet(
+        "run", "-b", "clock", "--rounds", "400", "--samples", "50", "-q", "--json"
+    )
     assert only(done)[0] == 0, done.stdout
     assert done.json[0]["seconds"] < 100
 
 
-def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: Fleet, make_known) -> None:
+def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(
+    fleet: Fleet, make_known
+) -> None:
     first = min(os.sched_getaffinity(0))
     host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
@@ -166,9 +205,21 @@ def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(
     first, second = sorted(os.sched_getaffinity(0))[:2]
     host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
-    done = fleet("run", "-b", "cas", option.format(first, second), "--rounds", "1", "--samples", "9")
+    done = fleet(
+        "run",
+        "-b",
+        "cas",
+        option.format(first, second),
+        "--rounds",
+        "1",
+        "--samples",
+        "9",
+    )
     assert done.exit_code == 0, done.stderr
-    assert set(fleet.samples()["ping_cpu"]) | set(fleet.samples()["pong_cpu"]) == {first, second}
+    assert set(fleet.samples()["ping_cpu"]) | set(fleet.samples()["pong_cpu"]) == {
+        first,
+        second,
+    }
 
 
 def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
@@ -177,11 +228,15 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
     know(known_hosts, ssh_host)
     fleet.hosts(ssh_host.entry(name="board", build=BuildPlace.CONTROLLER))
     with odd.mount_disk(tmp_path / "results", "size=256k") as results:
-        done = fleet("run", "-b", "clock", "--rounds", "2000", "-q", "--json", "-r", str(results))
+        done = fleet(
+            "run", "-b", "clock", "--rounds", "2000", "-q", "--json", "-r", str(results)
+        )
         code, stage, message = only(done)
         assert (code, stage) == (11, "store"), message
         assert "No space left" in message
-        assert list((results / ".fleet/journal").glob("*/stream.jsonl")), "what had arrived must be kept"
+        assert list((results / ".fleet/journal").glob("*/stream.jsonl")), (
+            "what had arrived must be kept"
+        )
 
 
 @pytest.mark.parametrize(("files", "exit_code"), [(5, 7), (12, 9)])
@@ -189,7 +244,9 @@ def test_a_host_that_may_open_too_few_files_is_told_of_its_limit(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path, files: int, exit_code: int
 ) -> None:
     login = tmp_path / "login"
-    login.write_text(f'#!/bin/dash\nulimit -n {files}\nexec /bin/dash -c "$SSH_ORIGINAL_COMMAND"\n')
+    login.write_text(
+        f'#!/bin/dash\nulimit -n {files}\nexec /bin/dash -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
     login.chmod(0o755)
     fleet.hosts(make_known(f"ForceCommand {login}").entry(name="few"))
     code, _, message = only(fleet("run", *CLOCK))
@@ -206,4 +263,7 @@ def test_a_pod_is_measured_where_it_has_room_and_named_where_it_has_none(
         fleet.inventory(f"defaults: {defaults}\nhosts: {hosts}\n")
         done = {row["host"]: row for row in fleet("run", *CLOCK, "--json").json}
     assert done["roomy"]["state"] == "complete", done["roomy"]["message"]
-    assert (done["narrow"]["stage"], "No space left" in done["narrow"]["message"]) == ("deploy", True)
+    assert (done["narrow"]["stage"], "No space left" in done["narrow"]["message"]) == (
+        "deploy",
+        True,
+    )

@@ -1,4 +1,6 @@
-"""Benchmarks with points on this machine: measured, shown, interrupted and resumed, by the real agent."""
+"""Benchmarks with points on this machine: measured, shown, interrupted and resumed, by
+the real agent.
+"""
 
 import json
 import re
@@ -16,23 +18,34 @@ KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu
 
 
 def list_starved(fleet: Fleet) -> list[dict[str, Any]]:
-    """The failed bursts of the one run that is stored, which other work on this machine starved."""
-    failed: list[dict[str, Any]] = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
+    """The failed bursts of the one run that is stored, which other work on this machine
+    starved.
+    """
+    failed: list[dict[str, Any]] = json.loads(
+        pd.read_parquet(fleet.results / "runs")["failed_json"][0]
+    )
     assert all("other work held it" in failure["reason"] for failure in failed)
     return failed
 
 
 @pytest.mark.long
 def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
-    done = fleet("run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
+    done = fleet(
+        "run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "12", "-q"
+    )
     failed = list_starved(fleet)
     assert done.exit_code == (1 if failed else 0), done.stderr
     frame = pd.read_parquet(fleet.results / "samples")
     chase = frame[frame["benchmark"] == "chase"]
     assert set(chase["point"]) == {
-        f"{order}.{size}.base" for order in ("random", "window", "rising") for size in ("16K", "64K")
+        f"{order}.{size}.base"
+        for order in ("random", "window", "rising")
+        for size in ("16K", "64K")
     }
-    assert len(chase) + sum(failure["benchmark"] == "chase" for failure in failed) == 12 * 6
+    assert (
+        len(chase) + sum(failure["benchmark"] == "chase" for failure in failed)
+        == 12 * 6
+    )
     assert set(chase["relation"]) == {"self"}
     assert set(chase["bytes"]) == {16384, 65536}
     page = fleet("show", "here", "--ladder")
@@ -41,15 +54,23 @@ def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     assert ladder.split()[0] == "random"
     assert [line.split()[0] for line in ladder.splitlines()[1:3]] == ["16K", "64K"]
     steps = fleet("show", "here", "--json").json[0]["ladder"]
-    assert {(step["setting"], step["bytes"]) for step in steps} >= {("random", 16384), ("rising", 65536)}
+    assert {(step["setting"], step["bytes"]) for step in steps} >= {
+        ("random", 16384),
+        ("rising", 65536),
+    }
     assert fleet("runs").exit_code == 0
-    assert fleet("report", "here", "-o", str(fleet.results.parent / "page.html")).exit_code == 0
+    assert (
+        fleet("report", "here", "-o", str(fleet.results.parent / "page.html")).exit_code
+        == 0
+    )
 
 
 @pytest.mark.slow
 def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
     needs.cpus(2)
-    done = fleet("run", "-b", "bandwidth", *SIZES, "--op", "read", "--rounds", "2", "-q")
+    done = fleet(
+        "run", "-b", "bandwidth", *SIZES, "--op", "read", "--rounds", "2", "-q"
+    )
     assert done.exit_code == 0, done.stderr
     steps = fleet("show", "here", "--json").json[0]["ladder"]
     assert {step["threads"] for step in steps} == {1, 2}
@@ -60,7 +81,10 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "points"),
-    [(("chase", *SIZES, "--cpus", "0"), 6), (("message,fetch", "--state", "written", "--spread", "2"), 3)],
+    [
+        (("chase", *SIZES, "--cpus", "0"), 6),
+        (("message,fetch", "--state", "written", "--spread", "2"), 3),
+    ],
     ids=["chase", "message and fetch"],
 )
 def test_an_interrupted_run_is_resumed_point_by_point(
@@ -86,9 +110,29 @@ def test_an_interrupted_run_is_resumed_point_by_point(
 
 
 @pytest.mark.slow
-def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(fleet: Fleet) -> None:
-    shape = ("--shape", "64x64x64", "--sizes", "256K")  # half of the second cache, or less
-    how = ("--variant", "gemm=c11", "--cpus", "0", "--threads", "1", "--rounds", "2", "--op", "read", "-q")
+def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(
+    fleet: Fleet,
+) -> None:
+    # half of the second cache, or less
+    shape = (
+        "--shape",
+        "64x64x64",
+        "--sizes",
+        "256K",
+    )
+    how = (
+        "--variant",
+        "gemm=c11",
+        "--cpus",
+        "0",
+        "--threads",
+        "1",
+        "--rounds",
+        "2",
+        "--op",
+        "read",
+        "-q",
+    )
     done = fleet("run", "-b", "bandwidth,gemm", *shape, *how)
     assert done.exit_code == 0, done.stderr
     frame = pd.read_parquet(fleet.results / "samples")
@@ -98,14 +142,24 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(flee
     assert frame[frame["operation"] == "peak"]["checked"].isna().all()
     table = fleet("show", "here").stdout.partition("gemm/c11: Gop/s")[2].splitlines()
     assert [line.split()[0] for line in table[3:10]] == [
-        *("peak", "hot.rows", "hot.odd", "hot.blocked", "stream.256K", "stream.prefetch.256K", "deep.256K")
+        *(
+            "peak",
+            "hot.rows",
+            "hot.odd",
+            "hot.blocked",
+            "stream.256K",
+            "stream.prefetch.256K",
+            "deep.256K",
+        )
     ]
     assert "100.0%" in table[3].split()
     assert {line.split()[1] for line in table[4:10]} == {"64x64x64"}
     page = fleet.results.parent / "page.html"
     assert fleet("report", "here", "-o", str(page)).exit_code == 0
     text = page.read_text()
-    roofline = re.search(r"Roofline of here, CPU 0: Gop/s by operations per byte; ([^<]*)", text)
+    roofline = re.search(
+        r"Roofline of here, CPU 0: Gop/s by operations per byte; ([^<]*)", text
+    )
     assert roofline
     assert re.search(r"\d GB/s\. c11; peak [0-9.]+; hot\.rows [0-9.]+", roofline[1])
     assert '<tr><th scope="row">hot.rows</th><td>64x64x64</td>' in text

@@ -1,4 +1,6 @@
-"""A QNX host as it looks over SSH, on a STAND-IN: Linux dressed as QNX. Proves our code, not QNX."""
+"""A QNX host as it looks over SSH, on a STAND-IN: Linux dressed as QNX. Proves our
+code, not QNX.
+"""
 
 import hashlib
 import json
@@ -26,7 +28,11 @@ pytestmark = pytest.mark.slow
 NOBODY = 65534
 HOST = Host("board", "board")
 PROGRAM = b"#!/bin/sh\necho runs\nexit 7\n" + bytes(range(256)) * 2000
-DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "minimal": "/tmp"}
+DIRECTORY = {
+    "full": "/data/home/qnxuser/fleet-qnxuser",
+    "no-sftp": "/tmp",
+    "minimal": "/tmp",
+}
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +42,21 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Image
 
     def make(recipe: Recipe) -> Image:
         if recipe not in image_by_recipe:
-            image_by_recipe[recipe] = image.make(tmp_path_factory.mktemp("image") / recipe.name, recipe)
+            image_by_recipe[recipe] = image.make(
+                tmp_path_factory.mktemp("image") / recipe.name, recipe
+            )
         return image_by_recipe[recipe]
 
     return make
 
 
 @pytest.fixture
-def enter(images: Callable[[Recipe], Image]) -> Callable[[Recipe], tuple[Image, Inside]]:
-    """Return a maker of images, without what other tests left there, and of a shell inside."""
+def enter(
+    images: Callable[[Recipe], Image],
+) -> Callable[[Recipe], tuple[Image, Inside]]:
+    """Return a maker of images, without what other tests left there, and of a shell
+    inside.
+    """
 
     def make(recipe: Recipe) -> tuple[Image, Inside]:
         board = images(recipe)
@@ -65,7 +77,9 @@ def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) 
     return path
 
 
-@pytest.mark.parametrize("user", [None, NOBODY], ids=["as we are", "as an ordinary user"])
+@pytest.mark.parametrize(
+    "user", [None, NOBODY], ids=["as we are", "as an ordinary user"]
+)
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe, user):
     if user is not None:
@@ -73,33 +87,53 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe
     server, board = make_qnx(recipe, user)
     host = server.entry()
     with connect(host) as connection:
-        looked, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
+        looked, unusable = parse_with_workdir_error(
+            run_probe(connection, host, read_only=True), host
+        )
         assert board.files() == set(), "looking only must write nothing"
         facts = gather(connection, host)
         path = deploy_program(connection, facts)
         again = gather(connection, host)
     assert unusable is None
-    assert (facts.os, facts.arch, facts.kernel, len(facts.cpus)) == ("qnx-standin", "x86_64", "8.0.0", 2)
+    assert (facts.os, facts.arch, facts.kernel, len(facts.cpus)) == (
+        "qnx-standin",
+        "x86_64",
+        "8.0.0",
+        2,
+    )
     assert facts.workdir == DIRECTORY[recipe.name]
     assert looked.workdir.startswith(facts.workdir)
     assert again.workdir_entries == (path.rpartition("/")[2],)
     assert len(board.files()) == 1
 
 
-def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(make_qnx):
+def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(
+    make_qnx,
+):
     server, board = make_qnx(replace(NO_SFTP, name="strict", strict_shell=True))
     host = server.entry()
     with connect(host) as connection:
-        _, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
+        _, unusable = parse_with_workdir_error(
+            run_probe(connection, host, read_only=True), host
+        )
         with pytest.raises(DeployError) as refused:
             gather(connection, host)
     for text in (str(refused.value), str(unusable)):
-        assert re.search(r"/dev/shmem: cannot run programs: .*/fleet-probe-\d+: .*Permission denied", text)
+        assert re.search(
+            r"/dev/shmem: cannot run programs: .*/fleet-probe-\d+: .*Permission denied",
+            text,
+        )
     assert board.files() == set()
 
 
 def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx):
-    bare = FULL.without("cat").without("chmod").without("cksum").without("mv").without("rm")
+    bare = (
+        FULL.without("cat")
+        .without("chmod")
+        .without("cksum")
+        .without("mv")
+        .without("rm")
+    )
     server, board = make_qnx(bare)
     host = server.entry()
     with connect(host) as connection:
@@ -135,16 +169,25 @@ NEEDED = {
 @pytest.mark.parametrize("recipe", [NO_SFTP, MINIMAL], ids=lambda recipe: recipe.name)
 def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
     board = images(recipe)
-    programs = [*(board.root / "system/bin").iterdir(), *(board.root / "proc/boot").iterdir()]
+    programs = [
+        *(board.root / "system/bin").iterdir(),
+        *(board.root / "proc/boot").iterdir(),
+    ]
     for number, place in enumerate(sorted(programs)):
-        if place.name in ("ksh", "toybox") or (recipe is MINIMAL and place.name == "pidin"):
-            continue  # without these there is nothing left; a test of its own tells of pidin
+        if place.name in ("ksh", "toybox") or (
+            recipe is MINIMAL and place.name == "pidin"
+        ):
+            # without these there is nothing left; a test of its own tells of pidin
+            continue
         connection, data = Inside(board), PROGRAM + str(number).encode()
         with missing(place):
             facts = gather(connection, HOST)
             if place.name in NEEDED:
                 put = connection.put(data, f"{facts.workdir}/fleet-agent-x", mode=0o700)
-                assert (put.exit_code, NEEDED[place.name] in put.stderr.decode()) == (1, True), (place, put)
+                assert (put.exit_code, NEEDED[place.name] in put.stderr.decode()) == (
+                    1,
+                    True,
+                ), (place, put)
             else:
                 deploy_program(connection, facts, data)
 
@@ -161,11 +204,16 @@ def test_a_program_that_is_there_whole_is_not_written_again(enter):
     (program,) = board.shmem.iterdir()
     before = program.stat()
     assert deploy_program(connection, gather(connection, HOST)) == path
-    assert (program.stat().st_ino, program.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert (program.stat().st_ino, program.stat().st_mtime_ns) == (
+        before.st_ino,
+        before.st_mtime_ns,
+    )
 
 
 @pytest.mark.parametrize("obstacle", ["half", "link", "other", "theirs"])
-def test_something_else_under_the_name_is_replaced_and_never_written_into(enter, obstacle):
+def test_something_else_under_the_name_is_replaced_and_never_written_into(
+    enter, obstacle
+):
     board, connection = enter(NO_SFTP)
     path = deploy_program(connection, gather(connection, HOST))
     place = board.shmem / path.rpartition("/")[2]
@@ -206,8 +254,14 @@ def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, recipe, 
     fleet.hosts(server.entry(name="board"))
     done = fleet("check")
     assert board.files() == set()
-    assert f"SFTP          {'yes' if recipe.sftp else 'no'}" in done.stdout, done.stdout + done.stderr
-    for words in ("pidin info    CPU:X86_64 Release:8.0.0", "HOME, user", "refused /var/tmp: is not there"):
+    assert f"SFTP          {'yes' if recipe.sftp else 'no'}" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    for words in (
+        "pidin info    CPU:X86_64 Release:8.0.0",
+        "HOME, user",
+        "refused /var/tmp: is not there",
+    ):
         assert words in done.stdout
     assert "the host is a stand-in made of linux, not qnx" in done.stdout.lower()
 
@@ -253,7 +307,9 @@ def replace_program(place: Path, script: str) -> Iterator[None]:
 def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(enter):
     board, connection = enter(NO_SFTP)
     facts = gather(connection, HOST)
-    with replace_program(board.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
+    with replace_program(
+        board.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'
+    ):
         deploy_program(connection, facts)
 
 

@@ -1,4 +1,6 @@
-"""`fleet run` on QNX hosts over real SSH, on STAND-INS: Linux dressed as QNX. Proves our code, not QNX."""
+"""`fleet run` on QNX hosts over real SSH, on STAND-INS: Linux dressed as QNX. Proves
+our code, not QNX.
+"""
 
 import json
 from contextlib import ExitStack
@@ -42,12 +44,17 @@ def noting_platform(tmp_path: Path) -> Path:
 def qnx(host: Host, platform: Path) -> str:
     """The inventory's entry for a QNX host built for with this SDP."""
     name, _, output = entry(host).partition(": ")
-    return f"{name}: {json.dumps(json.loads(output) | {'toolchain': {'sdp': str(platform)}})}\n"
+    return (
+        f"{name}:"
+        f" {json.dumps(json.loads(output) | {'toolchain': {'sdp': str(platform)}})}\n"
+    )
 
 
 def states(done: Done) -> dict[str, str]:
     assert done.stdout, done.stderr
-    return {row["host"]: f"{row['state']} {row['message']}".strip() for row in done.json}
+    return {
+        row["host"]: f"{row['state']} {row['message']}".strip() for row in done.json
+    }
 
 
 def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
@@ -58,19 +65,29 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
     linux = make_hosts(3)
     know(known_hosts, *(server for _, server, _ in stand_ins), *linux)
     lines = [qnx(server.entry(name=name), platform) for name, server, _ in stand_ins]
-    lines += [entry(server.entry(name=f"linux{number}")) for number, server in enumerate(linux)]
+    lines += [
+        entry(server.entry(name=f"linux{number}"))
+        for number, server in enumerate(linux)
+    ]
     fleet.inventory("hosts:\n" + "".join(lines))
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
     assert set(states(done).values()) == {"complete"}
     runs = pd.read_parquet(fleet.results / "runs").set_index("host_id")
     assert set(runs.loc[[name for name, *_ in stand_ins], "os"]) == {"qnx-standin"}
-    assert set(runs.loc[[name for name, *_ in stand_ins], "target"]) == {"qnx-standin-x86_64"}
+    assert set(runs.loc[[name for name, *_ in stand_ins], "target"]) == {
+        "qnx-standin-x86_64"
+    }
     assert set(runs.loc[[f"linux{number}" for number in range(3)], "os"]) == {"linux"}
-    compiled = [call for call in (platform / "calls").read_text().splitlines() if " -o " in call]
+    compiled = [
+        call for call in (platform / "calls").read_text().splitlines() if " -o " in call
+    ]
     assert len(compiled) == 1, compiled
     for name, _, image in stand_ins:
-        assert len([path for path in image.files() if "fleet-agent-" in path]) == 1, (name, image.files())
+        assert len([path for path in image.files() if "fleet-agent-" in path]) == 1, (
+            name,
+            image.files(),
+        )
     for name in ("minimal", "linux0"):
         page = fleet("show", name)
         assert page.exit_code == 0, page.stderr
@@ -88,19 +105,27 @@ def test_where_only_dev_shmem_can_be_written_the_run_says_once_that_no_lock_keep
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout
     (host,) = done.json
-    lock_notes = [note for note in host["notes"] if "another fleet may measure here at the same time" in note]
+    lock_notes = [
+        note
+        for note in host["notes"]
+        if "another fleet may measure here at the same time" in note
+    ]
     assert len(lock_notes) == 1, host["notes"]
     assert "The machine lock could not be taken" in lock_notes[0]
 
 
 @pytest.fixture
 def pluggable_host(make_qnx, known_hosts, platform, fleet):
-    """Return a function of recipe and faults: a stand-in host, `board` in the inventory, and its plug."""
+    """Return a function of recipe and faults: a stand-in host, `board` in the
+    inventory, and its plug.
+    """
     with ExitStack() as held:
 
         def make(recipe: Recipe, **faults: object) -> tuple[Image, FaultProxy]:
             server, image = make_qnx(recipe)
-            proxy = held.enter_context(FaultProxy((server.address, server.port), Faults(**faults)))
+            proxy = held.enter_context(
+                FaultProxy((server.address, server.port), Faults(**faults))
+            )
             know_behind(known_hosts, proxy, server)
             host = server.entry(name="board", address=proxy.address, port=proxy.port)
             fleet.inventory("hosts:\n" + qnx(host, platform))
@@ -112,11 +137,18 @@ def pluggable_host(make_qnx, known_hosts, platform, fleet):
 def bursts(fleet: Fleet) -> list[tuple[str, int, int, int]]:
     """Every stored burst by its key."""
     samples = fleet.samples()
-    return list(zip(*(samples[name] for name in ("benchmark", "round", "ping_cpu", "pong_cpu")), strict=True))
+    return list(
+        zip(
+            *(samples[name] for name in ("benchmark", "round", "ping_cpu", "pong_cpu")),
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.parametrize("recipe", [FULL, NO_SFTP], ids=lambda recipe: recipe.name)
-def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet, pluggable_host, recipe):
+def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(
+    fleet, pluggable_host, recipe
+):
     image, proxy = pluggable_host(recipe, cut_up_after=60_000)
     done = fleet("run", *QUICK)
     assert "Traceback" not in done.stderr
@@ -128,7 +160,9 @@ def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet
     proxy.faults = Faults()
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
-    agents = {path for path in image.files() if "fleet-agent-" in path and "." not in path}
+    agents = {
+        path for path in image.files() if "fleet-agent-" in path and "." not in path
+    }
     assert len(agents) == 1
     wait_for(lambda: not image.running())
 
@@ -140,7 +174,9 @@ def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet
     assert agent.read_bytes() == before
 
 
-def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, pluggable_host):
+def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(
+    fleet, pluggable_host
+):
     image, proxy = pluggable_host(MINIMAL)
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))

@@ -1,4 +1,6 @@
-"""Conditions that hosts must meet before they are measured, and commands run there before and after."""
+"""Conditions that hosts must meet before they are measured, and commands run there
+before and after.
+"""
 
 import os
 import re
@@ -29,7 +31,10 @@ echo "$cpu $user $nice $system $idle $rest" >STAT
 
 def read_logs(fleet: Fleet) -> str:
     """The lines of all session logs."""
-    return "".join(path.read_text() for path in sorted(fleet.results.glob(".fleet/logs/*/session.log")))
+    return "".join(
+        path.read_text()
+        for path in sorted(fleet.results.glob(".fleet/logs/*/session.log"))
+    )
 
 
 @pytest.fixture
@@ -42,20 +47,28 @@ def busy(fleet: Fleet, tmp_path: Path) -> Path:
     busy.touch()
     stat.write_text("cpu 1 2 3 4 5 6 7 8 0 0\n")
     planted.mkdir()
-    (planted / "sleep").write_text(STAT.replace("STAT", str(stat)).replace("BUSY", str(busy)))
+    (planted / "sleep").write_text(
+        STAT.replace("STAT", str(stat)).replace("BUSY", str(busy))
+    )
     (planted / "sleep").chmod(0o755)
     mount = f'mount --bind {stat} /proc/stat; exec "$@"'
     fleet.inventory(
-        f"hosts:\n  here: {{via: command, command: [{unshare}, -m, sh, -c, '{mount}', -], "
-        f"env: {{PATH: '{planted}:{os.environ['PATH']}'}}}}\n"
+        f"hosts:\n  here: {{via: command, command: [{unshare}, -m, sh, -c, '{mount}',"
+        f" -], env: {{PATH: '{planted}:{os.environ['PATH']}'}}}}\n"
     )
     return busy
 
 
-def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(fleet: Fleet, busy: Path) -> None:
+def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(
+    fleet: Fleet, busy: Path
+) -> None:
     done = fleet(*RUN, "--require", "quiet", "--json")
     (host,) = done.json
-    assert (done.exit_code, host["state"], host["stage"]) == (NotReadyError.exit_code, "not-ready", "wait")
+    assert (done.exit_code, host["state"], host["stage"]) == (
+        NotReadyError.exit_code,
+        "not-ready",
+        "wait",
+    )
     assert "here: not ready: The host is busy: programs take " in host["message"]
     assert not any(fleet.results.rglob("*.parquet"))
     (note,) = (fleet.results / ".fleet" / "journal").glob("s*.json")
@@ -66,9 +79,15 @@ def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(fleet: Fle
 
 
 @pytest.mark.long
-def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(fleet: Fleet, busy: Path) -> None:
+def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(
+    fleet: Fleet, busy: Path
+) -> None:
     process = fleet.start(*RUN, "--require", "quiet", "--wait", "10m", "--json")
-    wait_for(lambda: fleet.results.exists() and "stage wait The host is busy" in read_logs(fleet))
+    wait_for(
+        lambda: (
+            fleet.results.exists() and "stage wait The host is busy" in read_logs(fleet)
+        )
+    )
     busy.unlink()
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -80,7 +99,8 @@ def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(fleet: Fle
 @pytest.mark.long
 def test_a_wait_has_an_end(fleet: Fleet, busy: Path) -> None:
     fleet.inventory(
-        (fleet.folder / "inventory.yaml").read_text() + "defaults: {require: [quiet], wait: 3s}\n"
+        (fleet.folder / "inventory.yaml").read_text()
+        + "defaults: {require: [quiet], wait: 3s}\n"
     )
     done = fleet(*RUN, "-q", "--json")
     (host,) = done.json
@@ -101,17 +121,27 @@ def test_a_loop_makes_a_host_busy(fleet: Fleet, make_known: MakeKnown) -> None:
 
 
 @pytest.mark.long
-def test_a_throttled_host_is_waited_for_until_its_limit_is_lifted(tmp_path: Path) -> None:
+def test_a_throttled_host_is_waited_for_until_its_limit_is_lifted(
+    tmp_path: Path,
+) -> None:
     name = f"fleet-test-gate-{os.getpid()}"
     with odd.limited_group(name, "50000", "cpu") as group, Fleet(tmp_path) as fleet:
         words = f'echo $$ >{group}/cgroup.procs; exec "$@"'
         fleet.inventory(
-            f"hosts:\n  pod: {{via: command, workdir: {tmp_path}/w, command: [sh, -c, '{words}', -]}}\n"
+            f"hosts:\n  pod: {{via: command, workdir: {tmp_path}/w, command: [sh, -c,"
+            f" '{words}', -]}}\n"
         )
         process = fleet.start(*RUN, "--require", "no-quota", "--wait", "10m")
-        wait_for(lambda: fleet.results.exists() and "stage wait CPU time is limited" in read_logs(fleet))
+        wait_for(
+            lambda: (
+                fleet.results.exists()
+                and "stage wait CPU time is limited" in read_logs(fleet)
+            )
+        )
         quota = group.parent / "cpu.cfs_quota_us"
-        (quota if quota.exists() else group.parent / "cpu.max").write_text("-1" if quota.exists() else "max")
+        (quota if quota.exists() else group.parent / "cpu.max").write_text(
+            "-1" if quota.exists() else "max"
+        )
         _, err = process.communicate()
         assert process.returncode == 0, err
 
@@ -121,15 +151,22 @@ def test_an_unknown_condition_is_refused_with_those_there_are(fleet: Fleet) -> N
     assert "must be quiet, no-steal, performance" in refused
     assert refused.endswith("not 'queit'; did you mean 'quiet'?\n")
     fleet.inventory("hosts:\n  here: {via: local, require: silent}\n")
-    assert "inventory.yaml:2: hosts.here.require: must be quiet, " in fleet("hosts").stderr
+    assert (
+        "inventory.yaml:2: hosts.here.require: must be quiet, " in fleet("hosts").stderr
+    )
 
 
 def test_a_host_is_prepared_and_restored_and_the_log_keeps_what_was_printed(
     fleet: Fleet, make_known: MakeKnown
 ) -> None:
     server = make_known()
-    before = ("echo one; echo two >&2; seq 100000 200000; seq -s , 1000", "touch ~/prepared")
-    fleet.hosts(server.entry(name="board", before=before, after=("mv ~/prepared ~/restored",)))
+    before = (
+        "echo one; echo two >&2; seq 100000 200000; seq -s , 1000",
+        "touch ~/prepared",
+    )
+    fleet.hosts(
+        server.entry(name="board", before=before, after=("mv ~/prepared ~/restored",))
+    )
     assert fleet(*RUN, "-q").exit_code == 0
     assert (server.home / "restored").exists()
     assert "board: before: one\n" in read_logs(fleet)
@@ -139,14 +176,24 @@ def test_a_host_is_prepared_and_restored_and_the_log_keeps_what_was_printed(
     assert "board: before: two\n" in read_logs(fleet)
 
 
-def test_where_preparing_fails_the_host_is_restored_and_not_measured(fleet: Fleet, tmp_path: Path) -> None:
-    keys = f"before: [echo no such luck; exit 3, touch {tmp_path}/next], after: touch {tmp_path}/restored"
+def test_where_preparing_fails_the_host_is_restored_and_not_measured(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    keys = (
+        f"before: [echo no such luck; exit 3, touch {tmp_path}/next], after: touch"
+        f" {tmp_path}/restored"
+    )
     fleet.inventory(f"hosts:\n  here: {{via: local, {keys}}}\n")
     done = fleet(*RUN, "-q", "--json")
     (host,) = done.json
-    assert (done.exit_code, host["stage"], host["run_id"]) == (PreparationError.exit_code, "before", None)
+    assert (done.exit_code, host["stage"], host["run_id"]) == (
+        PreparationError.exit_code,
+        "before",
+        None,
+    )
     assert (
-        "here: `echo no such luck; exit 3` of `before` failed (exit code 3): no such luck" in host["message"]
+        "here: `echo no such luck; exit 3` of `before` failed (exit code 3): no such"
+        " luck" in host["message"]
     )
     assert (tmp_path / "restored").exists()
     assert not (tmp_path / "next").exists()
@@ -162,12 +209,17 @@ def test_a_run_is_stored_though_its_host_was_not_restored(fleet: Fleet) -> None:
 
 
 def test_a_host_is_restored_after_an_interrupt(fleet: Fleet, tmp_path: Path) -> None:
-    fleet.inventory(f"hosts:\n  here: {{via: local, after: touch {tmp_path}/restored}}\n")
+    fleet.inventory(
+        f"hosts:\n  here: {{via: local, after: touch {tmp_path}/restored}}\n"
+    )
     process = fleet.start(*LONG)
     wait_for(lambda: measuring(fleet))
     interrupt(process)
     out, _ = process.communicate()
-    assert (process.returncode, "here: stopped in stage measure." in out) == (130, True), out
+    assert (process.returncode, "here: stopped in stage measure." in out) == (
+        130,
+        True,
+    ), out
     assert (tmp_path / "restored").exists()
 
 
@@ -180,7 +232,11 @@ def test_a_host_behind_a_cut_link_is_restored_or_named(
     with FaultProxy((server.address, server.port), Faults()) as proxy:
         know_behind(known_hosts, proxy, server)
         after = ("touch ~/restored",)
-        fleet.hosts(server.entry(name="board", address=proxy.address, port=proxy.port, after=after))
+        fleet.hosts(
+            server.entry(
+                name="board", address=proxy.address, port=proxy.port, after=after
+            )
+        )
         process = fleet.start(*LONG, "--reconnect", "1s")
         wait_for(lambda: measuring(fleet))
         if comes_back:
@@ -190,4 +246,6 @@ def test_a_host_behind_a_cut_link_is_restored_or_named(
             proxy.close()
         out, _ = process.communicate()
     assert (server.home / "restored").exists() is comes_back
-    assert ("`after` did not run; do it by hand: touch ~/restored." in out) is not comes_back, out
+    assert (
+        "`after` did not run; do it by hand: touch ~/restored." in out
+    ) is not comes_back, out

@@ -1,4 +1,6 @@
-"""`fleet resume`: whatever cut a session short, every burst that had arrived is stored, exactly once."""
+"""`fleet resume`: whatever cut a session short, every burst that had arrived is stored,
+exactly once.
+"""
 
 import json
 import os
@@ -35,7 +37,9 @@ def streams(fleet: Fleet) -> list[Path]:
 
 
 def read_journals(fleet: Fleet) -> Ticks:
-    """Every burst in the journals, read without any code of ours: its key and its ticks."""
+    """Every burst in the journals, read without any code of ours: its key and its
+    ticks.
+    """
     ticks_by_key: Ticks = {}
     for path in streams(fleet):
         for line in journal_lines(path):
@@ -50,7 +54,11 @@ def read_journals(fleet: Fleet) -> Ticks:
 def agents(fleet: Fleet) -> list[int]:
     """The process ids that agents gave in their hellos."""
     lines = [line for path in streams(fleet) for line in journal_lines(path)]
-    return [int(json.loads(line)["pid"]) for line in lines if line.startswith(b'{"record":"hello"')]
+    return [
+        int(json.loads(line)["pid"])
+        for line in lines
+        if line.startswith(b'{"record":"hello"')
+    ]
 
 
 def read_stored(fleet: Fleet) -> Ticks:
@@ -63,7 +71,14 @@ def read_stored(fleet: Fleet) -> Ticks:
 
 
 def wait_for_bursts(fleet: Fleet, count: int = 1) -> None:
-    wait_for(lambda: sum(path.read_bytes().count(b'{"record":"burst"') for path in streams(fleet)) >= count)
+    wait_for(
+        lambda: (
+            sum(
+                path.read_bytes().count(b'{"record":"burst"') for path in streams(fleet)
+            )
+            >= count
+        )
+    )
 
 
 def cut(fleet: Fleet, plan: tuple[str, ...] = PLAN, count: int = 1) -> None:
@@ -76,30 +91,42 @@ def cut(fleet: Fleet, plan: tuple[str, ...] = PLAN, count: int = 1) -> None:
 
 def whole(run_id: str, rounds: int = ROUNDS) -> set[tuple[str, int, int]]:
     """The visits of an uninterrupted run."""
-    return {(run_id, round_, cpu) for round_ in range(rounds) for cpu in os.sched_getaffinity(0)}
+    return {
+        (run_id, round_, cpu)
+        for round_ in range(rounds)
+        for cpu in os.sched_getaffinity(0)
+    }
 
 
 @pytest.mark.slow
-def test_what_was_measured_before_the_cut_and_after_is_on_one_clock(fleet: Fleet) -> None:
+def test_what_was_measured_before_the_cut_and_after_is_on_one_clock(
+    fleet: Fleet,
+) -> None:
     cut(fleet)
     before = len(read_journals(fleet))
     assert fleet(*RESUME).exit_code == 0
     samples = fleet.samples().sort_values("start_offset_ns")
-    assert samples["round"].is_monotonic_increasing, "rounds come one after the other, cut or not"
+    assert samples["round"].is_monotonic_increasing, (
+        "rounds come one after the other, cut or not"
+    )
     assert 0 < before < len(samples)
     (run,) = fleet("runs", "--json").json
     assert run["state"] == "complete"
 
 
 @pytest.mark.slow
-def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_requested(fleet: Fleet) -> None:
+def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_requested(
+    fleet: Fleet,
+) -> None:
     fleet.inventory(LOCAL + "  other: {address: 127.0.0.1, port: 1}\n")
     done = fleet(*PLAN, "--label", "kernel=test", "--json")
     assert done.exit_code == 1
     fleet.inventory("hosts:\n  here: {via: local}\n  other: {via: local}\n")
     assert "other: measure from the start" in fleet("resume", "--dry-run").stdout
     done = fleet(*RESUME)
-    assert [(entry["host"], entry["state"]) for entry in done.json] == [("other", "complete")]
+    assert [(entry["host"], entry["state"]) for entry in done.json] == [
+        ("other", "complete")
+    ]
     runs = fleet("runs", "--json").json
     assert len({run["session_id"] for run in runs}) == 1
     assert {run["bursts"] for run in runs} == {ROUNDS * len(os.sched_getaffinity(0))}
@@ -132,11 +159,14 @@ def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
     assert fleet("resume").exit_code == 0
 
 
-def test_bursts_before_a_damaged_line_are_kept_and_the_rest_is_measured_again(fleet: Fleet) -> None:
+def test_bursts_before_a_damaged_line_are_kept_and_the_rest_is_measured_again(
+    fleet: Fleet,
+) -> None:
     cut(fleet, count=6)
     (stream,) = streams(fleet)
     lines = stream.read_bytes().splitlines(keepends=True)
-    lines[4] = b"\0" * 20 + b"\n"  # a burst that is lost; the rest of the pair's rounds cannot follow it
+    # a burst that is lost; the rest of the pair's rounds cannot follow it
+    lines[4] = b"\0" * 20 + b"\n"
     stream.write_bytes(b"".join(lines))
     done = fleet("resume")
     assert done.exit_code == 0, done.stderr
@@ -180,7 +210,9 @@ def test_a_root_removed_during_the_run_is_reported(fleet: Fleet) -> None:
 
 @pytest.mark.slow
 def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
-    fleet.inventory("hosts:\n  here: {via: local}\n  dead: {address: 127.0.0.1, port: 1}\n")
+    fleet.inventory(
+        "hosts:\n  here: {via: local}\n  dead: {address: 127.0.0.1, port: 1}\n"
+    )
     cut(fleet)
     (stream,) = streams(fleet)
     stream.write_bytes(b"")
@@ -190,7 +222,10 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     assert fleet("run", "dead", "-q").exit_code == 3
     assert fleet("run", "dead", "-q").exit_code == 3
     done = fleet("resume", "--publish-partial", "-q")
-    assert (done.exit_code, "is given up; nothing of it had been measured" in done.stdout) == (0, True)
+    assert (
+        done.exit_code,
+        "is given up; nothing of it had been measured" in done.stdout,
+    ) == (0, True)
     assert "Also unfinished: s" in done.stderr
     assert fleet("resume", "--publish-partial").exit_code == 0
     assert "no unfinished session" in fleet("resume").stdout
@@ -213,7 +248,9 @@ def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
 
 
 @pytest.mark.long
-def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(fleet: Fleet) -> None:
+def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(
+    fleet: Fleet,
+) -> None:
     first = fleet.start(*LONG)
     wait_for_bursts(fleet)
     second = fleet(*PLAN, "--json")
@@ -228,7 +265,9 @@ def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(flee
 
 
 @pytest.mark.slow
-def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fleet) -> None:
+def test_two_entries_for_one_machine_are_measured_one_after_the_other(
+    fleet: Fleet,
+) -> None:
     fleet.inventory("hosts:\n  here: {via: local}\n  alias: {via: local}\n")
     done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "9", "--json")
     assert done.exit_code == 0, done.stderr
@@ -236,7 +275,9 @@ def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fle
     (log,) = (fleet.results / ".fleet/logs").glob("*/session.log")
     assert "stage wait" in log.read_text()
     samples = fleet.samples().groupby("host_id", observed=True).size()
-    assert samples.to_dict() == dict.fromkeys(("here", "alias"), 300 * len(os.sched_getaffinity(0)))
+    assert samples.to_dict() == dict.fromkeys(
+        ("here", "alias"), 300 * len(os.sched_getaffinity(0))
+    )
 
 
 @pytest.fixture
@@ -244,13 +285,19 @@ def board(fleet: Fleet, ssh_host: SshHost, known_hosts: Path) -> Iterator[FaultP
     """A host behind a proxy, as `board` in the inventory."""
     with FaultProxy((ssh_host.address, ssh_host.port)) as proxy:
         know_behind(known_hosts, proxy, ssh_host)
-        fleet.hosts(ssh_host.entry(name="board", address=proxy.address, port=proxy.port))
+        fleet.hosts(
+            ssh_host.entry(name="board", address=proxy.address, port=proxy.port)
+        )
         yield proxy
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "reset", [pytest.param(False, id="end of file"), pytest.param(True, id="reset", marks=pytest.mark.slow)]
+    "reset",
+    [
+        pytest.param(False, id="end of file"),
+        pytest.param(True, id="reset", marks=pytest.mark.slow),
+    ],
 )
 def test_a_link_cut_in_mid_run_is_dialled_again_and_nothing_is_measured_twice(
     fleet: Fleet, board: FaultProxy, reset: bool
@@ -269,7 +316,9 @@ def test_a_link_cut_in_mid_run_is_dialled_again_and_nothing_is_measured_twice(
 def test_an_orphan_behind_a_frozen_link_is_ended_by_its_successor(
     fleet: Fleet, board: FaultProxy, ssh_host: SshHost, known_hosts: Path
 ) -> None:
-    """The old agent hears nothing of its controller's end; the new one, of the same run, takes its place."""
+    """The old agent hears nothing of its controller's end; the new one, of the same
+    run, takes its place.
+    """
     process = fleet.start(*LONG)
     wait_for_bursts(fleet)
     (orphan,) = agents(fleet)
@@ -294,7 +343,9 @@ def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_r
     needs.root()
     small = tmp_path / "results"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(small)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(small)], check=True
+    )
     try:
         done = fleet(*PLAN, "--json")
         assert done.exit_code == 11, done.stdout
@@ -311,7 +362,9 @@ def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_r
 
 @pytest.mark.slow
 @pytest.mark.timeout(50 * KILLS)
-def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fleet: Fleet) -> None:
+def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(
+    fleet: Fleet,
+) -> None:
     """SIGKILL of runs and of what resumes them; FLEET_KILLS=100 for as many."""
     plan, rounds = (*PLAN, "--rounds", "4000"), 4000
     assert fleet(*PLAN).exit_code == 0  # the agent is there from now on
@@ -323,7 +376,8 @@ def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fl
     while kills < KILLS or remains(fleet):
         process = fleet.start(*(RESUME if remains(fleet) else plan))
         if kills < KILLS:
-            time.sleep(chance.uniform(0.2, 1.0) * whole_s)  # the random moment, no synchronisation
+            # the random moment, no synchronisation
+            time.sleep(chance.uniform(0.2, 1.0) * whole_s)
             kills += process.poll() is None
             process.kill()
         _, err = process.communicate()
@@ -339,7 +393,8 @@ def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fl
     for run_id in {key[0] for key in before}:
         assert {key for key in after if key[0] == run_id} == whole(run_id, rounds)
     report(
-        f"{kills} kills, {hits} in mid-measurement, {len(runs)} runs, {len(before)} bursts seen in journals"
+        f"{kills} kills, {hits} in mid-measurement, {len(runs)} runs, {len(before)}"
+        " bursts seen in journals"
     )
 
 
@@ -354,8 +409,12 @@ def report(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(fleet: Fleet, make_known: MakeKnown) -> None:
-    """MaxStartups: a stranger who says nothing holds the only place, until the first try was refused."""
+def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(
+    fleet: Fleet, make_known: MakeKnown
+) -> None:
+    """MaxStartups: a stranger who says nothing holds the only place, until the first
+    try was refused.
+    """
     server = make_known("MaxStartups 1")
     fleet.hosts(server.entry(name="board"))
     with socket.create_connection((server.address, server.port)) as stranger:

@@ -1,4 +1,6 @@
-"""`fleet run` on this machine, whole: the real agent, the real store, the command as a person types it."""
+"""`fleet run` on this machine, whole: the real agent, the real store, the command as a
+person types it.
+"""
 
 import json
 import os
@@ -59,8 +61,12 @@ def test_a_run_stores_every_pair_of_every_benchmark(measured_fleet: Fleet) -> No
     assert set(samples["host_id"].astype(str)) == {"here"}
 
 
-def test_the_stored_ticks_are_those_the_agent_printed(fleet: Fleet, tmp_path: Path) -> None:
-    """A wrapper keeps a copy of what the real agent prints; every number must be found again."""
+def test_the_stored_ticks_are_those_the_agent_printed(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """A wrapper keeps a copy of what the real agent prints; every number must be found
+    again.
+    """
     copy = tmp_path / "copy.jsonl"
     compiler = tmp_path / "cc-and-tee"
     compiler.write_text(
@@ -69,24 +75,36 @@ def test_the_stored_ticks_are_those_the_agent_printed(fleet: Fleet, tmp_path: Pa
         'cc "$@" -O0 || exit 1\n'  # compiles in half the time
         "mv agent agent-real\n"
         f'mv agent-real "{tmp_path}/agent-real"\n'
-        f'printf \'#!/bin/sh\\n"{tmp_path}/agent-real" "$@" | tee -a "{copy}"\\n\' > agent\n'
+        f'printf \'#!/bin/sh\\n"{tmp_path}/agent-real" "$@" | tee -a "{copy}"\\n\' >'
+        " agent\n"
         "chmod 700 agent\n"
     )
     compiler.chmod(0o755)
-    fleet.inventory(f"hosts:\n  here: {{via: local, address: localhost, toolchain: {{cc: {compiler}}}}}\n")
+    fleet.inventory(
+        "hosts:\n  here: {via: local, address: localhost, toolchain: {cc:"
+        f" {compiler}}}}}\n"
+    )
     done = fleet("run", *SHORT)
     assert done.exit_code == 0, done.stderr + done.stdout
 
-    def make_key(benchmark: object, round_: object, ping: object, pong: object) -> tuple[object, ...]:
+    def make_key(
+        benchmark: object, round_: object, ping: object, pong: object
+    ) -> tuple[object, ...]:
         return (str(benchmark), int(round_), int(ping), int(pong))  # type: ignore[call-overload]
 
     printed = {
-        make_key(r["benchmark"], r["round"], r["ping"], r["pong"]): (r["ticks"], r["iterations"])
+        make_key(r["benchmark"], r["round"], r["ping"], r["pong"]): (
+            r["ticks"],
+            r["iterations"],
+        )
         for r in map(json.loads, copy.read_text().splitlines())
         if r["record"] == "burst"
     }
     stored = {
-        make_key(row.benchmark, row.round, row.ping_cpu, row.pong_cpu): (list(row.ticks), row.iterations)
+        make_key(row.benchmark, row.round, row.ping_cpu, row.pong_cpu): (
+            list(row.ticks),
+            row.iterations,
+        )
         for row in fleet.samples().itertuples()
     }
     assert len(printed) > 0
@@ -112,58 +130,105 @@ def test_a_plan_and_labels_are_stored_with_the_run(measured_fleet: Fleet) -> Non
 
 
 def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
-    """Pairs that never converge get rounds until the budget is spent; the run is complete all the same."""
+    """Pairs that never converge get rounds until the budget is spent; the run is
+    complete all the same.
+    """
     needs.cpus(2)
     options = "--precision 0.01% --time-budget 2 --spread 0.2 --rounds 2 --samples 2 -q"
     done = fleet("run", "-b", "cas", "-c", two_cpus(), *options.split())
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     plan = json.loads(run["plan_json"])
-    assert (plan["precision"], plan["time_budget_s"], plan["spread_s"], plan["rounds"]) == (0.0001, 2, 0.2, 2)
-    assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (None, None, None, None)
+    assert (
+        plan["precision"],
+        plan["time_budget_s"],
+        plan["spread_s"],
+        plan["rounds"],
+    ) == (0.0001, 2, 0.2, 2)
+    assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert (run["precision"], run["unconverged"], run["converged"]) == (0.0001, 1, 0)
     assert run["precision_reached"] > 0.0001
     assert "numbers are known to 0.01 %" in run["notes"][-1]
-    assert "not_converged: pairs did not reach the requested precision (1 of 1" in fleet("show").stdout
+    assert (
+        "not_converged: pairs did not reach the requested precision (1 of 1"
+        in fleet("show").stdout
+    )
 
 
 @pytest.mark.slow
-def test_a_time_budget_that_ends_in_the_first_round_stores_what_was_measured(fleet: Fleet) -> None:
+def test_a_time_budget_that_ends_in_the_first_round_stores_what_was_measured(
+    fleet: Fleet,
+) -> None:
     env = preload("slow.c")  # the forecast cannot know it
     fleet.environment["XDG_CACHE_HOME"] = str(agents_cache("dynamic"))
     fleet.inventory(LOCAL.replace("b2}}", f"b2}}, env: {json.dumps(env)}}}"))
     plan = ("-b", "chase", "--sizes", "8K..16K,64K", "-c", two_cpus().partition(",")[0])
     done = fleet("run", *plan, "--time-budget", "1")
     assert done.exit_code == 1, done.stderr + done.stdout
-    assert "here: the time budget ended in the first round; what was measured is stored." in done.stdout
-    assert re.search(r"in the first round: \d+ of 12 visits were not made: chase/mov ", done.stderr)
+    assert (
+        "here: the time budget ended in the first round; what was measured is stored."
+        in done.stdout
+    )
+    assert re.search(
+        r"in the first round: \d+ of 12 visits were not made: chase/mov ", done.stderr
+    )
     (listed,) = fleet("runs", "--json").json
     assert listed["state"] == "partial"
     assert "in the first round" in fleet("show", "here").stdout
 
 
-def test_another_tools_scheme_and_estimator_are_followed_and_named(fleet: Fleet) -> None:
+def test_another_tools_scheme_and_estimator_are_followed_and_named(
+    fleet: Fleet,
+) -> None:
     needs.cpus(2)
-    done = fleet("run", "-b", "cas", "-c", two_cpus(), "--preset", "c2clat", "--samples", "20", "-q")
+    done = fleet(
+        "run",
+        "-b",
+        "cas",
+        "-c",
+        two_cpus(),
+        "--preset",
+        "c2clat",
+        "--samples",
+        "20",
+        "-q",
+    )
     assert done.exit_code == 0, done.stderr + done.stdout
     (burst,) = fleet.samples().to_dict("records")
     assert (burst["iterations"], len(burst["ticks"]), burst["warmup"]) == (100, 20, 0)
     (answer,) = fleet("show", "--json").json
     (pair,) = answer["pairs"]
     assert (answer["run"]["preset"], answer["number"]) == ("c2clat", "min_ns")
-    assert pair["min_ns"] == pytest.approx(min(burst["ticks"]) * burst["ns_per_tick"] / 200)
+    assert pair["min_ns"] == pytest.approx(
+        min(burst["ticks"]) * burst["ns_per_tick"] / 200
+    )
     assert f"{pair['min_ns']:.1f}" in fleet("show").stdout
 
 
-def test_a_variant_only_one_of_the_benchmarks_has_leaves_the_other_its_own(fleet: Fleet) -> None:
+def test_a_variant_only_one_of_the_benchmarks_has_leaves_the_other_its_own(
+    fleet: Fleet,
+) -> None:
     needs.cpus(2)
-    done = fleet("run", "-c", two_cpus(), "--variant", "mov", "-b", "cas,readwrite", *SHORT)
+    done = fleet(
+        "run", "-c", two_cpus(), "--variant", "mov", "-b", "cas,readwrite", *SHORT
+    )
     if os.uname().machine != "x86_64":
         assert "mov" in done.stdout + done.stderr
         return
     assert done.exit_code == 0, done.stderr + done.stdout
     samples = fleet.samples()
-    used = set(zip(samples["benchmark"].astype(str), samples["variant"].astype(str), strict=True))
+    used = set(
+        zip(
+            samples["benchmark"].astype(str),
+            samples["variant"].astype(str),
+            strict=True,
+        )
+    )
     assert used == {("cas", "cmpxchg"), ("readwrite", "mov")}
 
 
@@ -174,7 +239,10 @@ def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     choice = json.loads(run["plan_json"])["pairs"]
     assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
-    pairs = {tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()}
+    pairs = {
+        tuple(sorted(pair))
+        for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()
+    }
     assert pairs == {tuple(pair) for pair in choice["listed"]}
 
 
@@ -206,8 +274,13 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
     assert not fleet.results.exists()
 
 
-def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measured_fleet: Fleet) -> None:
-    code = "import sys, fleet.cli\ntry: fleet.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
+def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(
+    measured_fleet: Fleet,
+) -> None:
+    code = (
+        "import sys, fleet.cli\ntry: fleet.cli.main()\nfinally: print(*sys.modules,"
+        " file=sys.stderr)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, "run", "--dry-run", "-b", "cas"],
         cwd=measured_fleet.folder,
@@ -224,8 +297,14 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measure
     [
         (["run", "-b", "csa"], "unknown benchmark 'csa'"),
         (["run", "-c", "3-1"], "runs backwards"),
-        (["run", "--variant", "lsee"], "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
-        (["run", "--pairs", "some"], "must be half, ordered, per-relation:K, or a list such as 0-1,0-4"),
+        (
+            ["run", "--variant", "lsee"],
+            "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg",
+        ),
+        (
+            ["run", "--pairs", "some"],
+            "must be half, ordered, per-relation:K, or a list such as 0-1,0-4",
+        ),
         (["run", "--pairs", "0-9999", "-q"], "9999"),
         (["run", "--precision", "7"], "must be a share such as 1%"),
         (["run", "--preset", "c2cla"], "did you mean 'c2clat'?"),
@@ -241,7 +320,9 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measure
         (["hosts", "-i", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_done_is_said_in_words(
+    fleet: Fleet, arguments: list[str], words: str
+) -> None:
     done = fleet(*arguments)
     output = done.stderr + done.stdout
     assert done.exit_code not in (0, 1, 70), output
@@ -250,10 +331,16 @@ def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str]
 
 
 def start_measuring(fleet: Fleet) -> tuple[subprocess.Popen[str], int]:
-    """A run in whose journal there are bursts of every visit, and the process id of its agent."""
+    """A run in whose journal there are bursts of every visit, and the process id of its
+    agent.
+    """
     process = fleet.start("run", *LONG)
-    wait_for(lambda: any(path.read_bytes().count(b'"burst"') > 8 for path in journals(fleet)))
-    (hello,) = (line for line in journal_lines(journals(fleet)[0]) if b'"hello"' in line)
+    wait_for(
+        lambda: any(path.read_bytes().count(b'"burst"') > 8 for path in journals(fleet))
+    )
+    (hello,) = (
+        line for line in journal_lines(journals(fleet)[0]) if b'"hello"' in line
+    )
     return process, int(json.loads(hello)["pid"])
 
 
@@ -325,24 +412,50 @@ def test_progress_that_nobody_reads_costs_no_run(fleet: Fleet) -> None:
 
 def test_a_program_without_stderr_keeps_its_progress_off_stdout(fleet: Fleet) -> None:
     without = ("/bin/sh", "-c", 'exec "$@" 2>&-', "sh")
-    closed = fleet.start("run", "-b", "clock", "--rounds", "2", "--json", prefix=without)
-    assert [ended["state"] for ended in json.loads(closed.communicate()[0])["rows"]] == ["complete"]
+    closed = fleet.start(
+        "run", "-b", "clock", "--rounds", "2", "--json", prefix=without
+    )
+    assert [
+        ended["state"] for ended in json.loads(closed.communicate()[0])["rows"]
+    ] == ["complete"]
 
 
-def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(fleet: Fleet) -> None:
+def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(
+    fleet: Fleet,
+) -> None:
     fleet.results.mkdir(mode=0o555)
-    as_any_user = (needs.program("setpriv", "util-linux"), "--bounding-set=-dac_override", "--")
+    as_any_user = (
+        needs.program("setpriv", "util-linux"),
+        "--bounding-set=-dac_override",
+        "--",
+    )
     prefix = as_any_user if os.geteuid() == 0 else ()
     process = fleet.start("run", "-b", "clock", "--rounds", "1", "-q", prefix=prefix)
     _, err = process.communicate()
     assert process.returncode == 11
-    assert "Permission denied. Give this user permission there, or choose another results root" in err
+    assert (
+        "Permission denied. Give this user permission there, or choose another results"
+        " root" in err
+    )
     assert "kept" not in err, "nothing had arrived"
 
 
-def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(fleet: Fleet) -> None:
+def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(
+    fleet: Fleet,
+) -> None:
     sessions = [
-        fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "9", "-q", "--lock", "wait")
+        fleet.start(
+            "run",
+            "-b",
+            "clock",
+            "--rounds",
+            "200",
+            "--samples",
+            "9",
+            "-q",
+            "--lock",
+            "wait",
+        )
         for _ in range(2)
     ]
     for session in sessions:
@@ -351,11 +464,16 @@ def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(
     samples = fleet.samples()
     assert samples["run_id"].nunique() == 2
     assert len(samples) == 2 * 200 * len(os.sched_getaffinity(0))
-    left = [*(fleet.results / ".fleet/staging").iterdir(), *(fleet.results / ".fleet/journal").iterdir()]
+    left = [
+        *(fleet.results / ".fleet/staging").iterdir(),
+        *(fleet.results / ".fleet/journal").iterdir(),
+    ]
     assert left == []
 
 
-def test_a_results_root_that_cannot_be_written_is_said_before_anything_is_measured(fleet: Fleet) -> None:
+def test_a_results_root_that_cannot_be_written_is_said_before_anything_is_measured(
+    fleet: Fleet,
+) -> None:
     (fleet.results / ".fleet").mkdir(parents=True)
     (fleet.results / ".fleet/journal").write_text("not a folder")
     done = fleet("run", "-b", "clock", *SHORT)

@@ -1,4 +1,6 @@
-"""`fleet run` over real OpenSSH on loopback: many hosts at once, odd hosts, hosts that fail."""
+"""`fleet run` over real OpenSSH on loopback: many hosts at once, odd hosts, hosts that
+fail.
+"""
 
 import json
 import os
@@ -36,7 +38,8 @@ def keeping_a_copy(folder: Path) -> tuple[str, ...]:
     bash = needs.program("bash", "bash")
     script = folder / "keep"
     script.write_text(
-        f'#!{bash}\nset -o pipefail\n{bash} -c "$SSH_ORIGINAL_COMMAND" | tee -a "$HOME/printed"\n'
+        f'#!{bash}\nset -o pipefail\n{bash} -c "$SSH_ORIGINAL_COMMAND" | tee -a'
+        ' "$HOME/printed"\n'
     )
     script.chmod(0o755)
     return (f"ForceCommand {script}",)
@@ -44,8 +47,14 @@ def keeping_a_copy(folder: Path) -> tuple[str, ...]:
 
 def bursts(text: str) -> dict[tuple[str, int, int, int], list[int]]:
     """Every burst an agent printed: its key and its ticks."""
-    records = (json.loads(line) for line in text.splitlines() if line.startswith('{"record":"burst"'))
-    return {(r["benchmark"], r["round"], r["ping"], r["pong"]): r["ticks"] for r in records}
+    records = (
+        json.loads(line)
+        for line in text.splitlines()
+        if line.startswith('{"record":"burst"')
+    )
+    return {
+        (r["benchmark"], r["round"], r["ping"], r["pong"]): r["ticks"] for r in records
+    }
 
 
 @pytest.mark.slow
@@ -54,7 +63,12 @@ def test_twenty_hosts_at_once_store_number_for_number_what_their_agents_printed(
 ) -> None:
     servers = make_hosts(20, options=keeping_a_copy(tmp_path))
     know(known_hosts, *servers)
-    fleet.hosts(*(s.entry(name=f"h{i}", build=BuildPlace.CONTROLLER) for i, s in enumerate(servers)))
+    fleet.hosts(
+        *(
+            s.entry(name=f"h{i}", build=BuildPlace.CONTROLLER)
+            for i, s in enumerate(servers)
+        )
+    )
     done = fleet("run", "-b", "clock", "--rounds", "3", "-q", "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     samples = fleet.samples()
@@ -62,15 +76,20 @@ def test_twenty_hosts_at_once_store_number_for_number_what_their_agents_printed(
         printed = bursts((server.home / "printed").read_text())
         mine = samples[samples["host_id"].astype(str) == f"h{i}"]
         stored = {
-            (str(r.benchmark), r.round, r.ping_cpu, r.pong_cpu): list(r.ticks) for r in mine.itertuples()
+            (str(r.benchmark), r.round, r.ping_cpu, r.pong_cpu): list(r.ticks)
+            for r in mine.itertuples()
         }
         assert len(stored) == 3 * len(os.sched_getaffinity(0))
         assert stored == printed
 
 
-def test_a_host_builds_its_own_agent_and_keeps_it(fleet: Fleet, make_known: MakeKnown) -> None:
+def test_a_host_builds_its_own_agent_and_keeps_it(
+    fleet: Fleet, make_known: MakeKnown
+) -> None:
     server = make_known()
-    fleet.hosts(server.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
+    fleet.hosts(
+        server.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED)
+    )
     assert only(fleet("run", *CLOCK))[0] == 0
     (agent,) = (server.home / ".cache" / "fleet").iterdir()
     stamp = agent.stat().st_mtime_ns
@@ -86,10 +105,17 @@ def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
     know(known_hosts, good)
     fleet.hosts(good.entry(name="board"), stranger.entry(name="stranger"))
     steps = fleet("clean", "-v").stderr.splitlines()
-    mine = [step.removeprefix("board: ") for step in steps if step.startswith("board: ")]
+    mine = [
+        step.removeprefix("board: ") for step in steps if step.startswith("board: ")
+    ]
     places = [
         next(place for place, step in enumerate(mine) if step.startswith(begins))
-        for begins in ("connecting to 127.", "host key SHA256:", f"key {good.client_key}", "logged in")
+        for begins in (
+            "connecting to 127.",
+            "host key SHA256:",
+            f"key {good.client_key}",
+            "logged in",
+        )
     ]
     assert places == sorted(places)
     assert any("stranger: host-key failed: 127." in step for step in steps)
@@ -102,7 +128,9 @@ def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
 def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
     fleet: Fleet, make_known: MakeKnown
 ) -> None:
-    """The facts, the run and the load after it: each command of its own would cost two round trips more."""
+    """The facts, the run and the load after it: each command of its own would cost two
+    round trips more.
+    """
     server = make_known()
     fleet.hosts(server.entry(name="board", build=BuildPlace.CONTROLLER))
     for connections, commands in ((1, 2), (2, 3)):  # the agent has to be sent once
@@ -110,7 +138,7 @@ def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
         log = server.log.read_text()
         assert log.count("Accepted publickey") == connections
         assert log.count("Starting session: ") == commands
-    (run, _) = sorted((fleet.results / "runs").iterdir())
+    run, _ = sorted((fleet.results / "runs").iterdir())
     row = pq.read_table(run).to_pylist()[0]
     assert row["load_1m_before"] is not None
     assert row["load_1m_after"] is not None
@@ -119,7 +147,11 @@ def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
 
 @pytest.mark.slow
 def test_the_good_host_is_stored_whatever_the_bad_ones_do(
-    fleet: Fleet, ssh_host: SshHost, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
+    fleet: Fleet,
+    ssh_host: SshHost,
+    make_hosts: MakeHosts,
+    known_hosts: Path,
+    tmp_path: Path,
 ) -> None:
     """A session of every kind of failure at once: each host has its own outcome."""
     (stranger,) = make_hosts(1)
@@ -148,16 +180,24 @@ def test_the_good_host_is_stored_whatever_the_bad_ones_do(
         done = fleet(*plan.split())
     assert done.exit_code == 1
     by_host = states(done)
-    assert by_host["here"] == by_host["good"] == by_host["cut"] == ("complete", "done"), done.stdout
+    assert (
+        by_host["here"] == by_host["good"] == by_host["cut"] == ("complete", "done")
+    ), done.stdout
     assert by_host["refused"] == by_host["silent"] == ("failed", "connect")
     assert by_host["stranger"] == by_host["changed"] == ("failed", "host-key")
     assert by_host["wrongkey"] == ("failed", "auth")
     samples = fleet.samples()
     assert set(samples["host_id"].astype(str)) == {"here", "good", "cut"}
-    assert set(samples.groupby("host_id", observed=True).size()) == {400 * len(os.sched_getaffinity(0))}
-    assert not samples.duplicated(["run_id", "round", "ping_cpu"]).any(), "the link was cut again and again"
+    assert set(samples.groupby("host_id", observed=True).size()) == {
+        400 * len(os.sched_getaffinity(0))
+    }
+    assert not samples.duplicated(["run_id", "round", "ping_cpu"]).any(), (
+        "the link was cut again and again"
+    )
     messages = {entry["host"]: entry["message"] for entry in done.json}
-    assert all(message.startswith(f"{name}: ") for name, message in messages.items() if message)
+    assert all(
+        message.startswith(f"{name}: ") for name, message in messages.items() if message
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,8 +228,12 @@ def test_a_single_cause_gives_its_own_exit_code_and_advice(
         case "stranger":
             known_hosts.write_text("")
         case "changed":
-            other = keygen(tmp_path / "other").with_suffix(".pub").read_text().split()[1]
-            known_hosts.write_text(f"[{ssh_host.address}]:{ssh_host.port} ssh-ed25519 {other}\n")
+            other = (
+                keygen(tmp_path / "other").with_suffix(".pub").read_text().split()[1]
+            )
+            known_hosts.write_text(
+                f"[{ssh_host.address}]:{ssh_host.port} ssh-ed25519 {other}\n"
+            )
         case "wrong key":
             key = keygen(tmp_path / "other_id_tests")
             host = ssh_host.entry(name="board", identity_files=(str(key),))
@@ -200,14 +244,18 @@ def test_a_single_cause_gives_its_own_exit_code_and_advice(
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["^C", "TERM", "KILL"]
+    "number",
+    [signal.SIGINT, signal.SIGTERM, signal.SIGKILL],
+    ids=["^C", "TERM", "KILL"],
 )
 def test_a_stopped_controller_leaves_no_agent_on_the_host_and_keeps_what_arrived(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path, number: signal.Signals
 ) -> None:
     know(known_hosts, ssh_host)
     fleet.hosts(ssh_host.entry(name="board"))
-    process = fleet.start("run", "-b", "clock", "--rounds", "100000", "--samples", "9", "-q")
+    process = fleet.start(
+        "run", "-b", "clock", "--rounds", "100000", "--samples", "9", "-q"
+    )
     journals = lambda: list((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))  # noqa: E731
     wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals()))
     (hello,) = (line for line in journal_lines(journals()[0]) if b'"hello"' in line)
@@ -221,7 +269,11 @@ def test_a_stopped_controller_leaves_no_agent_on_the_host_and_keeps_what_arrived
 def test_accept_new_takes_a_stranger_once_and_is_strict_from_then_on(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path
 ) -> None:
-    fleet.hosts(ssh_host.entry(name="board", build=BuildPlace.CONTROLLER, host_key=HostKeyPolicy.ACCEPT_NEW))
+    fleet.hosts(
+        ssh_host.entry(
+            name="board", build=BuildPlace.CONTROLLER, host_key=HostKeyPolicy.ACCEPT_NEW
+        )
+    )
     assert only(fleet("run", *CLOCK))[0] == 0
     assert ssh_host.known_hosts_line.split()[2] in known_hosts.read_text()
     fleet.hosts(ssh_host.entry(name="board", build=BuildPlace.CONTROLLER))

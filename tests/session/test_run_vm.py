@@ -1,4 +1,6 @@
-"""`fleet run` with a whole aarch64 machine among the hosts: another kernel, compiler and instructions."""
+"""`fleet run` with a whole aarch64 machine among the hosts: another kernel, compiler
+and instructions.
+"""
 
 import json
 import os
@@ -21,7 +23,18 @@ pytestmark = pytest.mark.vm
 
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
 QUICK = ("--rounds", "3", "--samples", "4", "-q", "--json")
-FOR_LONG = ("-b", "clock", "--rounds", "20000", "--samples", "3", "--reconnect", "0", "-q", "--json")
+FOR_LONG = (
+    "-b",
+    "clock",
+    "--rounds",
+    "20000",
+    "--samples",
+    "3",
+    "--reconnect",
+    "0",
+    "-q",
+    "--json",
+)
 
 
 @pytest.fixture
@@ -32,12 +45,16 @@ def vm_alone(aarch64_image: Image, tmp_path: Path) -> Vm:
 
 
 def cross_built(vm: Vm, **changes: object) -> Host:
-    """The machine's entry, its agent built here: its own compiler takes a while, being emulated."""
+    """The machine's entry, its agent built here: its own compiler takes a while, being
+    emulated.
+    """
     needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     return vm.entry(name="arm", build=BuildPlace.CONTROLLER, **changes)
 
 
-def run_cas(fleet: Fleet, known_hosts: Path, vm: Vm, host: Host, *options: str) -> set[str]:
+def run_cas(
+    fleet: Fleet, known_hosts: Path, vm: Vm, host: Host, *options: str
+) -> set[str]:
     """Measure a machine; return the variants that it used."""
     know(known_hosts, vm)
     fleet.hosts(host)
@@ -55,12 +72,16 @@ def outcomes(done: Done) -> dict[str, dict[str, object]]:
 
 def bursts_in_journals(fleet: Fleet) -> bool:
     """Whether a burst has come in that is not published yet."""
-    files = [path for path in (fleet.results / ".fleet/journal").rglob("*") if path.is_file()]
+    files = [
+        path for path in (fleet.results / ".fleet/journal").rglob("*") if path.is_file()
+    ]
     return any(b'"record":"burst"' in path.read_bytes() for path in files)
 
 
 def run_and_overhear(fleet: Fleet, copy: Path, *plan: str) -> list[dict[str, Any]]:
-    """Every record the one host's agent sent in a good run, kept where publishing does not reach."""
+    """Every record the one host's agent sent in a good run, kept where publishing does
+    not reach.
+    """
     process = fleet.start("run", *plan, "-q", "--json")
 
     def streams() -> list[Path]:
@@ -91,12 +112,23 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
             servers[0].entry(name="dead", address="127.0.0.1", port=1),
             cut.entry(name="cut", address=cutting.address, port=cutting.port),
         )
-        plan = ("-b", "cas,readwrite,clock", "--rounds", "80", "--samples", "4", "--reconnect", "0")
+        plan = (
+            "-b",
+            "cas,readwrite,clock",
+            "--rounds",
+            "80",
+            "--samples",
+            "4",
+            "--reconnect",
+            "0",
+        )
         done = fleet("run", *plan, "-q", "--json")
     by_host = outcomes(done)
     lasted = {"here", "server0", "server1", "server2", "arm"}
     assert done.exit_code == 1
-    assert {name: by_host[name]["state"] for name in by_host} == dict.fromkeys(lasted, "complete") | {
+    assert {name: by_host[name]["state"] for name in by_host} == dict.fromkeys(
+        lasted, "complete"
+    ) | {
         "dead": "failed",
         "cut": "failed",
     }
@@ -107,13 +139,21 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
     arm = samples[samples["host_id"] == "arm"]
     cpus = len(os.sched_getaffinity(0))
     assert len(arm) == 80 * (1 + 1 + 2)
-    assert len(samples[samples["host_id"] == "here"]) == 80 * (2 * cpus * (cpus - 1) // 2 + cpus)
+    assert len(samples[samples["host_id"] == "here"]) == 80 * (
+        2 * cpus * (cpus - 1) // 2 + cpus
+    )
     assert set(arm[arm["benchmark"] == "cas"]["variant"]) == {"lse"}
     assert not set(samples[samples["host_id"] == "here"]["variant"]) & {"lse", "llsc"}
-    assert all(ticks > 0 for burst in arm[arm["benchmark"] == "cas"]["ticks"] for ticks in burst)
+    assert all(
+        ticks > 0
+        for burst in arm[arm["benchmark"] == "cas"]["ticks"]
+        for ticks in burst
+    )
 
 
-@pytest.mark.parametrize(("cpu", "variant"), [("cortex-a72", "llsc"), ("cortex-a76", "lse")])
+@pytest.mark.parametrize(
+    ("cpu", "variant"), [("cortex-a72", "llsc"), ("cortex-a76", "lse")]
+)
 def test_the_instructions_follow_the_cpu_not_the_build(
     fleet: Fleet, known_hosts: Path, vm_alone: Vm, cpu: str, variant: str
 ) -> None:
@@ -130,12 +170,18 @@ def test_its_own_compiler_builds_the_agent_and_the_second_run_finds_it_there(
     for _ in range(2):
         done = fleet("run", "-b", "clock", *QUICK)
         assert done.exit_code == 0, done.stdout + done.stderr
-        listings.append(ssh(aarch64_vm, "stat -c '%n %y' ~/.cache/fleet/*", tmp_path).stdout.splitlines())
+        listings.append(
+            ssh(
+                aarch64_vm, "stat -c '%n %y' ~/.cache/fleet/*", tmp_path
+            ).stdout.splitlines()
+        )
     assert listings[0] == listings[1]
     assert len(listings[0]) == 1
 
 
-def test_a_cross_built_agent_runs_there(fleet: Fleet, known_hosts: Path, aarch64_vm: Vm) -> None:
+def test_a_cross_built_agent_runs_there(
+    fleet: Fleet, known_hosts: Path, aarch64_vm: Vm
+) -> None:
     host = cross_built(aarch64_vm, workdir="/tmp/cross")
     assert run_cas(fleet, known_hosts, aarch64_vm, host) == {"lse"}
 
@@ -143,11 +189,15 @@ def test_a_cross_built_agent_runs_there(fleet: Fleet, known_hosts: Path, aarch64
 def test_both_ways_of_swapping_run_on_one_cpu_that_has_both(
     fleet: Fleet, known_hosts: Path, aarch64_vm: Vm
 ) -> None:
-    variants = run_cas(fleet, known_hosts, aarch64_vm, aarch64_vm.entry(name="arm"), "--variant", "all")
+    variants = run_cas(
+        fleet, known_hosts, aarch64_vm, aarch64_vm.entry(name="arm"), "--variant", "all"
+    )
     assert variants >= {"lse", "llsc"}
 
 
-def test_a_machine_of_one_cpu_is_told_so(fleet: Fleet, known_hosts: Path, vm_alone: Vm) -> None:
+def test_a_machine_of_one_cpu_is_told_so(
+    fleet: Fleet, known_hosts: Path, vm_alone: Vm
+) -> None:
     vm_alone.start(smp=1)
     know(known_hosts, vm_alone)
     fleet.hosts(cross_built(vm_alone))
@@ -183,14 +233,22 @@ def test_another_word_size_and_byte_order_is_cross_built_measured_and_stored_exa
     bursts = [record for record in sent if record["record"] == "burst"]
     samples = fleet.samples()
     stored = {
-        (burst.benchmark, burst.variant, burst.round, burst.ping_cpu): tuple(burst.ticks)
+        (burst.benchmark, burst.variant, burst.round, burst.ping_cpu): tuple(
+            burst.ticks
+        )
         for burst in samples.itertuples()
     }
-    assert {key[:2] for key in stored} == {("cas", variants[0]), ("readwrite", variants[1]), ("clock", clock)}
+    assert {key[:2] for key in stored} == {
+        ("cas", variants[0]),
+        ("readwrite", variants[1]),
+        ("clock", clock),
+    }
     assert (hello["arch"], hello["os"], hello["clock"]) == (arch, "linux", clock)
     assert len(stored) == len(samples) == len(bursts) > 0
     assert stored == {
-        (burst["benchmark"], burst["variant"], burst["round"], burst["ping"]): tuple(burst["ticks"])
+        (burst["benchmark"], burst["variant"], burst["round"], burst["ping"]): tuple(
+            burst["ticks"]
+        )
         for burst in bursts
     }
 
@@ -215,5 +273,9 @@ def test_a_machine_that_dies_in_mid_run_keeps_what_had_arrived(
         vm_alone.thaw()
     assert "Traceback" not in err
     (outcome,) = json.loads(out)["rows"]
-    assert (outcome["state"], outcome["stage"], process.returncode) == ("failed", "link", 6)
+    assert (outcome["state"], outcome["stage"], process.returncode) == (
+        "failed",
+        "link",
+        6,
+    )
     assert bursts_in_journals(fleet)

@@ -8,10 +8,18 @@ import pytest
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host, Via
 from fleet.session.dask_cluster import measure_shard
-from fleet.session.shards import machine_key, parse_shard, select_shard, split_into_groups
+from fleet.session.shards import (
+    machine_key,
+    parse_shard,
+    select_shard,
+    split_into_groups,
+)
 from tests.command import Fleet
 
-HOSTS = tuple(Host(f"host{number}", f"10.0.{number // 250}.{number % 250}") for number in range(1000))
+HOSTS = tuple(
+    Host(f"host{number}", f"10.0.{number // 250}.{number % 250}")
+    for number in range(1000)
+)
 
 
 def parts(hosts: Sequence[Host], count: int) -> list[list[str]]:
@@ -32,7 +40,9 @@ def test_every_host_is_in_exactly_one_shard_and_the_order_stays(count: int) -> N
 
 
 def test_the_shards_are_those_of_every_release_and_machine() -> None:
-    hosts = tuple(Host(name, name) for name in ("rpi4", "rpi5", "epyc1", "epyc2", "xeon"))
+    hosts = tuple(
+        Host(name, name) for name in ("rpi4", "rpi5", "epyc1", "epyc2", "xeon")
+    )
     assert parts(hosts, 2) == [["epyc1", "epyc2"], ["rpi4", "rpi5", "xeon"]]
 
 
@@ -55,33 +65,46 @@ def test_what_is_chosen_beside_a_host_does_not_decide_its_shard() -> None:
 
 
 def test_dealing_is_even_and_leaves_no_group_empty() -> None:
-    assert sorted(len(group) for group in split_into_groups(HOSTS[:50], 8)) == [6] * 6 + [7] * 2
+    assert (
+        sorted(len(group) for group in split_into_groups(HOSTS[:50], 8))
+        == [6] * 6 + [7] * 2
+    )
     assert [len(group) for group in split_into_groups(HOSTS[:3], 8)] == [1, 1, 1]
     same = [replace(HOSTS[0], name=f"again{number}") for number in range(9)]
     assert [len(group) for group in split_into_groups(same, 4)] == [9]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "0/2", "3/2", "1/0", "a/b", "-1/2", "1/2/3", "1 / 2", "1/1001", "²/2"]
+    "text",
+    ["", "1", "0/2", "3/2", "1/0", "a/b", "-1/2", "1/2/3", "1 / 2", "1/1001", "²/2"],
 )
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a shard"):
         parse_shard(text)
 
 
-def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path) -> None:
-    full, empty = ("1/2", "2/2") if parts([Host("only", "127.9.9.9")], 2)[0] else ("2/2", "1/2")
+def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(
+    tmp_path: Path,
+) -> None:
+    full, empty = (
+        ("1/2", "2/2") if parts([Host("only", "127.9.9.9")], 2)[0] else ("2/2", "1/2")
+    )
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {only: {address: 127.9.9.9, port: 1}}\n")
         dry_run = fleet("run", "--shard", full, "--dry-run", "--json")
         assert [plan["host"]["name"] for plan in dry_run.json] == ["only"]
         assert dry_run.stderr == f"shard {full}: 1 of 1 hosts\n"
         done = fleet("run", "--shard", empty)
-        assert (done.exit_code, done.stdout) == (0, "Nothing to measure in this shard.\n")
+        assert (done.exit_code, done.stdout) == (
+            0,
+            "Nothing to measure in this shard.\n",
+        )
         assert not fleet.results.exists()
 
 
-def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(StoreError, match="does not see the folder"):
         measure_shard("s20260101T000000Z-00000000", str(tmp_path), 1.0, {}, HOSTS[:1])
 
@@ -98,15 +121,30 @@ def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path:
         (Host("a", "db.lab", jump=("one", "two")), "one two db.lab"),
     ],
 )
-def test_a_machine_is_its_address_and_the_gateways_before_it(host: Host, name: str) -> None:
+def test_a_machine_is_its_address_and_the_gateways_before_it(
+    host: Host, name: str
+) -> None:
     assert machine_key(host) == name
 
 
 def test_hosts_are_dealt_in_turn_and_entries_of_one_machine_together() -> None:
     hosts = [
-        Host(name, address) for name, address in zip("abcdef", ("1", "2", "1", "3", "4", "1"), strict=True)
+        Host(name, address)
+        for name, address in zip("abcdef", ("1", "2", "1", "3", "4", "1"), strict=True)
     ]
-    assert [names(group) for group in split_into_groups(hosts, 2)] == [["a", "c", "f"], ["b", "d", "e"]]
-    assert [names(group) for group in split_into_groups(hosts, 3)] == [["a", "c", "f"], ["b", "e"], ["d"]]
-    assert [names(group) for group in split_into_groups(hosts, 9)] == [["a", "c", "f"], ["b"], ["d"], ["e"]]
+    assert [names(group) for group in split_into_groups(hosts, 2)] == [
+        ["a", "c", "f"],
+        ["b", "d", "e"],
+    ]
+    assert [names(group) for group in split_into_groups(hosts, 3)] == [
+        ["a", "c", "f"],
+        ["b", "e"],
+        ["d"],
+    ]
+    assert [names(group) for group in split_into_groups(hosts, 9)] == [
+        ["a", "c", "f"],
+        ["b"],
+        ["d"],
+        ["e"],
+    ]
     assert split_into_groups([], 3) == []

@@ -1,4 +1,6 @@
-"""What a person or a supervisor gets for one signal, for the same one twice, and for a second one."""
+"""What a person or a supervisor gets for one signal, for the same one twice, and for a
+second one.
+"""
 
 import json
 import signal
@@ -10,16 +12,33 @@ import pytest
 from tests.command import Fleet, entry, wait_for
 from tests.hosts.sshd import MakeKnown
 
-LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "--lock", "off", "-q", "--json")
+LONG = (
+    "run",
+    "-b",
+    "clock",
+    "--rounds",
+    "100000",
+    "--samples",
+    "3",
+    "--lock",
+    "off",
+    "-q",
+    "--json",
+)
 
 
 def measuring(fleet: Fleet) -> bool:
     """Whether some bursts have arrived."""
-    return any(p.stat().st_size > 3_000 for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl"))
+    return any(
+        p.stat().st_size > 3_000
+        for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl")
+    )
 
 
 def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) -> None:
-    """As `timeout 60 fleet run` does: to its child, then to the child's process group."""
+    """As `timeout 60 fleet run` does: to its child, then to the child's process
+    group.
+    """
     fleet.inventory("hosts:\n  here: {via: local}\n")
     process = fleet.start(*LONG)
     wait_for(lambda: measuring(fleet))
@@ -39,7 +58,9 @@ def test_a_second_signal_leaves_at_once_and_json_has_every_host(
 ) -> None:
     started = tmp_path / "asked"
     stuck = make_known(f"ForceCommand touch {started}; sleep 600")
-    fleet.inventory(f"hosts:\n  here: {{via: local}}\n{entry(stuck.entry(name='stuck'))}")
+    fleet.inventory(
+        f"hosts:\n  here: {{via: local}}\n{entry(stuck.entry(name='stuck'))}"
+    )
     process = fleet.start(*LONG)
     wait_for(lambda: measuring(fleet) and started.exists())
     process.send_signal(signal.SIGINT)
@@ -51,4 +72,8 @@ def test_a_second_signal_leaves_at_once_and_json_has_every_host(
     assert process.returncode == 130
     assert (here["host"], here["state"]) == ("here", "interrupted")
     assert here["bursts"] > 0
-    assert (stuck_row["host"], stuck_row["state"], stuck_row["stage"]) == ("stuck", "interrupted", "facts")
+    assert (stuck_row["host"], stuck_row["state"], stuck_row["stage"]) == (
+        "stuck",
+        "interrupted",
+        "facts",
+    )

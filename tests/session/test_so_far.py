@@ -35,4 +35,6 @@ def test_however_many_bursts_come_few_are_kept_from_all_of_the_run() -> None:
     assert len(thinned.values) <= MOST
     assert thinned.values[0] == 0
     assert thinned.values[-1] > 99_000
-    assert sorted(thinned.values)[len(thinned.values) // 2] == pytest.approx(50_000, rel=0.02)
+    assert sorted(thinned.values)[len(thinned.values) // 2] == pytest.approx(
+        50_000, rel=0.02
+    )

@@ -1,4 +1,6 @@
-"""`fleet import --agent`: what a scheduler's step left in a folder becomes runs, or is named."""
+"""`fleet import --agent`: what a scheduler's step left in a folder becomes runs, or is
+named.
+"""
 
 import gzip
 import os
@@ -23,7 +25,12 @@ def step_output(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
     with Fleet(folder) as fleet:
         script = fleet("check", "--script").stdout
     (folder / "step.sh").write_text(script)
-    done = subprocess.run(["sh", "step.sh", build(), *PLAN], check=True, stdout=subprocess.PIPE, cwd=folder)
+    done = subprocess.run(
+        ["sh", "step.sh", build(), *PLAN],
+        check=True,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+    )
     return script, done.stdout
 
 
@@ -38,12 +45,17 @@ def folder(tmp_path: Path, step_output: tuple[str, bytes]) -> Path:
 
 @pytest.mark.long
 def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
-    (folder / "out/n2.out").write_bytes(b"Welcome to n2\n" + (folder / "out/n1.jsonl").read_bytes())
+    (folder / "out/n2.out").write_bytes(
+        b"Welcome to n2\n" + (folder / "out/n1.jsonl").read_bytes()
+    )
     with Fleet(folder) as fleet:
         done = fleet("import", "--agent", "out", "--label", "rack=b")
         assert (done.exit_code, "2 of 2 hosts stored" in done.stdout) == (0, True), done
         before = fleet("runs", "--json").json
-        assert {run["host_name"]: run["state"] for run in before} == {"n1": "complete", "n2": "complete"}
+        assert {run["host_name"]: run["state"] for run in before} == {
+            "n1": "complete",
+            "n2": "complete",
+        }
         assert {run["labels"]["rack"] for run in before} == {"b"}
         assert fleet("import", "--agent", "out/n1.jsonl").exit_code == 0
         assert fleet("runs", "--json").json == before
@@ -60,24 +72,64 @@ def replace_bytes(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("change", "code", "words"),
     [
-        (lambda data: data[: data.rindex(b'{"record":"burst"') + 40], 1, "stored as a partial run"),
-        (lambda data: data[data.index(b"\n", data.index(b" end\n")) :], 7, "`fleet check --script`"),
-        (replace_bytes(b"@fleet-step 20", b"@fleet-step x"), 7, "`fleet check --script`"),
-        (lambda data: data[: data.index(b'{"record":"hello"')], 10, "sent no hello record"),
+        (
+            lambda data: data[: data.rindex(b'{"record":"burst"') + 40],
+            1,
+            "stored as a partial run",
+        ),
+        (
+            lambda data: data[data.index(b"\n", data.index(b" end\n")) :],
+            7,
+            "`fleet check --script`",
+        ),
+        (
+            replace_bytes(b"@fleet-step 20", b"@fleet-step x"),
+            7,
+            "`fleet check --script`",
+        ),
+        (
+            lambda data: data[: data.index(b'{"record":"hello"')],
+            10,
+            "sent no hello record",
+        ),
         (replace_bytes(b'"round":1', b'"round":-1'), 10, "Nothing of it was imported"),
         (lambda data: data + data, 0, "holds 2 attempts; number 2 is imported"),
-        (lambda data: data[: len(data) // 2] + data, 0, "holds 2 attempts; number 2 is imported"),
-        (lambda data: data + data[: len(data) // 2], 0, "holds 2 attempts; number 1 is imported"),
-        (lambda data: data[:90] + data[: len(data) // 3] + data, 0, "3 attempts; number 3 is imported"),
-        (lambda data: b"".join(b"0: " + line for line in data.splitlines(True)), 7, "labels of `srun -l`"),
+        (
+            lambda data: data[: len(data) // 2] + data,
+            0,
+            "holds 2 attempts; number 2 is imported",
+        ),
+        (
+            lambda data: data + data[: len(data) // 2],
+            0,
+            "holds 2 attempts; number 1 is imported",
+        ),
+        (
+            lambda data: data[:90] + data[: len(data) // 3] + data,
+            0,
+            "3 attempts; number 3 is imported",
+        ),
+        (
+            lambda data: b"".join(b"0: " + line for line in data.splitlines(True)),
+            7,
+            "labels of `srun -l`",
+        ),
         (lambda data: data.replace(b"\n", b"\r\n"), 7, "Windows line ends"),
         (gzip.compress, 7, "it is compressed"),
-        (replace_bytes(b'"record":"burst"', b'"record":"burts"'), 10, "Nothing of it was imported"),
+        (
+            replace_bytes(b'"record":"burst"', b'"record":"burts"'),
+            10,
+            "Nothing of it was imported",
+        ),
         (lambda data: data.replace(b"\nproc/uptime:", b"\nproc/uptime:-"), 0, ""),
         (lambda data: data.decode().encode("utf-16"), 7, "it is in UTF-16"),
         (lambda data: data.decode().encode("utf-16-le"), 7, "it is in UTF-16"),
         (lambda data: data.decode().encode("utf-8-sig"), 7, "a byte order mark"),
-        (replace_bytes(b'{"record":"hello"', b'\xef\xbb\xbf{"record":"hello"'), 10, "has a byte order mark"),
+        (
+            replace_bytes(b'{"record":"hello"', b'\xef\xbb\xbf{"record":"hello"'),
+            10,
+            "has a byte order mark",
+        ),
         (lambda data: data + b"x" * (3 << 20), 10, "a line of 1048578 bytes"),
         (lambda data: b"\0" * (9 << 20) + data, 7, "`fleet check --script`"),
     ],
@@ -94,7 +146,9 @@ def test_a_file_is_trusted_no_more_than_a_host(
         assert words in " ".join(output.split()), output
         assert "fleet resume" not in done.stdout
         runs = fleet("runs", "--json").json
-        assert [run["state"] for run in runs] == {0: ["complete"], 1: ["partial"]}.get(code, [])
+        assert [run["state"] for run in runs] == {0: ["complete"], 1: ["partial"]}.get(
+            code, []
+        )
         assert done.exit_code == code
 
 
@@ -111,14 +165,22 @@ def test_files_without_a_name_of_their_own_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_step_of_slurm_measures_all_nodes(folder: Path, slurm_job: dict[str, str]) -> None:
+def test_one_step_of_slurm_measures_all_nodes(
+    folder: Path, slurm_job: dict[str, str]
+) -> None:
     (folder / "out/n1.jsonl").unlink()
-    script = (
-        'exec sh step.sh "$@" >out/$SLURMD_NODENAME'  # --output=%N is the name of the machine: all are this
+    script = (  # --output=%N is the name of the machine: all are this
+        'exec sh step.sh "$@" >out/$SLURMD_NODENAME'
     )
-    words = [*("srun", "-N3", "--ntasks-per-node=1", "--mem=0"), *("sh", "-c", script, "sh", build(), *PLAN)]
+    words = [
+        *("srun", "-N3", "--ntasks-per-node=1", "--mem=0"),
+        *("sh", "-c", script, "sh", build(), *PLAN),
+    ]
     subprocess.run(words, check=True, cwd=folder, env=os.environ | slurm_job)
     with Fleet(folder) as fleet:
-        done = fleet("import", "--agent", "out")  # three agents share this machine: bursts may fail
+        # three agents share this machine: bursts may fail
+        done = fleet("import", "--agent", "out")
         assert "3 of 3 hosts stored" in done.stdout, done
-        assert {run["host_name"] for run in fleet("runs", "--json").json} == {*slurm.NODES}
+        assert {run["host_name"] for run in fleet("runs", "--json").json} == {
+            *slurm.NODES
+        }

@@ -1,4 +1,6 @@
-"""From `fleet check` to a stored run on hosts with little more than a shell and an SSH server."""
+"""From `fleet check` to a stored run on hosts with little more than a shell and an SSH
+server.
+"""
 
 import json
 import os
@@ -28,7 +30,9 @@ def tiny(
         yield host
 
 
-def test_dropbear_and_busybox_from_check_to_a_stored_run(fleet: Fleet, tiny: TinyHost) -> None:
+def test_dropbear_and_busybox_from_check_to_a_stored_run(
+    fleet: Fleet, tiny: TinyHost
+) -> None:
     musl = (tiny.root / "lib/ld-musl-x86_64.so.1").exists()
     entry = tiny.entry("tiny")
     if musl:
@@ -63,9 +67,9 @@ def test_an_agent_that_needs_glibc_is_not_sent_to_a_musl_host(
     with tiny_host(tmp_path / "tiny", client_key, musl=True) as host:
         known_hosts.write_text(host.known_hosts_line)
         fleet.inventory(
-            f"hosts:\n  tiny: {{address: {host.address}, port: {host.port}, user: root, "
-            f"identity_files: [{client_key}], build: {BuildPlace.PREBUILT}, "
-            f"toolchain: {{binary: {dynamic.binary}}}}}\n"
+            f"hosts:\n  tiny: {{address: {host.address}, port: {host.port}, user: root,"
+            f" identity_files: [{client_key}], build: {BuildPlace.PREBUILT}, toolchain:"
+            f" {{binary: {dynamic.binary}}}}}\n"
         )
         code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
@@ -73,24 +77,38 @@ def test_an_agent_that_needs_glibc_is_not_sent_to_a_musl_host(
     assert "musl" in message
 
 
-def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(tmp_path: Path) -> None:
+def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(
+    tmp_path: Path,
+) -> None:
     """As on Android."""
     needs.root()
     toybox, mksh = needs.program("toybox", "toybox"), needs.program("mksh", "mksh")
-    names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
+    names = subprocess.run(
+        [toybox], capture_output=True, text=True, check=True
+    ).stdout.split()
     for folder in ("bin", "data"):
         (tmp_path / folder).mkdir()
     for name in names:
         (tmp_path / "bin" / name).symlink_to(toybox)
     hidden = "for d in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o ro none $d; done"
-    shell = f"mount --bind {mksh} $(readlink -f /bin/sh); export PATH=/mnt/bin HOME= TMPDIR=/mnt/data"
+    shell = (
+        f"mount --bind {mksh} $(readlink -f /bin/sh); export PATH=/mnt/bin HOME="
+        " TMPDIR=/mnt/data"
+    )
     words = f'mount --bind {tmp_path} /mnt; {hidden}; {shell}; exec "$@"'
     with Fleet(tmp_path) as fleet:
-        command = json.dumps(["unshare", "-m", needs.program("bash", "bash"), "-c", words, "-"])
+        command = json.dumps(
+            ["unshare", "-m", needs.program("bash", "bash"), "-c", words, "-"]
+        )
         fleet.inventory(f"hosts:\n  phone: {{via: command, command: {command}}}\n")
-        (row,) = fleet("run", "-b", "clock", "--rounds", "2", "--samples", "9", "-q", "--json").json
+        (row,) = fleet(
+            "run", "-b", "clock", "--rounds", "2", "--samples", "9", "-q", "--json"
+        ).json
         assert row["state"] in {"complete", "partial"}, row["message"]
-        assert any(note.startswith("The machine lock could not be taken") for note in row["notes"])
+        assert any(
+            note.startswith("The machine lock could not be taken")
+            for note in row["notes"]
+        )
         assert list((tmp_path / f"data/fleet-{os.getuid()}").glob("fleet-agent-*"))
         assert fleet("clean", "-q").exit_code == 0
         assert list((tmp_path / "data").iterdir()) == []

@@ -1,4 +1,6 @@
-"""Labels set later and runs withdrawn: the samples stay as written, every reader sees the same."""
+"""Labels set later and runs withdrawn: the samples stay as written, every reader sees
+the same.
+"""
 
 import json
 from pathlib import Path
@@ -40,11 +42,21 @@ def labels(store: Store) -> list[dict[str, str]]:
 
 
 def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
-    before = {path: path.read_bytes() for path in store.place.root.rglob("samples.parquet")}
+    before = {
+        path: path.read_bytes() for path in store.place.root.rglob("samples.parquet")
+    }
     store.label(RUNS[:1], {"kernel": "6.13", "bios": "2.1", "rack": None})
-    assert labels(store) == [{"kernel": "6.13", "bios": "2.1"}, {"rack": "b2", "kernel": "6.12"}]
-    assert json.loads(load_runs(store.place.root)["labels_json"][0]) == {"kernel": "6.13", "bios": "2.1"}
-    assert set(load_samples(store.place.root, labels={"bios": "2.1"})["run_id"]) == {RUNS[0]}
+    assert labels(store) == [
+        {"kernel": "6.13", "bios": "2.1"},
+        {"rack": "b2", "kernel": "6.12"},
+    ]
+    assert json.loads(load_runs(store.place.root)["labels_json"][0]) == {
+        "kernel": "6.13",
+        "bios": "2.1",
+    }
+    assert set(load_samples(store.place.root, labels={"bios": "2.1"})["run_id"]) == {
+        RUNS[0]
+    }
     assert {path: path.read_bytes() for path in before} == before
     assert verify(parse_place(store.place.root)).problems == ()
 
@@ -73,19 +85,33 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
         "",
         "{}",
         "[" * 100_000,
-        '{"run_id": "ID", "counter": 1, "labels": {"bios": ["2.1"]}, "withdrawn": null}',
+        (
+            '{"run_id": "ID", "counter": 1, "labels": {"bios": ["2.1"]}, "withdrawn":'
+            " null}"
+        ),
         '{"run_id": "ID", "counter": 1, "labels": {}, "withdrawn": 1}',
         '{"run_id": "ID", "counter": 0, "labels": {"bios": "2.0"}, "withdrawn": null}',
-        f'{{"run_id": "ID", "counter": {1 << 53}, "labels": {{"bios": "2.0"}}, "withdrawn": null}}',
-        f'{{"run_id": "ID", "counter": {"9" * 5000}, "labels": {{"bios": "2.0"}}, "withdrawn": null}}',
+        (
+            f'{{"run_id": "ID", "counter": {1 << 53}, "labels": {{"bios": "2.0"}},'
+            ' "withdrawn": null}'
+        ),
+        (
+            f'{{"run_id": "ID", "counter": {"9" * 5000}, "labels": {{"bios": "2.0"}},'
+            ' "withdrawn": null}'
+        ),
         '{"run_id": "ID", "labels": {"bios": "2.0"}, "withdrawn": null}',
-        '{"run_id": "ID", "counter": 1, "labels": {"bios": "2.0"}, "withdrawn": null,"crc32":"00000000"}',
+        (
+            '{"run_id": "ID", "counter": 1, "labels": {"bios": "2.0"}, "withdrawn":'
+            ' null,"crc32":"00000000"}'
+        ),
     ],
 )
 def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
     spoil(store, text.replace("ID", RUNS[0]))
-    with pytest.warns(StoreWarning, match=r"amendments/r2026.*json cannot be read as an amendment"):
+    with pytest.warns(
+        StoreWarning, match=r"amendments/r2026.*json cannot be read as an amendment"
+    ):
         merged = labels(store)
     assert merged == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
 
@@ -93,17 +119,32 @@ def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
 def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None:
     bad = spoil(store, "")
     with Fleet(tmp_path) as fleet:
-        for command in (["runs"], ["show"], ["label", RUNS[0], "n=1"], ["withdraw", RUNS[1]]):
+        for command in (
+            ["runs"],
+            ["show"],
+            ["label", RUNS[0], "n=1"],
+            ["withdraw", RUNS[1]],
+        ):
             done = fleet(*command)
             assert (done.exit_code, done.stderr.count(bad.name)) == (0, 1), done
         done = fleet("verify")
-        assert (done.exit_code, f"{bad.name} cannot be read as an amendment" in done.stdout) == (11, True)
+        assert (
+            done.exit_code,
+            f"{bad.name} cannot be read as an amendment" in done.stdout,
+        ) == (11, True)
 
 
 @pytest.mark.parametrize("counter", [1, 7, (1 << 53) - 2])
-def test_an_amendment_counts_from_those_before_it(store: Store, tmp_path: Path, counter: int) -> None:
+def test_an_amendment_counts_from_those_before_it(
+    store: Store, tmp_path: Path, counter: int
+) -> None:
     """As one of a machine with another clock, or of two that wrote at once, may be."""
-    before = {"run_id": RUNS[0], "counter": counter, "labels": {"bios": "1", "x": "y"}, "withdrawn": True}
+    before = {
+        "run_id": RUNS[0],
+        "counter": counter,
+        "labels": {"bios": "1", "x": "y"},
+        "withdrawn": True,
+    }
     spoil(store, json.dumps(before))
     with Fleet(tmp_path) as fleet:
         assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
@@ -112,11 +153,16 @@ def test_an_amendment_counts_from_those_before_it(store: Store, tmp_path: Path, 
             assert labels(store)[0]["bios"] == "2"
             assert "x" not in labels(store)[0]
         else:  # no higher number is left
-            assert "cannot be read as an amendment" in fleet("label", RUNS[0], "bios=2").stderr
+            assert (
+                "cannot be read as an amendment"
+                in fleet("label", RUNS[0], "bios=2").stderr
+            )
 
 
 @pytest.mark.long
-def test_the_clock_of_a_machine_orders_no_amendment(store: Store, tmp_path: Path) -> None:
+def test_the_clock_of_a_machine_orders_no_amendment(
+    store: Store, tmp_path: Path
+) -> None:
     with Fleet(tmp_path, preload("clock.c") | {"CLOCK_AHEAD_S": "0"}) as fleet:
         for value, years in (("future", 10), ("now", 0), ("past", -10)):
             fleet.environment["CLOCK_AHEAD_S"] = str(years * 365 * 86400)
@@ -128,17 +174,25 @@ def test_the_clock_of_a_machine_orders_no_amendment(store: Store, tmp_path: Path
             assert labels(store)[0]["n"] == value
 
 
-def test_an_amendment_that_does_not_hold_is_an_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_amendment_that_does_not_hold_is_an_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put = type(store.place).put
 
     def put_both(place: Folder, draft: Path, name: str) -> bool:
-        other = {"run_id": RUNS[0], "counter": 2, "labels": {"bios": "theirs"}, "withdrawn": None}
+        other = {
+            "run_id": RUNS[0],
+            "counter": 2,
+            "labels": {"bios": "theirs"},
+            "withdrawn": None,
+        }
         spoil(store, json.dumps(other))
         return put(place, draft, name)
 
     monkeypatch.setattr(type(store.place), "put", put_both)
     with pytest.raises(
-        StoreError, match=r"another command has amended it meanwhile: bios=theirs not withdrawn"
+        StoreError,
+        match=r"another command has amended it meanwhile: bios=theirs not withdrawn",
     ):
         store.label(RUNS[:1], {"bios": "ours"})
     assert labels(store)[0]["bios"] == "theirs"

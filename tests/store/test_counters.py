@@ -1,4 +1,6 @@
-"""The table `counters`: written with a run, verified, read; roots without it are read as before."""
+"""The table `counters`: written with a run, verified, read; roots without it are read
+as before.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +22,12 @@ RAW = {
     "counters": [{"event": event} for event in EVENTS],
     "plan": {"benchmarks": [{"benchmark": "cas", "variant": "cmpxchg"}]},
 }
-# cycles in both threads; odd nowhere; r04d2 for half of the time in ping, never in pong.
-COUNTS = (((10_000, 90, 90), None, (2_000, 100, 50)), ((20_000, 90, 90), None, (0, 100, 0)))
+# cycles in both threads; odd nowhere; r04d2 for half of the time in ping, never in
+# pong.
+COUNTS = (
+    ((10_000, 90, 90), None, (2_000, 100, 50)),
+    ((20_000, 90, 90), None, (0, 100, 0)),
+)
 
 
 def a_run() -> Run:
@@ -50,12 +56,16 @@ def test_counts_are_rows_of_their_burst_and_thread(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "samples")) == 2
 
 
-def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_several_chunks_has_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 10)
     bursts = [a_burst(round=visit) for visit in range(5)]
     for _ in range(2):  # publishing again changes nothing
         Store(tmp_path).publish(a_run(), iter(bursts))
-        assert load_counters(tmp_path)["round"].tolist() == [visit for visit in range(5) for _ in range(4)]
+        assert load_counters(tmp_path)["round"].tolist() == [
+            visit for visit in range(5) for _ in range(4)
+        ]
     assert verify(parse_place(tmp_path)).problems == ()
 
 
@@ -79,18 +89,42 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:
         assert load_counters(tmp_path).empty
 
 
-def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_only_named() -> None:
+def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_only_named() -> (
+    None
+):
     rows = [
-        ("bandwidth", "mov", "read.own.16K.huge.x2", "package", thread, event, number, 3, False)
+        (
+            "bandwidth",
+            "mov",
+            "read.own.16K.huge.x2",
+            "package",
+            thread,
+            event,
+            number,
+            3,
+            False,
+        )
         for thread, of_thread in (("ping", 2.0), ("other", 4.0))
         for event, number in (("cycles", of_thread), ("r04d2", 0.0))
     ]
-    columns = ["benchmark", "variant", "point", "relation", "thread", "event", "per_unit", "bursts", "scaled"]
+    columns = [
+        "benchmark",
+        "variant",
+        "point",
+        "relation",
+        "thread",
+        "event",
+        "per_unit",
+        "bursts",
+        "scaled",
+    ]
     tables = tabulate_events(pd.DataFrame(rows, columns=columns), RAW)
     assert tables
     assert tables.tables[0].titles == ("thread", "cycles")
     assert tables.tables[0].lines == [("each", "3")]
-    assert tables.note == "0 everywhere: r04d2; medians of 3 counts; mean of the threads"
+    assert (
+        tables.note == "0 everywhere: r04d2; medians of 3 counts; mean of the threads"
+    )
 
 
 @pytest.mark.long
@@ -106,12 +140,15 @@ def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> Non
     assert names.split() == ["thread", "cycles", "r04d2"]
     assert ping.split() == ["ping", "2", "~0.8"]
     assert other.split() == ["other", "4", "-"]
-    assert notes == (
-        "medians of 3 counts; -: the CPU had no counter free; "
+    assert (
+        notes == "medians of 3 counts; -: the CPU had no counter free; "
         "~: counted for a part of the time, the rest is estimated"
     )
     narrow = render_tables(tables, 15).splitlines()
-    assert [line.split() for line in narrow[2:8:3]] == [["thread", "cycles"], ["thread", "r04d2"]]
+    assert [line.split() for line in narrow[2:8:3]] == [
+        ["thread", "cycles"],
+        ["thread", "r04d2"],
+    ]
     assert tabulate_events(counts.iloc[:0], RAW) is None
     page = render(tmp_path, [a_run().run_id])
     assert "cas/cmpxchg events" in page

@@ -1,4 +1,6 @@
-"""A run written to its journal comes back as it was, whatever is in it; and no damage is taken for a run."""
+"""A run written to its journal comes back as it was, whatever is in it; and no damage
+is taken for a run.
+"""
 
 import json
 import subprocess
@@ -18,7 +20,9 @@ from fleet.store.rows import decode, to_json
 from tests import builders
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=15, deadline=None, suppress_health_check=list(HealthCheck)
+)
 TEXT = st.text(max_size=6)
 st.register_type_strategy(Mapping, lambda _: st.dictionaries(TEXT, TEXT, max_size=2))
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
@@ -52,10 +56,22 @@ def test_a_run_with_its_hello_comes_back() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("plan", "rounds"), "three", r"Run.plan.rounds: expected int \| null, got str"),
+        (
+            ("plan", "rounds"),
+            "three",
+            r"Run.plan.rounds: expected int \| null, got str",
+        ),
         (("plan", "rounds"), True, r"expected int \| null, got bool"),
-        (("plan", "pairs"), {"which": "some"}, "Run.plan.pairs.which: invalid enum value 'some'"),
-        (("facts", "cpus"), [{"cpu": 0}, 1], r"Run.facts.cpus\[1\]: expected object, got int"),
+        (
+            ("plan", "pairs"),
+            {"which": "some"},
+            "Run.plan.pairs.which: invalid enum value 'some'",
+        ),
+        (
+            ("facts", "cpus"),
+            [{"cpu": 0}, 1],
+            r"Run.facts.cpus\[1\]: expected object, got int",
+        ),
         (
             ("plan", "pairs"),
             {"which": "listed", "listed": [[1, 2, 3]]},
@@ -64,7 +80,9 @@ def test_a_run_with_its_hello_comes_back() -> None:
         (("run_id",), None, "Run.run_id: expected str, got null"),
     ],
 )
-def test_what_does_not_fit_is_named(path: tuple[str, ...], value: object, words: str) -> None:
+def test_what_does_not_fit_is_named(
+    path: tuple[str, ...], value: object, words: str
+) -> None:
     fields = json.loads(to_json(builders.a_run()))
     inner = fields
     for name in path[:-1]:
@@ -76,7 +94,9 @@ def test_what_does_not_fit_is_named(path: tuple[str, ...], value: object, words:
 
 @SETTINGS
 @given(st.data())
-def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(data: st.DataObject) -> None:
+def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(
+    data: st.DataObject,
+) -> None:
     fields: dict[str, Any] = json.loads(to_json(builders.a_run()))
     fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(JSON)
     try:
@@ -86,8 +106,12 @@ def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(data: st.
 
 
 def test_threads_may_be_the_first_to_read_together() -> None:
-    """A thread that used the half-made type information of msgspec ended with SIGSEGV."""
-    done = subprocess.run([sys.executable, "-c", TOGETHER], cwd=ROOT, capture_output=True, check=False)
+    """A thread that used the half-made type information of msgspec ended with
+    SIGSEGV.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", TOGETHER], cwd=ROOT, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 

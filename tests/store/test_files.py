@@ -25,21 +25,31 @@ def test_a_file_is_written_and_never_over_another(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk, pytest.raises(StoreError, match="No space left"):
+    with (
+        small_disk(tmp_path / "disk") as disk,
+        pytest.raises(StoreError, match="No space left"),
+    ):
         try:
             write_output(disk / "inventory.yaml", [b"." * 4096] * 1000)
         finally:
             assert list(disk.iterdir()) == []
 
 
-def test_a_full_state_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_state_directory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = builders.a_run()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "disk"))
     store = Store("s3://127.0.0.1/lab?endpoint_override=127.0.0.1:9")
     with small_disk(tmp_path / "disk") as disk:
-        with pytest.raises(OSError, match="No space"), (disk / "rest").open("wb") as rest:
+        with (
+            pytest.raises(OSError, match="No space"),
+            (disk / "rest").open("wb") as rest,
+        ):
             rest.write(bytes(1 << 20))
-        with pytest.raises(StoreError, match=f"Free some space in {disk}/fleet, or set XDG_STATE_HOME"):
+        with pytest.raises(
+            StoreError, match=f"Free some space in {disk}/fleet, or set XDG_STATE_HOME"
+        ):
             store.publish(run, builders.make_bursts(run))
 
 

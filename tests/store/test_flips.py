@@ -1,4 +1,6 @@
-"""One flipped bit in any kept file: what is read is what was written, or the file is named."""
+"""One flipped bit in any kept file: what is read is what was written, or the file is
+named.
+"""
 
 import os
 import random
@@ -35,8 +37,8 @@ PLAN = {**HELLO, "bursts": BURSTS}
 class Case:
     """A file, and how what is read of it is compared.
 
-    wrong: whether that differs and nobody says so. root: where `fleet verify` must name every flip; None for
-    what it does not read.
+    wrong: whether that differs and nobody says so. root: where `fleet verify` must name
+    every flip; None for what it does not read.
     """
 
     file: Path
@@ -45,7 +47,9 @@ class Case:
 
 
 def frames(read: Callable[[], pd.DataFrame]) -> Callable[[], bool]:
-    """Check whether a frame differs from the first one, though it is read without an error or a warning."""
+    """Check whether a frame differs from the first one, though it is read without an
+    error or a warning.
+    """
     before = read()
 
     def wrong() -> bool:
@@ -62,7 +66,9 @@ def frames(read: Callable[[], pd.DataFrame]) -> Callable[[], bool]:
 
 
 def unless_verified(root: Path, wrong: Callable[[], bool]) -> Callable[[], bool]:
-    """Check as a reader without fleet does, who notices only what `fleet verify` names."""
+    """Check as a reader without fleet does, who notices only what `fleet verify`
+    names.
+    """
 
     def differs_unnoticed() -> bool:
         try:
@@ -77,8 +83,12 @@ def unless_verified(root: Path, wrong: Callable[[], bool]) -> Callable[[], bool]
 def publish_two_runs(root: Path) -> Store:
     store = Store(root)
     run = replace(a_run(), facts=replace(a_run().facts, cpus=builders.small_desktop()))
-    store.publish(run, [a_burst(round=visit, start_offset_ns=visit) for visit in range(40)])
-    other = builders.a_run(builders.small_desktop(), run_id="r20260103T030405Z-0badcafe")
+    store.publish(
+        run, [a_burst(round=visit, start_offset_ns=visit) for visit in range(40)]
+    )
+    other = builders.a_run(
+        builders.small_desktop(), run_id="r20260103T030405Z-0badcafe"
+    )
     store.publish(other, builders.make_bursts(other))
     load_pairs(root)
     return store
@@ -90,14 +100,22 @@ def first(root: Path, pattern: str) -> Path:
 
 def samples(root: Path) -> Case:
     publish_two_runs(root)
-    return Case(first(root, "samples/host_id=*/*/samples.parquet"), frames(lambda: load_samples(root)), root)
+    return Case(
+        first(root, "samples/host_id=*/*/samples.parquet"),
+        frames(lambda: load_samples(root)),
+        root,
+    )
 
 
 def table(name: str) -> Callable[[Path], Case]:
     def case(root: Path) -> Case:
         publish_two_runs(root)
         file = first(root, f"{name}/*.parquet")
-        return Case(file, unless_verified(root, frames(lambda: pd.read_parquet(root / name))), root)
+        return Case(
+            file,
+            unless_verified(root, frames(lambda: pd.read_parquet(root / name))),
+            root,
+        )
 
     return case
 
@@ -109,7 +127,9 @@ def pairs(root: Path) -> Case:
 
 def counters(root: Path) -> Case:
     publish_two_runs(root)
-    return Case(first(root, "counters/*.parquet"), frames(lambda: load_counters(root)), root)
+    return Case(
+        first(root, "counters/*.parquet"), frames(lambda: load_counters(root)), root
+    )
 
 
 def amendment(root: Path) -> Case:
@@ -117,14 +137,21 @@ def amendment(root: Path) -> Case:
     store.label([a_run().run_id], {"bios": "2.1", "rack": None, "kernel": "6.12-rc3"})
     store.withdraw([a_run().run_id])
     now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
-    chosen = sorted(root.glob("amendments/*.json"), key=lambda path: path.stat().st_size)
+    chosen = sorted(
+        root.glob("amendments/*.json"), key=lambda path: path.stat().st_size
+    )
     return Case(chosen[-1], frames(now), root)
 
 
 def summary(root: Path) -> Case:
-    rows = [{**SUMMARY, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8} for pong in range(64)]
+    rows = [
+        {**SUMMARY, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8}
+        for pong in range(64)
+    ]
     write_summary(root, "board", rows)
-    return Case(first(root, "summaries/*.parquet"), frames(lambda: load_imports(root)), root)
+    return Case(
+        first(root, "summaries/*.parquet"), frames(lambda: load_imports(root)), root
+    )
 
 
 def index(root: Path) -> Case:
@@ -139,38 +166,55 @@ def stream(root: Path) -> Case:
         journal.append(b"")
         journal.append(line(PLAN))
         for visit in range(BURSTS):
-            journal.append(line(BURST, round=visit, ticks=[300_000, 250_000 + visit, 249_000]))
+            journal.append(
+                line(BURST, round=visit, ticks=[300_000, 250_000 + visit, 249_000])
+            )
         journal.append(line(END, bursts=BURSTS))
     before = read_back(root)
     assert (before[0], len(before[2])) == (None, BURSTS)
 
     def wrong() -> bool:
         missing, hello, bursts, notes = read_back(root)
-        same = (hello in (None, before[1])) and bursts == before[2][: len(bursts)] and notes == []
+        same = (
+            (hello in (None, before[1]))
+            and bursts == before[2][: len(bursts)]
+            and notes == []
+        )
         return not (same and (len(bursts) == BURSTS or missing))
 
     return Case(first(root, ".fleet/journal/*/stream.jsonl"), wrong)
 
 
 def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
-    """Return what `fleet resume` reads: what is missing, the hello, bursts, notes and failures."""
+    """Return what `fleet resume` reads: what is missing, the hello, bursts, notes and
+    failures.
+    """
     with Store(root).reopen_journal(a_run().run_id) as journal:
         partial_run = conversation.read_run(journal.parts())
         journal.line_limits = partial_run.lines
         bursts = list(conversation.decode_bursts(journal.parts()))
-        return partial_run.missing, partial_run.hello, bursts, [*partial_run.notes, *partial_run.failed]
+        return (
+            partial_run.missing,
+            partial_run.hello,
+            bursts,
+            [*partial_run.notes, *partial_run.failed],
+        )
 
 
 def run_json(root: Path) -> Case:
     store = Store(root)
     store.new_journal(a_run()).close()
     file = first(root, ".fleet/journal/*/run.json")
-    return Case(file, frames(lambda: pd.DataFrame([str(read_journal_run(file.parent))])))
+    return Case(
+        file, frames(lambda: pd.DataFrame([str(read_journal_run(file.parent))]))
+    )
 
 
 def note(root: Path) -> Case:
     store = Store(root)
-    with store.hold_session(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
+    with store.hold_session(
+        Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})
+    ):
         pass
     file = first(root, ".fleet/journal/*.json")
     return Case(file, frames(lambda: pd.DataFrame([str(store.read_idle_intents())])))
@@ -209,7 +253,9 @@ def flip_bits(file: Path, seed: int) -> Iterator[tuple[int, int]]:
 @pytest.mark.slow
 @pytest.mark.timeout(60 + FLIPS)
 @pytest.mark.parametrize("kind", CASES)
-def test_no_flipped_bit_changes_what_is_read_without_a_word(tmp_path: Path, kind: str) -> None:
+def test_no_flipped_bit_changes_what_is_read_without_a_word(
+    tmp_path: Path, kind: str
+) -> None:
     case = CASES[kind](tmp_path)
     assert not case.wrong()
     silent, unnamed = list[tuple[int, int]](), list[tuple[int, int]]()

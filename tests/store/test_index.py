@@ -1,4 +1,6 @@
-"""The index says what the files say, whatever happens to it, and spares opening them."""
+"""The index says what the files say, whatever happens to it, and spares opening
+them.
+"""
 
 import json
 import os
@@ -44,9 +46,19 @@ def views(root: Path) -> list[pd.DataFrame]:
     listing = Listing(root)
     ids = [run.run_id for run in listing.runs]
     selection = {"benchmark": "cas", "columns": ["run_id", "median_ns"]}
-    frames = [load_pairs(root), load_pairs(root, **selection), load_pairs(root, columns=["median_ns"])]
+    frames = [
+        load_pairs(root),
+        load_pairs(root, **selection),
+        load_pairs(root, columns=["median_ns"]),
+    ]
     summaries = pd.DataFrame(listing.runs)
-    return [*frames, load_runs(root), load_cpus(root), load_marked_bursts(listing, ids), summaries]
+    return [
+        *frames,
+        load_runs(root),
+        load_cpus(root),
+        load_marked_bursts(listing, ids),
+        summaries,
+    ]
 
 
 def same(frames: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
@@ -64,7 +76,9 @@ def record_opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     init: Callable[..., None] = TableFile.__init__
     read = runs.read_record
 
-    def count_file(self: TableFile, place: object, name: str, *rest: object, **named: object) -> None:
+    def count_file(
+        self: TableFile, place: object, name: str, *rest: object, **named: object
+    ) -> None:
         names.append(name)
         init(self, place, name, *rest, **named)
 
@@ -87,7 +101,9 @@ def test_it_holds_what_the_files_hold_and_spares_opening_these(
     assert names == []
 
 
-def test_a_run_is_in_it_once_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_in_it_once_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(tmp_path, 1, 2)
     names = record_opened_files(monkeypatch)
     assert len(Listing(tmp_path).runs) == 2
@@ -104,7 +120,9 @@ def test_a_listing_adds_to_the_tables_what_they_lack_of_sessions_that_have_ended
     assert not (root / "runs").exists()  # its session may be about to add it
     monkeypatch.setattr(runs, "_OLD_NS", 0)
     assert Listing(root).runs == before
-    assert sorted(pd.read_parquet(root / "runs")["run_id"]) == sorted(run.run_id for run in before)
+    assert sorted(pd.read_parquet(root / "runs")["run_id"]) == sorted(
+        run.run_id for run in before
+    )
     assert not pd.read_parquet(root / "cpus").duplicated(["run_id", "cpu"]).any()
     shutil.rmtree(root / "runs")
     assert Listing(root).runs == before
@@ -124,8 +142,12 @@ def drop_moment(page: str) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("damage", ["cut", "empty", "rubbish", "a folder", "other tables", "no tables"])
-def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["cut", "empty", "rubbish", "a folder", "other tables", "no tables"]
+)
+def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(
+    root: Path, damage: str
+) -> None:
     expected, path = views(root), index_path(root)
     data = path.read_bytes()
     path.unlink()
@@ -152,7 +174,9 @@ def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, d
     assert path.stat().st_size > 0
 
 
-def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(root: Path) -> None:
+def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(
+    root: Path,
+) -> None:
     expected = views(root)
     with closing(sqlite3.connect(index_path(root))) as db, db:
         first, second = (row for (row,) in db.execute("select rowid from runs limit 2"))
@@ -160,17 +184,31 @@ def test_values_that_are_not_what_was_written_or_of_another_run_are_not_taken(ro
         db.execute(f"update runs set listed = {other} where rowid = ?", (first, second))
     same(views(root), expected)
     with closing(sqlite3.connect(index_path(root))) as db, db:
-        for table, column in (("runs", "listed"), ("runs", "record"), ("parts", "rows")):
-            for row, value in db.execute(f"select rowid, {column} from {table}").fetchall():
+        for table, column in (
+            ("runs", "listed"),
+            ("runs", "record"),
+            ("parts", "rows"),
+        ):
+            for row, value in db.execute(
+                f"select rowid, {column} from {table}"
+            ).fetchall():
                 spoilt = bytearray(value)
                 spoilt[len(spoilt) // 2] ^= 4
-                db.execute(f"update {table} set {column} = ? where rowid = ?", (bytes(spoilt), row))
-        db.execute("update parts set made_of = replace(made_of, 'host0', 'host1') where kind = 'pairs'")
+                db.execute(
+                    f"update {table} set {column} = ? where rowid = ?",
+                    (bytes(spoilt), row),
+                )
+        db.execute(
+            "update parts set made_of = replace(made_of, 'host0', 'host1') where kind ="
+            " 'pairs'"
+        )
     same(views(root), expected)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["locked", "read-only folder", "a file in place of the folder"])
+@pytest.mark.parametrize(
+    "how", ["locked", "read-only folder", "a file in place of the folder"]
+)
 def test_one_that_cannot_be_written_only_costs_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -195,7 +233,10 @@ def test_one_that_cannot_be_written_only_costs_time(
 def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
     expected = views(root)
     changed, gone = Listing(root).runs[3], Listing(root).runs[4]
-    path = root / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
+    path = (
+        root
+        / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
+    )
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.warns(UserWarning, match=changed.run_id):
@@ -209,7 +250,9 @@ def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
     assert len(load_pairs(root)["run_id"].unique()) == 2 * RUNS - 1
 
 
-def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_record(root: Path) -> None:
+def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_record(
+    root: Path,
+) -> None:
     listing = Listing(root)
     damaged, *others = listing.runs
     index_path(root).unlink()
@@ -219,13 +262,21 @@ def test_a_file_damaged_after_the_listing_is_named_and_costs_no_other_run_its_re
     assert set(records) == {run.run_id for run in others}
 
 
-def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_made_anew_replace_those_before(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def parts() -> int:
         with closing(sqlite3.connect(index_path(root))) as db, db:
-            return int(db.execute("select count(*) from parts where kind = 'pairs'").fetchone()[0])
+            return int(
+                db.execute(
+                    "select count(*) from parts where kind = 'pairs'"
+                ).fetchone()[0]
+            )
 
     before = parts()
-    monkeypatch.setattr(home(load_pairs), "STATS_VERSION", home(load_pairs).STATS_VERSION + 1)
+    monkeypatch.setattr(
+        home(load_pairs), "STATS_VERSION", home(load_pairs).STATS_VERSION + 1
+    )
     assert set(load_pairs(root)["stats_version"]) == {home(load_pairs).STATS_VERSION}
     assert parts() == before
 
@@ -245,14 +296,23 @@ def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> No
 
 
 def test_verify_compares_it_with_the_samples(root: Path) -> None:
-    """Rows with checksums that fit, which an earlier fleet or somebody else may have written."""
+    """Rows with checksums that fit, which an earlier fleet or somebody else may have
+    written.
+    """
     listing = Listing(root)
     assert verify(listing.place).problems == ()
     assert verify_pairs(listing) == []
     run = listing.runs[0]
-    stamp, record = listing.stamps[run.key], listing.index.read_records(listing.stamps)[run.key]
-    poisoned = listing.index.read_listed(listing.stamps)[run.key] | {"host_name": "poisoned"}
-    listing.index.store_runs({run.key: stamp}, {run.key: (poisoned, record)}, in_tables=True)
+    stamp, record = (
+        listing.stamps[run.key],
+        listing.index.read_records(listing.stamps)[run.key],
+    )
+    poisoned = listing.index.read_listed(listing.stamps)[run.key] | {
+        "host_name": "poisoned"
+    }
+    listing.index.store_runs(
+        {run.key: stamp}, {run.key: (poisoned, record)}, in_tables=True
+    )
     assert Listing(root).runs[0].host_name == "poisoned"
     (problem,) = verify(listing.place).problems
     assert run.run_id in problem
@@ -260,7 +320,9 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
 
     pairs = home(load_pairs).derive_pairs(listing.place, [run])
     slower = pairs.set_column(*_double_column(pairs, "median_ns"))
-    listing.index.store_rows(home(load_pairs).PAIRS, home(load_pairs)._make_index_marks([run]), slower)
+    listing.index.store_rows(
+        home(load_pairs).PAIRS, home(load_pairs)._make_index_marks([run]), slower
+    )
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
 
@@ -268,14 +330,20 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert verify_marked_bursts(Listing(root)) == []
     file = TableFile(listing.place, samples_name(*run.key), "samples")
     every_burst = file.read(home(load_marked_bursts).BURST_COLUMNS)
-    listing.index.store_rows(home(load_marked_bursts)._MARKED, {run.key: stamp}, every_burst)
+    listing.index.store_rows(
+        home(load_marked_bursts)._MARKED, {run.key: stamp}, every_burst
+    )
     (problem,) = verify_marked_bursts(Listing(root))
     assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
 
 
 def _double_column(table, name: str):
     index = table.column_names.index(name)
-    return index, table.schema.field(index), [chunk.to_numpy() * 2 for chunk in table.column(index).chunks]
+    return (
+        index,
+        table.schema.field(index),
+        [chunk.to_numpy() * 2 for chunk in table.column(index).chunks],
+    )
 
 
 def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
@@ -296,7 +364,9 @@ def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["a-host", "z-host"])
-def test_a_run_with_the_id_of_an_older_one_is_named_and_shadows_nothing(root: Path, host: str) -> None:
+def test_a_run_with_the_id_of_an_older_one_is_named_and_shadows_nothing(
+    root: Path, host: str
+) -> None:
     before = Listing(root).runs
     first = before[0]
     other = builders.a_run(run_id=first.run_id, host=Host(host, "192.0.2.9"))
@@ -317,17 +387,37 @@ def test_labels_and_states_survive_it(root: Path) -> None:
     run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
     Store(root).publish(run, builders.make_bursts(run))
     for _ in range(2):
-        listed = next(row for row in Listing(root).list_with_unfinished() if row.run_id == run.run_id)
-        assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
+        listed = next(
+            row
+            for row in Listing(root).list_with_unfinished()
+            if row.run_id == run.run_id
+        )
+        assert (dict(listed.labels), listed.ended_utc) == (
+            {"rack": "b2", "kernel": "6.12"},
+            None,
+        )
         assert listed.content_sha256 is not None
-        assert json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"] == "b2"
+        assert (
+            json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"]
+            == "b2"
+        )
 
 
-COMMANDS = ("runs", "hosts", "show rpi5", "show RUN", "report RUN -o -", "export RUN", "label RUN a=b")
+COMMANDS = (
+    "runs",
+    "hosts",
+    "show rpi5",
+    "show RUN",
+    "report RUN -o -",
+    "export RUN",
+    "label RUN a=b",
+)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["copy", "other run", "empty folder", "empty file", "folder"])
+@pytest.mark.parametrize(
+    "how", ["copy", "other run", "empty folder", "empty file", "folder"]
+)
 def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
     store, run = Store(tmp_path / "results"), builders.a_run()
     store.publish(run, builders.make_bursts(run))
@@ -349,7 +439,10 @@ def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
         for words in COMMANDS:
             done = fleet(*words.replace("RUN", run.run_id).split())
             assert done.exit_code == 0, (words, done)
-            assert done.stderr.count("host_id=liar") == (how != "empty folder"), (words, done.stderr)
+            assert done.stderr.count("host_id=liar") == (how != "empty folder"), (
+                words,
+                done.stderr,
+            )
         assert [row["host_name"] for row in fleet("runs", "--json").json] == ["rpi5"]
         verified = fleet("verify")
         expected = (0, False) if how == "empty folder" else (11, True)

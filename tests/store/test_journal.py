@@ -37,7 +37,12 @@ def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
         for line in (b"one", b"two", b"three"):
             journal.append(line)
     content = journal.part_path.read_bytes()
-    for changed in (b"two", b"\t", b"\n", zlib.crc32(b"one").to_bytes(4).hex().encode()):
+    for changed in (
+        b"two",
+        b"\t",
+        b"\n",
+        zlib.crc32(b"one").to_bytes(4).hex().encode(),
+    ):
         journal.part_path.write_bytes(content.replace(changed, b"?", 1))
         assert None in chain.from_iterable(journal.parts())
 
@@ -50,7 +55,9 @@ def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
     assert list(chain.from_iterable(journal.parts())) == [b"whole"]
 
 
-def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Store) -> None:
+def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(
+    store: Store,
+) -> None:
     with store.new_journal(builders.a_run()) as journal:
         text = (journal.folder / "run.json").read_text()
     fields = json.loads(text)
@@ -87,7 +94,12 @@ def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
         assert synced_names[4:] == ["stream.jsonl"]
         journal.begin_part()
         journal.append(b"three")
-        assert synced_names[-4:] == ["stream-2.jsonl", "run.json", run.run_id, "journal"]
+        assert synced_names[-4:] == [
+            "stream-2.jsonl",
+            "run.json",
+            run.run_id,
+            "journal",
+        ]
 
 
 def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
@@ -95,17 +107,33 @@ def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
 ) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"arrived")
-    assert synced_names == ["stream.jsonl", "run.json", builders.a_run().run_id, "journal"]
+    assert synced_names == [
+        "stream.jsonl",
+        "run.json",
+        builders.a_run().run_id,
+        "journal",
+    ]
     synced_names.clear()
     run = builders.a_run(run_id="r20261121T000000Z-0000beef")
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
         (tmp_path / "backup").hardlink_to(journal.part_path)
         store.publish(run, builders.make_bursts(run))
-    drafts = [name for name in synced_names if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
-    assert [name.removeprefix(run.run_id)[:6] for name in drafts] == ["sample", "-cpus-", "-runs-"]
+    drafts = [
+        name
+        for name in synced_names
+        if name == "samples.parquet" or name.startswith(f"{run.run_id}-")
+    ]
+    assert [name.removeprefix(run.run_id)[:6] for name in drafts] == [
+        "sample",
+        "-cpus-",
+        "-runs-",
+    ]
     assert "stream.jsonl" not in synced_names
-    assert [name for name in synced_names if name in ("cpus", "runs")] == ["cpus", "runs"]
+    assert [name for name in synced_names if name in ("cpus", "runs")] == [
+        "cpus",
+        "runs",
+    ]
 
 
 def test_much_that_arrived_is_on_the_disk_before_publishing_takes_its_time(
@@ -139,7 +167,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_an_error_and_keeps_every_whole_line(disk: Path) -> None:
     line, appended = b"y" * 10_000, 0
     with Store(disk).new_journal(builders.a_run()) as journal:
-        with pytest.raises(StoreError, match=r"No space left on device.*kept in the journal"):
+        with pytest.raises(
+            StoreError, match=r"No space left on device.*kept in the journal"
+        ):
             while True:
                 journal.append(line)
                 appended += 1
@@ -164,11 +194,15 @@ def test_a_disk_that_fills_while_publishing_keeps_the_journal(disk: Path) -> Non
         store.publish(run, builders.make_bursts(run, samples=100))
     assert list(chain.from_iterable(journal.parts())) == [b"arrived"]
     assert list(disk.rglob("*.parquet")) == []
-    assert [left.state for left in Listing(store.place).list_with_unfinished()] == ["unfinished"]
+    assert [left.state for left in Listing(store.place).list_with_unfinished()] == [
+        "unfinished"
+    ]
 
 
 @pytest.mark.parametrize("spoilt", ["file", "journal"])
-def test_a_root_that_cannot_be_written_is_an_error_naming_it(tmp_path: Path, spoilt: str) -> None:
+def test_a_root_that_cannot_be_written_is_an_error_naming_it(
+    tmp_path: Path, spoilt: str
+) -> None:
     root = tmp_path / "results"
     if spoilt == "file":
         root.write_text("not a directory")
@@ -193,12 +227,22 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
     assert journal.part_path.name == "stream-2.jsonl"
 
 
-def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
-    intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
+def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(
+    store: Store,
+) -> None:
+    intent = Intent(
+        "s20260102T030400Z-00000001",
+        ("a", "b"),
+        RequestedOptions(rounds=3),
+        {"kernel": "6.12"},
+    )
     with store.hold_session(intent):
         running = {intent.session_id: (os.getpid(), intent)}
         assert (store.running_sessions(), store.read_idle_intents()) == (running, [])
-        with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
+        with (
+            pytest.raises(LockedError, match="is under way"),
+            store.hold_session(intent),
+        ):
             pass
     assert (store.running_sessions(), store.read_idle_intents()) == ({}, [intent])
     with pytest.MonkeyPatch.context() as patch:
@@ -211,8 +255,12 @@ def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_
 def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"line")
-        modes = {path.name: path.stat().st_mode & 0o777 for path in journal.folder.iterdir()}
-        assert modes | {"run.json": 0o600} == dict.fromkeys(("run.json", "lock", "stream.jsonl"), 0o600)
+        modes = {
+            path.name: path.stat().st_mode & 0o777 for path in journal.folder.iterdir()
+        }
+        assert modes | {"run.json": 0o600} == dict.fromkeys(
+            ("run.json", "lock", "stream.jsonl"), 0o600
+        )
 
 
 def test_who_has_a_journal_open_is_named_by_its_process(store: Store) -> None:
@@ -230,7 +278,9 @@ def open_files() -> int:
 
 
 def test_closing_lets_go_of_every_file(store: Store) -> None:
-    """Each host of a session has a journal; a thousand must not leave their descriptors behind."""
+    """Each host of a session has a journal; a thousand must not leave their descriptors
+    behind.
+    """
     before = open_files()
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"one")
@@ -239,7 +289,10 @@ def test_closing_lets_go_of_every_file(store: Store) -> None:
         assert open_files() == before + 3  # the folder, the lock and the second part
     assert open_files() == before
     for _ in range(3):
-        with store.reopen_journal(journal.folder.name) as first, pytest.raises(LockedError):
+        with (
+            store.reopen_journal(journal.folder.name) as first,
+            pytest.raises(LockedError),
+        ):
             store.reopen_journal(first.folder.name)
     assert open_files() == before
 
@@ -247,7 +300,10 @@ def test_closing_lets_go_of_every_file(store: Store) -> None:
 def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.part_path.mkdir()
-        with pytest.raises(StoreError, match=f"{journal.part_path}: cannot open the journal: it is a folder"):
+        with pytest.raises(
+            StoreError,
+            match=f"{journal.part_path}: cannot open the journal: it is a folder",
+        ):
             journal.append(b"line")
 
 
@@ -255,12 +311,16 @@ def test_a_missing_part_is_named_and_what_follows_is_kept(store: Store) -> None:
     with store.new_journal(builders.a_run()) as journal:
         journal.append(b"{}")
     (journal.folder / "stream.jsonl").rename(journal.folder / "stream-3.jsonl")
-    with pytest.raises(StoreError, match=r"stream\.jsonl: this part of the journal is missing"):
+    with pytest.raises(
+        StoreError, match=r"stream\.jsonl: this part of the journal is missing"
+    ):
         store.reopen_journal(builders.a_run().run_id)
     (journal.folder / "stream-3.jsonl").rename(journal.folder / "stream.jsonl")
     store.reopen_journal(builders.a_run().run_id).close()
 
 
-def test_a_journal_that_another_controller_has_finished_is_no_failure_of_the_store(store: Store) -> None:
+def test_a_journal_that_another_controller_has_finished_is_no_failure_of_the_store(
+    store: Store,
+) -> None:
     with pytest.raises(LockedError, match="has just stored it"):
         store.reopen_journal(builders.a_run().run_id)

@@ -48,7 +48,11 @@ for number in count():
 def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendment_holds(
     tmp_path: Path,
 ) -> None:
-    store, chance, reported = Store(tmp_path), random.Random(7), defaultdict[str, set[str]](set)
+    store, chance, reported = (
+        Store(tmp_path),
+        random.Random(7),
+        defaultdict[str, set[str]](set),
+    )
     store.require_writable()
     stop, faults = threading.Event(), list[object]()
     reader = threading.Thread(target=_read, args=(tmp_path, stop, faults))
@@ -68,7 +72,10 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
             event, run_id = line.split()
             reported[event].add(run_id)
         process.wait()
-        stored = {run.run_id for run in store.list_runs(withdrawn=True) + list_unfinished(store.place)}
+        stored = {
+            run.run_id
+            for run in store.list_runs(withdrawn=True) + list_unfinished(store.place)
+        }
         assert reported["begun"] <= stored
         store.complete_tables(f"s{kill}")  # as `fleet resume` of the session does
     stop.set()
@@ -78,7 +85,9 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
     published = [run.run_id for run in runs]
     assert len(published) == len(set(published))
     assert reported["published"] <= set(published)
-    assert reported["labelled"] <= {run.run_id for run in runs if "number" in dict(run.labels)}
+    assert reported["labelled"] <= {
+        run.run_id for run in runs if "number" in dict(run.labels)
+    }
     assert reported["withdrawn"].isdisjoint(run.run_id for run in store.list_runs())
     assert all(reported.values())
     assert verify(parse_place(tmp_path)).problems == ()
@@ -88,7 +97,9 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
 
 
 def _read(root: Path, stop: threading.Event, faults: list[object]) -> None:
-    """Read the table of runs again and again, with pandas alone; collect what is wrong."""
+    """Read the table of runs again and again, with pandas alone; collect what is
+    wrong.
+    """
     while not stop.is_set():
         if not (root / "runs").exists():
             continue

@@ -18,12 +18,20 @@ from tests import builders
 SESSION = "s20260102T030400Z-00000001"
 RUN = builders.a_run().run_id
 OLD = "s20010101T000000Z-00000001"
-SUMMARY = {"summary": "board", "benchmark": "cas", "relation": "llc", "tool": "c2clat", "source": "a page"}
+SUMMARY = {
+    "summary": "board",
+    "benchmark": "cas",
+    "relation": "llc",
+    "tool": "c2clat",
+    "source": "a page",
+}
 SUMMARY |= {"labels_json": "{}", "ping_cpu": 0, "pong_cpu": 1, "latency_ns": 40.0}
 
 
 def use_everything(root: Path) -> None:
-    """Do what a session does: note, journal, log, publish, amend; a refusal by one does not keep the next."""
+    """Do what a session does: note, journal, log, publish, amend; a refusal by one does
+    not keep the next.
+    """
     store, run = Store(root), builders.a_run()
     log = SessionLog(store.state_dir / "logs" / SESSION, lambda _: None)
     with contextlib.suppress(FleetError), store.hold_session(Intent(SESSION, ("b1",))):
@@ -94,7 +102,12 @@ def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
     tmp_path: Path, name: str
 ) -> None:
     root, victim = tmp_path / "results", tmp_path / "victim"
-    files = ("stream.jsonl", f"journal/{RUN}/stream.jsonl", f"{RUN}/run.json", f"{SESSION}.json")
+    files = (
+        "stream.jsonl",
+        f"journal/{RUN}/stream.jsonl",
+        f"{RUN}/run.json",
+        f"{SESSION}.json",
+    )
     for file in (*files, f"{OLD}/a.log", f"{RUN}-old/x"):
         (victim / file).parent.mkdir(parents=True, exist_ok=True)
         (victim / file).write_text("precious")
@@ -110,7 +123,9 @@ def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
     assert contents(victim) == before
 
 
-def test_a_folder_that_became_a_link_meanwhile_is_not_written_into(tmp_path: Path) -> None:
+def test_a_folder_that_became_a_link_meanwhile_is_not_written_into(
+    tmp_path: Path,
+) -> None:
     root, victim = tmp_path / "results", tmp_path / "victim"
     victim.mkdir()
     store = Store(root)
@@ -122,16 +137,23 @@ def test_a_folder_that_became_a_link_meanwhile_is_not_written_into(tmp_path: Pat
     assert (tmp_path / "away/stream.jsonl").read_bytes().startswith(b"arrived")
 
 
-def test_the_root_itself_may_be_a_link_and_a_link_below_it_is_named(tmp_path: Path) -> None:
+def test_the_root_itself_may_be_a_link_and_a_link_below_it_is_named(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "disk").mkdir()
     root = tmp_path / "results"
     root.symlink_to(tmp_path / "disk")
     run = builders.a_run()
     Store(root).publish(run, builders.make_bursts(run))
     (root / "amendments").symlink_to(tmp_path)
-    with pytest.raises(StoreError, match=r"it is a link, which fleet does not .* Look at .*/amendments"):
+    with pytest.raises(
+        StoreError, match=r"it is a link, which fleet does not .* Look at .*/amendments"
+    ):
         Store(root).label([RUN], {"a": "b"})
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }

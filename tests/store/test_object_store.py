@@ -1,4 +1,6 @@
-"""Results in an object store: a real S3 server on loopback, killed, restarted, and written to at once."""
+"""Results in an object store: a real S3 server on loopback, killed, restarted, and
+written to at once.
+"""
 
 import itertools
 import os
@@ -11,7 +13,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import history, load_cpus, load_pairs, load_runs, load_samples
+from fleet.analysis.reduce import (
+    history,
+    load_cpus,
+    load_pairs,
+    load_runs,
+    load_samples,
+)
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id
@@ -28,7 +36,9 @@ ROOT = f"s3://{BUCKET}/team/lab"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """The server, and a process whose environment names it and keeps journals in `tmp_path`."""
+    """The server, and a process whose environment names it and keeps journals in
+    `tmp_path`.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
@@ -45,8 +55,12 @@ def store(server: ObjectStore) -> Store:
 
 def read_bursts(store: Store) -> pd.DataFrame:
     """Read every burst as a stranger's pandas does; each must be there once."""
-    frame = pd.read_parquet(store.place.path("samples"), filesystem=store.place.filesystem)
-    assert not frame.duplicated(["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]).any()
+    frame = pd.read_parquet(
+        store.place.path("samples"), filesystem=store.place.filesystem
+    )
+    assert not frame.duplicated(
+        ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
+    ).any()
     return frame
 
 
@@ -57,11 +71,15 @@ def begin_journal(store: Store, run: Run) -> list[Burst]:
     return bursts
 
 
-def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server: ObjectStore) -> None:
+def test_a_run_is_three_objects_and_its_journal_stays_here(
+    store: Store, server: ObjectStore
+) -> None:
     store.require_writable()
     run = builders.a_run()
     bursts = begin_journal(store, run)
-    assert [left.state for left in Listing(store.place).list_with_unfinished()] == [RunState.UNFINISHED]
+    assert [left.state for left in Listing(store.place).list_with_unfinished()] == [
+        RunState.UNFINISHED
+    ]
     assert server.objects() == []
     name = store.publish(run, bursts)
     assert server.objects() == [
@@ -69,9 +87,17 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
         f"team/lab/runs/{run.run_id}.parquet",
         f"team/lab/{name}",
     ]
-    assert [summary.bursts for summary in Listing(store.place).list_with_unfinished()] == [3]
-    assert {tuple(ticks) for ticks in read_bursts(store)["ticks"]} == {burst.ticks for burst in bursts}
-    assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
+    assert [
+        summary.bursts for summary in Listing(store.place).list_with_unfinished()
+    ] == [3]
+    assert {tuple(ticks) for ticks in read_bursts(store)["ticks"]} == {
+        burst.ticks for burst in bursts
+    }
+    assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (
+        3,
+        1,
+        2,
+    )
     assert list((store.state_dir / "journal").iterdir()) == []
 
 
@@ -95,7 +121,9 @@ def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.make_bursts(run, seed=8))
     pd.testing.assert_frame_equal(read_bursts(store), before)
-    assert journal_lines(store.state_dir / "journal" / run.run_id / "stream.jsonl") == [b"arrived"]
+    assert journal_lines(store.state_dir / "journal" / run.run_id / "stream.jsonl") == [
+        b"arrived"
+    ]
 
 
 def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_completes(
@@ -112,19 +140,23 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
         return True
 
     store.place.put = put_and_die  # type: ignore[method-assign]
-    with pytest.raises(StoreError, match=r"cannot publish the run.*kept in the journal") as caught:
+    with pytest.raises(
+        StoreError, match=r"cannot publish the run.*kept in the journal"
+    ) as caught:
         store.publish(run, bursts)
     store.place.put = put  # type: ignore[method-assign]
     assert SECRET not in str(caught.value)
     assert KEY not in str(caught.value)
     server.start()
     assert server.objects() == [f"team/lab/{names[0]}"]
-    assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [
-        RunState.COMPLETE
-    ], "the samples are in place"
+    assert [
+        summary.state for summary in Listing(store.place).list_with_unfinished()
+    ] == [RunState.COMPLETE], "the samples are in place"
     store.publish(run, bursts)
     assert len(read_bursts(store)) == 3
-    assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [RunState.COMPLETE]
+    assert [
+        summary.state for summary in Listing(store.place).list_with_unfinished()
+    ] == [RunState.COMPLETE]
 
 
 def test_an_upload_cut_in_the_middle_shows_nothing(
@@ -135,7 +167,9 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
     draft.write_bytes(content)
     direct = parse_place(ROOT)
     assert direct.files("*") == []
-    with FaultProxy(("127.0.0.1", server.port), Faults(freeze_up_after=2 << 20)) as proxy:
+    with FaultProxy(
+        ("127.0.0.1", server.port), Faults(freeze_up_after=2 << 20)
+    ) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
         place, errors = parse_place(ROOT), []
 
@@ -174,14 +208,21 @@ for run_id in sys.argv[2:]:
 """
 
 
-def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(store: Store) -> None:
-    """Three controllers with runs of their own, all three also with the same two runs."""
+def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(
+    store: Store,
+) -> None:
+    """Three controllers with runs of their own, all three also with the same two
+    runs.
+    """
     shared = [new_run_id() for _ in range(2)]
     own = [[new_run_id() for _ in range(4)] for _ in range(3)]
     controllers = [
         subprocess.Popen(
             [sys.executable, "-c", PUBLISHER, ROOT, *shared, *runs],
-            env={**os.environ, "XDG_STATE_HOME": str(store.state_dir / f"controller-{number}")},
+            env={
+                **os.environ,
+                "XDG_STATE_HOME": str(store.state_dir / f"controller-{number}"),
+            },
             stderr=subprocess.PIPE,
         )
         for number, runs in enumerate(own)
@@ -196,11 +237,18 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
         errors = controller.communicate()[1].decode()
         assert not errors, errors
         assert controller.returncode == 0
-    assert {summary.run_id for summary in store.list_runs()} == {*shared, *itertools.chain(*own)}
+    assert {summary.run_id for summary in store.list_runs()} == {
+        *shared,
+        *itertools.chain(*own),
+    }
     assert len(read_bursts(store)) == 3 * 14
 
 
-UNUSABLE = {"bucket": "no bucket 'nowhere'", "secret": "AWS_PROFILE", "server": "NETWORK_CONNECTION"}
+UNUSABLE = {
+    "bucket": "no bucket 'nowhere'",
+    "secret": "AWS_PROFILE",
+    "server": "NETWORK_CONNECTION",
+}
 
 
 @pytest.mark.parametrize(("spoilt", "words"), UNUSABLE.items())
@@ -212,18 +260,24 @@ def test_a_store_that_cannot_be_used_is_said_before_anything_is_measured(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     if spoilt == "server":
         server.stop()
-    with pytest.raises(StoreError, match=rf"s3://.*cannot store results there.*{words}") as caught:
+    with pytest.raises(
+        StoreError, match=rf"s3://.*cannot store results there.*{words}"
+    ) as caught:
         Store(root).require_writable()
     assert SECRET not in str(caught.value)
     assert KEY not in str(caught.value)
 
 
-def test_the_commands_work_on_an_object_store(server: ObjectStore, tmp_path: Path) -> None:
+def test_the_commands_work_on_an_object_store(
+    server: ObjectStore, tmp_path: Path
+) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     with Fleet(folder, environment=server.environment) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
-        done = fleet("run", "-b", "clock", "--rounds", "2", "--spread", "0", "-q", "-r", ROOT)
+        done = fleet(
+            "run", "-b", "clock", "--rounds", "2", "--spread", "0", "-q", "-r", ROOT
+        )
         assert done.exit_code == 0, done.stderr
         listed = fleet("runs", "-r", ROOT, "--json").json
         assert [run["host_name"] for run in listed] == ["here"]
@@ -245,7 +299,9 @@ def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
     folder.mkdir()
     with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
-        session = fleet.start("run", "-b", "clock", "--rounds", "5", "--spread", "1", "-q", "-r", ROOT)
+        session = fleet.start(
+            "run", "-b", "clock", "--rounds", "5", "--spread", "1", "-q", "-r", ROOT
+        )
         wait_for(lambda: list(state.glob("fleet/*/journal/r*/stream.jsonl")))
         server.stop()
         out, err = session.communicate()
@@ -253,7 +309,11 @@ def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
         assert "cannot publish the run" in out
         assert "kept in the journal" in out
         server.start()
-        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == ["unfinished"]
+        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == [
+            "unfinished"
+        ]
         done = fleet("resume", "-q", "-r", ROOT)
         assert done.exit_code == 0, done.stderr
-        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == ["complete"]
+        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == [
+            "complete"
+        ]

@@ -27,15 +27,21 @@ from tests.shared import agents_cache
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def fill(root: Path, hosts: int, runs: int, *, batch: bool = True, cpus: tuple[Cpu, ...] = ()) -> None:
+def fill(
+    root: Path, hosts: int, runs: int, *, batch: bool = True, cpus: tuple[Cpu, ...] = ()
+) -> None:
     """Runs of each host, an hour apart."""
     store = Store(root)
     for number in range(hosts * runs):
         moment = START + timedelta(hours=number)
         host = Host(f"host{number % hosts}", "192.0.2.7")
-        run = builders.a_run(cpus or builders.small_desktop(), run_id=new_run_id(moment), host=host)
+        run = builders.a_run(
+            cpus or builders.small_desktop(), run_id=new_run_id(moment), host=host
+        )
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
-        bursts = [builders.a_burst()] if cpus else builders.make_bursts(run, seed=number)
+        bursts = (
+            [builders.a_burst()] if cpus else builders.make_bursts(run, seed=number)
+        )
         store.publish(run, bursts, batch=batch)
     store.flush()
 
@@ -88,7 +94,9 @@ def test_a_command_lists_each_folder_once(
     assert max(listed.values()) == 1
 
 
-def listings(root: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def listings(
+    root: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Counter[str]:
     """Count how often the command lists each folder of the root."""
     folders: list[Counted] = []
 
@@ -103,26 +111,48 @@ def listings(root: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> C
     return sum((place.listed for place in folders), Counter[str]())
 
 
-@pytest.mark.parametrize("words", [["label", "host0", "bios=2.1"], ["withdraw", "host0"], ["withdraw"]])
+@pytest.mark.parametrize(
+    "words", [["label", "host0", "bios=2.1"], ["withdraw", "host0"], ["withdraw"]]
+)
 def test_what_amends_runs_lists_each_folder_once(
     tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path, 1, 2)
     listed = listings(tmp_path, words, monkeypatch)
-    assert listed.pop("amendments/*.json") <= 3, "those before it are counted, and it is read back"
+    assert listed.pop("amendments/*.json") <= 3, (
+        "those before it are counted, and it is read back"
+    )
     assert max(listed.values()) == 1
 
 
 def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the numbers that it prints; `resume` also before and after, for what other sessions have left."""
+    """For the numbers that it prints; `resume` also before and after, for what other
+    sessions have left.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
-    inventory = "hosts:\n" + "".join(f"  here{number}: {{via: local}}\n" for number in range(2))
-    Path("inventory.yaml").write_text(inventory.replace("local}", "local, build: controller, lock: wait}"))
-    plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "--iterations", "1000", "-q"]
+    inventory = "hosts:\n" + "".join(
+        f"  here{number}: {{via: local}}\n" for number in range(2)
+    )
+    Path("inventory.yaml").write_text(
+        inventory.replace("local}", "local, build: controller, lock: wait}")
+    )
+    plan = [
+        "-b",
+        "clock",
+        "-c",
+        "0",
+        "--rounds",
+        "1",
+        "-s",
+        "10",
+        "--iterations",
+        "1000",
+        "-q",
+    ]
     listed = listings(tmp_path / "results", ["run", *plan], monkeypatch)
     assert listed["samples"] == 1
     listed = listings(tmp_path / "results", ["resume"], monkeypatch)
@@ -163,8 +193,16 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
 
 
 def test_a_listing_of_what_is_known_loads_no_library_of_tables(root: Path) -> None:
-    code = "import sys; from fleet.cli import main; sys.argv[1:] = ['runs', '-r', sys.argv[1]]\ntry: main()"
+    code = (
+        "import sys; from fleet.cli import main; sys.argv[1:] = ['runs', '-r',"
+        " sys.argv[1]]\ntry: main()"
+    )
     code += "\nfinally: assert not {'pandas', 'pyarrow', 'numpy'} & set(sys.modules)"
     Listing(root).runs  # noqa: B018  writes the index
-    done = subprocess.run([sys.executable, "-c", code, str(root)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.count("host1") == 8

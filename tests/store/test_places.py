@@ -19,10 +19,20 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
-    texts = ["", "/a", "/a/?region=eu-central-1", "/a?endpoint_override=http://store.example:9000"]
+    texts = [
+        "",
+        "/a",
+        "/a/?region=eu-central-1",
+        "/a?endpoint_override=http://store.example:9000",
+    ]
     places = [parse_place(f"s3://lab{text}") for text in texts]
     assert all(isinstance(place, Bucket) for place in places)
-    assert [str(place) for place in places] == ["s3://lab", "s3://lab/a", "s3://lab/a", "s3://lab/a"]
+    assert [str(place) for place in places] == [
+        "s3://lab",
+        "s3://lab/a",
+        "s3://lab/a",
+        "s3://lab/a",
+    ]
     folders = [place.state_dir for place in places]
     assert folders[1] == folders[2]  # the same objects
     assert len(set(folders)) == 3
@@ -55,10 +65,15 @@ def test_a_folder_that_fleet_never_named_costs_no_run_its_place(tmp_path: Path) 
         ("s3://lab/a?acess_key=hunter2", "unknown option acess_key"),
         ("s3://key:hunter2@lab/a", "no credentials in the address"),
         ("gs://key:hunter2@lab/a", "only folders and s3://"),
-        ("s3://lab/a?endpoint_override=http://key:hunter2@store.example", "no credentials in the address"),
+        (
+            "s3://lab/a?endpoint_override=http://key:hunter2@store.example",
+            "no credentials in the address",
+        ),
     ],
 )
-def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(text: str, words: str) -> None:
+def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(
+    text: str, words: str
+) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         parse_place(text)
     assert "hunter2" not in str(caught.value)
@@ -104,10 +119,15 @@ def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
         Folder(tmp_path / "samples/host_id=a").stamps()
 
 
-def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_is_written_with_a_tilde_and_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert str(parse_place("~/results")) == f"{tmp_path}/results"
     monkeypatch.chdir(tmp_path)
     assert parse_place("./~name").address == f"{tmp_path}/~name"
-    with pytest.raises(UsageError, match=r"--results ~nobody-of-that-name/r: there is no user of that name"):
+    with pytest.raises(
+        UsageError,
+        match=r"--results ~nobody-of-that-name/r: there is no user of that name",
+    ):
         parse_place("~nobody-of-that-name/r")

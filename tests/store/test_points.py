@@ -1,4 +1,6 @@
-"""Bursts at points in the tables; runs without points are stored as before schema 1.2."""
+"""Bursts at points in the tables; runs without points are stored as before
+schema 1.2.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,9 @@ from fleet.store.rows import RECORD, unpack_record
 from fleet.store.verify import verify
 from tests import builders
 
-OF_POINT = Parameters(bytes=16384, operation="copy", sharing="own", pages="huge", threads=3)
+OF_POINT = Parameters(
+    bytes=16384, operation="copy", sharing="own", pages="huge", threads=3
+)
 AT_POINT = {
     "benchmark": "bandwidth",
     "variant": "avx512",
@@ -32,14 +36,30 @@ AT_POINT = {
 
 
 def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
-    bursts = [builders.a_burst(**AT_POINT), builders.a_burst(), builders.a_burst(pong_cpu=2)]
+    bursts = [
+        builders.a_burst(**AT_POINT),
+        builders.a_burst(),
+        builders.a_burst(pong_cpu=2),
+    ]
     Store(tmp_path).publish(builders.a_run(), bursts)
     frame = pd.read_parquet(tmp_path / "samples")
     plain, row = frame[frame["point"].isna()], frame[frame["point"].notna()].iloc[0]
 
-    assert (row["point"], row["unit"], row["operation"]) == ("copy.own.16K.huge.x3", "byte", "copy")
-    assert (row["bytes"], row["threads"], row["pages"], row["sharing"]) == (16384, 3, "huge", "own")
-    assert [list(ticks) for ticks in row["other_ticks"]] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+    assert (row["point"], row["unit"], row["operation"]) == (
+        "copy.own.16K.huge.x3",
+        "byte",
+        "copy",
+    )
+    assert (row["bytes"], row["threads"], row["pages"], row["sharing"]) == (
+        16384,
+        3,
+        "huge",
+        "own",
+    )
+    assert [list(ticks) for ticks in row["other_ticks"]] == [
+        [1, 2, 3, 4, 5],
+        [6, 7, 8, 9, 10],
+    ]
     assert list(row["cpus"]) == [0, 1, 2]
     assert abs(row["core_ghz"] - 3.65) < 1e-6
     assert pd.isna(row["stride_bytes"])
@@ -49,18 +69,28 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     assert verify(parse_place(tmp_path)).problems == ()
 
 
-def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after(tmp_path: Path) -> None:
+def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after(
+    tmp_path: Path,
+) -> None:
     burst = builders.a_burst(**AT_POINT, sample_mhz=3100)
     Store(tmp_path).publish(builders.a_run(), [burst])
-    assert pd.read_parquet(tmp_path / "samples")["core_ghz"].tolist() == pytest.approx([3.1])
+    assert pd.read_parquet(tmp_path / "samples")["core_ghz"].tolist() == pytest.approx(
+        [3.1]
+    )
 
 
-def publish_and_reduce(root: Path, *mhz_and_cycles: tuple[float, float]) -> tuple[float, float]:
-    """Return `median_ns` and `core_ghz` of a pair with bursts of these frequencies (MHz) and cycles."""
+def publish_and_reduce(
+    root: Path, *mhz_and_cycles: tuple[float, float]
+) -> tuple[float, float]:
+    """Return `median_ns` and `core_ghz` of a pair with bursts of these frequencies
+    (MHz) and cycles.
+    """
     alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"}
     alone |= {"cpus": (0, 2), "parameters": replace(OF_POINT, threads=2)}
     bursts = [
-        builders.a_burst(**alone, round=place, sample_mhz=mhz, ticks=(round(cycles * 3e6 / mhz),) * 5)
+        builders.a_burst(
+            **alone, round=place, sample_mhz=mhz, ticks=(round(cycles * 3e6 / mhz),) * 5
+        )
         for place, (mhz, cycles) in enumerate(mhz_and_cycles)
     ]
     Store(root / str(len(mhz_and_cycles))).publish(builders.a_run(), bursts)
@@ -68,30 +98,48 @@ def publish_and_reduce(root: Path, *mhz_and_cycles: tuple[float, float]) -> tupl
     return row["median_ns"], row["core_ghz"]
 
 
-def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_path: Path) -> None:
+def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(
+    tmp_path: Path,
+) -> None:
     """Two bursts are at another level, of one the frequency is wrong."""
     taken = [(mhz, 1000) for mhz in (3900, 3000, 4100, 2900, 4000, 3100, 2800)]
-    many = publish_and_reduce(tmp_path, *taken, (3000, 2000), (4000, 2000), (2000, 1200))
-    assert np.prod(many) == pytest.approx(np.prod(publish_and_reduce(tmp_path, (3000, 1000))))
+    many = publish_and_reduce(
+        tmp_path, *taken, (3000, 2000), (4000, 2000), (2000, 1200)
+    )
+    assert np.prod(many) == pytest.approx(
+        np.prod(publish_and_reduce(tmp_path, (3000, 1000)))
+    )
 
 
 def test_the_frequency_of_a_pair_is_one_that_its_bursts_had(tmp_path: Path) -> None:
-    taken = [(mhz, cycles) for mhz in (3000, 3100) for cycles in (100, 300, 1000, 3000, 10000)]
+    taken = [
+        (mhz, cycles)
+        for mhz in (3000, 3100)
+        for cycles in (100, 300, 1000, 3000, 10000)
+    ]
     assert 3 <= publish_and_reduce(tmp_path, *taken)[1] <= 3.1
 
 
 def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     digests = set()
-    for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):
+    for number, changes in enumerate(
+        ({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})
+    ):
         root = tmp_path / str(number)
-        path = Store(root).publish(builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})])
-        record = parse_record(unpack_record(pq.read_metadata(root / path).metadata[RECORD]))
+        path = Store(root).publish(
+            builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})]
+        )
+        record = parse_record(
+            unpack_record(pq.read_metadata(root / path).metadata[RECORD])
+        )
         digests.add(record.row["content_sha256"])
         assert verify(parse_place(root)).problems == ()
     assert len(digests) == 4
 
 
-def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: Path) -> None:
+def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(
+    tmp_path: Path,
+) -> None:
     points = [
         builders.a_burst(
             **{
@@ -103,7 +151,10 @@ def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: 
                 "other_ticks": ((level,) * 5,) * 2,
             }
         )
-        for name, size, level in (("copy.16K", 1 << 14, 1000), ("copy.1M", 1 << 20, 4000))
+        for name, size, level in (
+            ("copy.16K", 1 << 14, 1000),
+            ("copy.1M", 1 << 20, 4000),
+        )
         for round_ in range(3)
     ]
     Store(tmp_path).publish(builders.a_run(), [*points, builders.a_burst()])
@@ -115,10 +166,16 @@ def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: 
     assert list(pairs["threads"])[:2] == [3, 3]
     assert pairs["core_ghz"].iloc[0] == pytest.approx(3.65)
     assert pairs[["bytes", "operation", "threads", "core_ghz"]].iloc[2].isna().all()
-    assert list(pairs["unit"].astype(object).where(pairs["unit"].notna(), None)) == ["byte", "byte", None]
+    assert list(pairs["unit"].astype(object).where(pairs["unit"].notna(), None)) == [
+        "byte",
+        "byte",
+        None,
+    ]
 
 
-def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_most(tmp_path: Path) -> None:
+def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_most(
+    tmp_path: Path,
+) -> None:
     bursts = [
         builders.a_burst(
             **AT_POINT
@@ -126,7 +183,9 @@ def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_
                 "benchmark": "contend",
                 "unit": "operation",
                 "point": "faa.own.x3",
-                "parameters": Parameters(operation="faa", sharing="own", pages="huge", threads=3),
+                "parameters": Parameters(
+                    operation="faa", sharing="own", pages="huge", threads=3
+                ),
                 "round": round_,
                 "iterations": 1000,
                 "warmup": 1,
@@ -138,11 +197,13 @@ def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_
         for round_ in range(3)
     ]
     path = Store(tmp_path).publish(builders.a_run(), bursts)
-    (row, *_) = pq.read_table(tmp_path / path).to_pylist()
+    row, *_ = pq.read_table(tmp_path / path).to_pylist()
     assert row["other_units"] == [[0, 1000, 2000], [7, 1000, 0]]
     assert verify(parse_place(tmp_path)).problems == ()
     from_file, of_frame = load_pairs(tmp_path), pair_medians(load_samples(tmp_path))
     for pairs in (from_file, of_frame):
-        assert pairs["median_ns"].iloc[0] == pytest.approx(6000 / 3000 * 1e9 / builders.TICKS_PER_SECOND)
+        assert pairs["median_ns"].iloc[0] == pytest.approx(
+            6000 / 3000 * 1e9 / builders.TICKS_PER_SECOND
+        )
         assert pairs["least_share"].iloc[0] == pytest.approx(1000 / 2000)
         assert pairs["most_share"].iloc[0] == pytest.approx(3000 / 2000)

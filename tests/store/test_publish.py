@@ -30,7 +30,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def read_bursts(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
-    """Read every burst in the root with plain pandas, by run and key; each must be there once."""
+    """Read every burst in the root with plain pandas, by run and key; each must be
+    there once.
+    """
     frame = pd.read_parquet(store.place.root / "samples")
     keys = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
     frame["point"] = frame["point"].astype(object).where(frame["point"].notna(), None)
@@ -40,16 +42,23 @@ def read_bursts(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
 
 
 def expected_bursts(run: Run) -> dict[tuple[object, ...], tuple[int, ...]]:
-    return {(run.run_id, *builders.burst_key(burst)): burst.ticks for burst in builders.make_bursts(run)}
+    return {
+        (run.run_id, *builders.burst_key(burst)): burst.ticks
+        for burst in builders.make_bursts(run)
+    }
 
 
 def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
-    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite", "clock"))
+    run = builders.a_run(
+        builders.small_desktop(), benchmarks=("cas", "readwrite", "clock")
+    )
     store.publish(run, builders.make_bursts(run))
     assert read_bursts(store) == expected_bursts(run)
 
 
-def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Store) -> None:
+def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(
+    store: Store,
+) -> None:
     run = builders.a_run()
     bursts = list(builders.make_bursts(run))
     run = replace(run, facts=replace(run.facts, cpus=()))
@@ -58,12 +67,17 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
     assert pd.read_parquet(store.place.root / "cpus").empty
 
 
-def test_the_record_is_found_without_reading_all_of_the_footer(store: Store, tmp_path: Path) -> None:
+def test_the_record_is_found_without_reading_all_of_the_footer(
+    store: Store, tmp_path: Path
+) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
     store.publish(run, builders.make_bursts(run))
     (path,) = store.place.root.rglob("samples.parquet")
     name = str(path.relative_to(store.place.root))
-    assert parse_record(read_record(store.place, name)) == TableFile(store.place, name, "samples").record
+    assert (
+        parse_record(read_record(store.place, name))
+        == TableFile(store.place, name, "samples").record
+    )
     damaged = tmp_path / "damaged"
     damaged.write_bytes(path.read_bytes().replace(b"fleet.run", b"fleet.fun"))
     with pytest.raises(DataError, match="checksum"):
@@ -87,7 +101,8 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     run = builders.a_run(builders.small_desktop(), rounds=20)
     bursts = [
-        replace(burst, flags=("preempted",) if burst.round < 3 else ()) for burst in builders.make_bursts(run)
+        replace(burst, flags=("preempted",) if burst.round < 3 else ())
+        for burst in builders.make_bursts(run)
     ]
     store.publish(run, bursts)
     assert read_bursts(store) == expected_bursts(run)
@@ -99,15 +114,23 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
 
 
 def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
-    run = replace(builders.a_run(), state=RunState.PARTIAL, failed=(Failed("cas", "x", 0, 0, 1, "stuck"),))
+    run = replace(
+        builders.a_run(),
+        state=RunState.PARTIAL,
+        failed=(Failed("cas", "x", 0, 0, 1, "stuck"),),
+    )
     with store.new_journal(run) as journal:
-        assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [
-            RunState.UNFINISHED
-        ]
+        assert [
+            summary.state for summary in Listing(store.place).list_with_unfinished()
+        ] == [RunState.UNFINISHED]
     store.publish(run, builders.make_bursts(run))
 
     (summary,) = Listing(store.place).list_with_unfinished()
-    assert (summary.run_id, summary.state, summary.failed) == (run.run_id, RunState.PARTIAL, 1)
+    assert (summary.run_id, summary.state, summary.failed) == (
+        run.run_id,
+        RunState.PARTIAL,
+        1,
+    )
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
     assert not journal.folder.exists()
@@ -119,7 +142,9 @@ def test_publishing_twice_changes_nothing(store: Store) -> None:
     folder = store.publish(run, builders.make_bursts(run))
     before = {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")}
     assert store.publish(run, builders.make_bursts(run)) == folder
-    assert {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")} == before
+    assert {
+        path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")
+    } == before
 
 
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
@@ -133,27 +158,36 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
 
-def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(store: Store) -> None:
+def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(
+    store: Store,
+) -> None:
     run = builders.a_run()
     store.publish(run, builders.make_bursts(run))
     (samples,) = store.place.root.rglob("samples.parquet")
     samples.write_bytes(b"not Parquet")
     with store.new_journal(run) as journal:
         journal.append(b"kept")
-    with pytest.raises(StoreError, match=r"cannot publish the run: .* What arrived is kept in the journal"):
+    with pytest.raises(
+        StoreError,
+        match=r"cannot publish the run: .* What arrived is kept in the journal",
+    ):
         store.publish(run, builders.make_bursts(run))
     assert samples.read_bytes() == b"not Parquet"
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
 
 @pytest.mark.parametrize("missing", ["runs", "cpus"])
-def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
+def test_a_publication_cut_short_is_completed_by_the_next(
+    store: Store, missing: str
+) -> None:
     run = builders.a_run()
     store.publish(run, builders.make_bursts(run))
     shutil.rmtree(store.place.root / missing)
     store.publish(run, builders.make_bursts(run))
     assert read_bursts(store) == expected_bursts(run)
-    assert [summary.run_id for summary in Listing(store.place).list_with_unfinished()] == [run.run_id]
+    assert [
+        summary.run_id for summary in Listing(store.place).list_with_unfinished()
+    ] == [run.run_id]
     assert len(pd.read_parquet(store.place.root / "cpus")) == 2
 
 
@@ -172,10 +206,14 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
 @pytest.mark.parametrize("name", ["../x", "a/b", "a b", "é"])
 def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) -> None:
     with pytest.raises(StoreError, match="cannot be a key"):
-        store.publish(builders.a_run(host=Host(name, "192.0.2.1")), [builders.a_burst()])
+        store.publish(
+            builders.a_run(host=Host(name, "192.0.2.1")), [builders.a_burst()]
+        )
 
 
-def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(store: Store) -> None:
+def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(
+    store: Store,
+) -> None:
     assert Listing(store.place).list_with_unfinished() == []
     store.place.root.mkdir(exist_ok=True)
     assert Listing(store.place).list_with_unfinished() == []
@@ -186,14 +224,23 @@ def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(store: Store)
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="no runs are stored"):
         find_last_session_runs(store.list_runs(), store.place)
-    sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
+    sessions = (
+        "s20260101T000000Z-ffff0000",
+        "s20260102T000000Z-00000000",
+        "s20260102T000000Z-00000000",
+    )
     runs = [
-        replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
+        replace(
+            builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"),
+            session_id=session_id,
+        )
         for number, session_id in enumerate(sessions)
     ]
     for run in runs:
         store.publish(run, builders.make_bursts(run))
-    assert find_last_session_runs(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
+    assert find_last_session_runs(store.list_runs(), store.place) == [
+        run.run_id for run in runs[1:]
+    ]
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:
@@ -203,7 +250,9 @@ def test_ids_begin_with_a_letter_and_differ() -> None:
     assert new_session_id().startswith("s2")
 
 
-def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:
+def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(
+    store: Store,
+) -> None:
     run, staging = builders.a_run(), store.state_dir / "staging"
     names = {
         "mine": f"{run.run_id}-0badcafe",
@@ -225,30 +274,66 @@ def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: 
     assert [path.name for path in staging.iterdir()] == [names["young"]]
 
 
-def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Path) -> None:
+def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(
+    tmp_path: Path,
+) -> None:
     hello = replace(builders.a_run().hello, precision=0.01, preset="c2clat")  # type: ignore[type-var]
     run = replace(builders.a_run(), hello=hello, end=End(3, 0, "done", 4, 2, 0.012))
-    spoilt = {"flags": ("preempted", "coarse_clock"), "line_page": 2**50, "line_offset": 64, "line_node": 1}
+    spoilt = {
+        "flags": ("preempted", "coarse_clock"),
+        "line_page": 2**50,
+        "line_offset": 64,
+        "line_node": 1,
+    }
     spoilt["line_physical"] = 77
     bursts = [
         builders.a_burst(round=0, switches=None, ran_ppm=None, line_physical=None),
-        builders.a_burst(round=1, switches=(1, 2, 3, 4), ran_ppm=(999_000, 800_000), **spoilt),
-        builders.a_burst(round=2, ticks=(900, 600, 601, 602, 603), steal_ppm=(0, 150_000)),
+        builders.a_burst(
+            round=1, switches=(1, 2, 3, 4), ran_ppm=(999_000, 800_000), **spoilt
+        ),
+        builders.a_burst(
+            round=2, ticks=(900, 600, 601, 602, 603), steal_ppm=(0, 150_000)
+        ),
     ]
     Store(tmp_path).publish(run, bursts)
-    first, second, _ = pd.read_parquet(tmp_path / "samples").sort_values("round").to_dict("records")
-    for name in ("ping_voluntary_switches", "pong_involuntary_switches", "ping_ran_ppm", "line_physical"):
+    first, second, _ = (
+        pd.read_parquet(tmp_path / "samples").sort_values("round").to_dict("records")
+    )
+    for name in (
+        "ping_voluntary_switches",
+        "pong_involuntary_switches",
+        "ping_ran_ppm",
+        "line_physical",
+    ):
         assert pd.isna(first[name])
     switches = [name for name in second if name.endswith("_switches")]
     assert [second[name] for name in switches] == [1, 2, 3, 4]
     assert (first["flags"], second["flags"]) == ("", "coarse_clock,preempted")
-    assert (second["line_page"], second["line_offset"], second["line_node"]) == (2**50, 64, 1)
-    assert (second["ping_ran_ppm"], second["pong_ran_ppm"], second["line_physical"]) == (999_000, 800_000, 77)
-    steal = load_samples(tmp_path).sort_values("round")[["ping_steal_ppm", "pong_steal_ppm"]]
-    assert steal.isna().to_numpy().tolist() == [[True, True], [True, True], [True, False]]
+    assert (second["line_page"], second["line_offset"], second["line_node"]) == (
+        2**50,
+        64,
+        1,
+    )
+    assert (
+        second["ping_ran_ppm"],
+        second["pong_ran_ppm"],
+        second["line_physical"],
+    ) == (999_000, 800_000, 77)
+    steal = load_samples(tmp_path).sort_values("round")[
+        ["ping_steal_ppm", "pong_steal_ppm"]
+    ]
+    assert steal.isna().to_numpy().tolist() == [
+        [True, True],
+        [True, True],
+        [True, False],
+    ]
     assert steal["pong_steal_ppm"].iloc[2] == 150_000
     (row,) = pd.read_parquet(tmp_path / "runs").to_dict("records")
-    assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
+    assert (row["preset"], row["estimator"], row["precision"]) == (
+        "c2clat",
+        "median",
+        0.01,
+    )
     assert (row["converged"], row["unconverged"]) == (4, 2)
     assert row["precision_reached"] == 0.012
 
@@ -257,19 +342,29 @@ def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id()) for _ in range(24)]
     with ThreadPoolExecutor(len(runs)) as pool:
         list(pool.map(lambda run: store.publish(run, builders.make_bursts(run)), runs))
-    assert read_bursts(store) == {key: ticks for run in runs for key, ticks in expected_bursts(run).items()}
+    assert read_bursts(store) == {
+        key: ticks for run in runs for key, ticks in expected_bursts(run).items()
+    }
 
 
 def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
     for number in range(7):
         run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
-        store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.make_bursts(run))
+        store.publish(
+            replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"),
+            builders.make_bursts(run),
+        )
     for run_id, host in (("r10", "r2"), ("s1-a", "001"), ("s0-a", "001")):
         run = builders.a_run(run_id=run_id, host=Host(host, "192.0.2.1"))
-        started = {"r10": "2026-01-09", "s0-a": "2025-01-01", "s1-a": "2025-01-02"}[run_id]
-        store.publish(replace(run, started_utc=f"{started}T00:00:00Z"), builders.make_bursts(run))
+        started = {"r10": "2026-01-09", "s0-a": "2025-01-01", "s1-a": "2025-01-02"}[
+            run_id
+        ]
+        store.publish(
+            replace(run, started_utc=f"{started}T00:00:00Z"), builders.make_bursts(run)
+        )
     runs = store.list_runs()
-    names = {  # a whole ID before a beginning, a run before a host, the last run of a host
+    # a whole ID before a beginning, a run before a host, the last run of a host
+    names = {
         "r1": "r1",
         "r2": "r2",
         "r10": "r10",
@@ -280,10 +375,16 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
     }
     assert {name: find_run(runs, name, store.place) for name in names} == names
     with pytest.raises(
-        UsageError, match=r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
+        UsageError,
+        match=(
+            r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
+        ),
     ):
         find_run(runs, "r", store.place)
-    with pytest.raises(UsageError, match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\."):
+    with pytest.raises(
+        UsageError,
+        match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\.",
+    ):
         find_run(runs, "x", store.place)
     store.new_journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):

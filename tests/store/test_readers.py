@@ -1,4 +1,6 @@
-"""Programs that know nothing of fleet read every table of a root, all with the same rows and columns."""
+"""Programs that know nothing of fleet read every table of a root, all with the same
+rows and columns.
+"""
 
 import json
 from collections.abc import Callable
@@ -26,28 +28,61 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a root of hosts with little in common: benchmarks, architectures, sizes, names, what they tell."""
+    """Make a root of hosts with little in common: benchmarks, architectures, sizes,
+    names, what they tell.
+    """
     root = tmp_path_factory.mktemp("results")
     store = Store(root)
 
     def publish(
-        name: str, arch: str, *bursts: Any, benchmark: str = "cas", counters: tuple[str, ...] = ()
+        name: str,
+        arch: str,
+        *bursts: Any,
+        benchmark: str = "cas",
+        counters: tuple[str, ...] = (),
     ) -> None:
         run = builders.a_run(
-            builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"), benchmarks=(benchmark,)
+            builders.small_desktop(),
+            new_run_id(),
+            Host(name, "192.0.2.1"),
+            benchmarks=(benchmark,),
         )
-        facts, hello = replace(run.facts, arch=arch), replace(require_hello(run), counters=counters)
+        facts, hello = (
+            replace(run.facts, arch=arch),
+            replace(require_hello(run), counters=counters),
+        )
         run = replace(run, facts=facts, hello=hello)
         store.publish(run, bursts or builders.make_bursts(run))
 
-    chase = {"benchmark": "chase", "variant": "mov", "unit": "load", "pong_cpu": 0, "cpus": (0,)}
-    point = {"point": "32 KiB", "parameters": Parameters(bytes=1 << 15, pages="4k"), "checked": True}
+    chase = {
+        "benchmark": "chase",
+        "variant": "mov",
+        "unit": "load",
+        "pong_cpu": 0,
+        "cpus": (0,),
+    }
+    point = {
+        "point": "32 KiB",
+        "parameters": Parameters(bytes=1 << 15, pages="4k"),
+        "checked": True,
+    }
     publish("plain", "x86_64")
     publish("plain", "x86_64")
-    publish("long", "x86_64", *(builders.a_burst(round=visit, ticks=(7,) * 1000) for visit in range(9)))
-    publish("true", "aarch64", builders.a_burst(steal_ppm=(0, 7), core_mhz=(2000, 3000)))
+    publish(
+        "long",
+        "x86_64",
+        *(builders.a_burst(round=visit, ticks=(7,) * 1000) for visit in range(9)),
+    )
+    publish(
+        "true", "aarch64", builders.a_burst(steal_ppm=(0, 7), core_mhz=(2000, 3000))
+    )
     publish("7", "riscv64", builders.a_burst(**chase, **point), benchmark="chase")
-    publish("counted", "s390x", builders.a_burst(counters=(((1, 2, 3),), (None,))), counters=("cycles",))
+    publish(
+        "counted",
+        "s390x",
+        builders.a_burst(counters=(((1, 2, 3),), (None,))),
+        counters=("cycles",),
+    )
     write_summary(root, "board", [SUMMARY])
     return root
 
@@ -70,20 +105,32 @@ def duckdb_rows(folder: Path) -> Rows:
     return duckdb.sql(f"from '{folder}/**/*.parquet'").to_arrow_table().to_pylist()
 
 
-READERS = [pyarrow_rows, *(pytest.param(read, marks=pytest.mark.slow) for read in (polars_rows, duckdb_rows))]
+READERS = [
+    pyarrow_rows,
+    *(
+        pytest.param(read, marks=pytest.mark.slow)
+        for read in (polars_rows, duckdb_rows)
+    ),
+]
 
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("read", READERS)
-def test_readers_agree_on_every_row_and_column(root: Path, table: str, read: Callable[[Path], Rows]) -> None:
+def test_readers_agree_on_every_row_and_column(
+    root: Path, table: str, read: Callable[[Path], Rows]
+) -> None:
     check(read(root / table), root, table)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("read", [pandas_rows, *READERS])
-def test_a_host_named_like_a_value_stays_text(tmp_path: Path, read: Callable[[Path], Rows]) -> None:
+def test_a_host_named_like_a_value_stays_text(
+    tmp_path: Path, read: Callable[[Path], Rows]
+) -> None:
     for name, host_id in publish_odd_names(tmp_path).items():
-        assert {row["host_id"] for row in read(tmp_path / name / "samples")} == {host_id}
+        assert {row["host_id"] for row in read(tmp_path / name / "samples")} == {
+            host_id
+        }
 
 
 @pytest.mark.slow
@@ -93,10 +140,16 @@ def test_spark_agrees_on_every_row_and_column_and_name(
     prepare_spark(tmp_path, monkeypatch)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
     try:
         for table in TABLES:
-            check(spark.read.parquet(str(root / table)).toArrow().to_pylist(), root, table)
+            check(
+                spark.read.parquet(str(root / table)).toArrow().to_pylist(), root, table
+            )
         for name, host_id in publish_odd_names(tmp_path).items():
             rows = spark.read.parquet(str(tmp_path / name / "samples")).collect()
             assert {row["host_id"] for row in rows} == {host_id}
@@ -105,9 +158,22 @@ def test_spark_agrees_on_every_row_and_column_and_name(
 
 
 def publish_odd_names(folder: Path) -> dict[str, str]:
-    """Make a root for each name that a reader may take for a number, a moment or null; give its host id."""
+    """Make a root for each name that a reader may take for a number, a moment or null;
+    give its host id.
+    """
     host_ids = {}
-    for name in ("7", "true", "False", "NaN", "inf", "Infinity", "epoch", "2026-01-02", "None", "null"):
+    for name in (
+        "7",
+        "true",
+        "False",
+        "NaN",
+        "inf",
+        "Infinity",
+        "epoch",
+        "2026-01-02",
+        "None",
+        "null",
+    ):
         run = builders.a_run(host=Host(name, "192.0.2.1"))
         Store(folder / name).publish(run, [builders.a_burst()])
         host_ids[name] = run.host.host_id
@@ -119,7 +185,13 @@ def check(rows: Rows, root: Path, table: str) -> None:
     usual = pandas_rows(root / table)
     assert {*rows[0]} == {*usual[0]} == {column.name for column in schema.TABLES[table]}
     assert sorted(map(as_text, rows)) == sorted(map(as_text, usual))
-    counts = {"samples": 28 * 3 * 2 + 9 + 3, "runs": 6, "cpus": 48, "counters": 1, "summaries": 1}
+    counts = {
+        "samples": 28 * 3 * 2 + 9 + 3,
+        "runs": 6,
+        "cpus": 48,
+        "counters": 1,
+        "summaries": 1,
+    }
     assert len(rows) == counts[table]
 
 
@@ -128,7 +200,9 @@ def as_text(row: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Make a value the same whichever types a reader has for nulls, numbers, lists and moments."""
+    """Make a value the same whichever types a reader has for nulls, numbers, lists and
+    moments.
+    """
     if isinstance(value, (list, np.ndarray)):
         return [plain(item) for item in value]
     if value is None or pd.isna(value):

@@ -19,7 +19,9 @@ from tests.store.test_links import SUMMARY
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    simulated.publish(tmp_path, simulated.desktop(), rounds=3, benchmarks=("cas", "clock"))
+    simulated.publish(
+        tmp_path, simulated.desktop(), rounds=3, benchmarks=("cas", "clock")
+    )
     return tmp_path
 
 
@@ -41,7 +43,9 @@ def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
     assert result.samples == load_samples(root)["ticks"].map(len).sum()
 
 
-def test_a_run_of_several_chunks_is_verified_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_several_chunks_is_verified_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     simulated.publish(tmp_path, simulated.desktop(), rounds=3)
     assert verify(parse_place(tmp_path)).problems == ()
@@ -51,7 +55,10 @@ def test_a_run_of_several_chunks_is_verified_too(tmp_path: Path, monkeypatch: py
 
 def test_other_samples_than_those_published_are_found(root: Path) -> None:
     file = samples_file(root)
-    table, metadata = pq.read_table(file, partitioning=None), pq.read_metadata(file).metadata
+    table, metadata = (
+        pq.read_table(file, partitioning=None),
+        pq.read_metadata(file).metadata,
+    )
     with pq.ParquetWriter(file, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata(metadata)
@@ -61,10 +68,20 @@ def test_other_samples_than_those_published_are_found(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["samples/host_id=*/*/samples.parquet", "runs/*.parquet", "cpus/*.parquet", "summaries/*.parquet"]
+    "file",
+    [
+        "samples/host_id=*/*/samples.parquet",
+        "runs/*.parquet",
+        "cpus/*.parquet",
+        "summaries/*.parquet",
+    ],
 )
-@pytest.mark.parametrize("mark", [" (conflicted copy 2026-01-02)", ".sync-conflict-20260102"])
-def test_a_copy_that_a_sync_tool_left_in_a_table_is_named(root: Path, file: str, mark: str) -> None:
+@pytest.mark.parametrize(
+    "mark", [" (conflicted copy 2026-01-02)", ".sync-conflict-20260102"]
+)
+def test_a_copy_that_a_sync_tool_left_in_a_table_is_named(
+    root: Path, file: str, mark: str
+) -> None:
     write_summary(root, "board", [SUMMARY])
     (original,) = root.glob(file)
     copy = original.with_name(f"{original.stem}{mark}.parquet")
@@ -75,21 +92,34 @@ def test_a_copy_that_a_sync_tool_left_in_a_table_is_named(root: Path, file: str,
     assert f"{copy.name}: not a file of fleet's" in problem
 
 
-def test_a_file_to_give_away_is_verified(root: Path, fleet_here: Callable[..., Done]) -> None:
+def test_a_file_to_give_away_is_verified(
+    root: Path, fleet_here: Callable[..., Done]
+) -> None:
     write_summary(root, "board", [SUMMARY])
     run, medians = root / "run.parquet", root / "medians.parquet"
     for file, more in ((run, ()), (medians, ("--medians",))):
-        assert fleet_here("export", "all", "-o", str(file), *more, "-r", str(root)).exit_code == 0
+        assert (
+            fleet_here(
+                "export", "all", "-o", str(file), *more, "-r", str(root)
+            ).exit_code
+            == 0
+        )
     for file in (run, medians, root / "summaries" / "board.parquet"):
         done = fleet_here("verify", str(file))
-        assert (done.exit_code, done.stdout.endswith("1 file: all as written.\n")) == (0, True), done.stdout
+        assert (done.exit_code, done.stdout.endswith("1 file: all as written.\n")) == (
+            0,
+            True,
+        ), done.stdout
     spoil(run, position=500)
     (runs,) = (root / "runs").iterdir()
     (text := root / "text.parquet").write_text("CPU,0,1\n")
     about_runs = "a file of runs, not a run or a summary"
     for file, why in ((run, "damaged"), (runs, about_runs), (text, "text.parquet")):
         done = fleet_here("verify", str(file))
-        assert (done.exit_code, why in done.stdout) == (StoreError.exit_code, True), done.stdout
+        assert (done.exit_code, why in done.stdout) == (
+            StoreError.exit_code,
+            True,
+        ), done.stdout
 
 
 def test_a_file_without_checksums_is_refused(root: Path) -> None:
@@ -99,14 +129,20 @@ def test_a_file_without_checksums_is_refused(root: Path) -> None:
     assert "it has no checksums" in " ".join(verify(parse_place(root)).problems)
 
 
-def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Path) -> None:
+def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(
+    root: Path,
+) -> None:
     (cpus,), (runs,) = (root / "cpus").iterdir(), (root / "runs").iterdir()
     table = pq.read_table(cpus)
     index = table.column_names.index("core")
-    builders.put_table(table.set_column(index, "core", pa.array([7] * len(table), pa.int32())), cpus)
+    builders.put_table(
+        table.set_column(index, "core", pa.array([7] * len(table), pa.int32())), cpus
+    )
     table = pq.read_table(runs)
     index = table.column_names.index("cpu_model")
-    builders.put_table(table.set_column(index, "cpu_model", pa.array(["Another"])), runs)
+    builders.put_table(
+        table.set_column(index, "cpu_model", pa.array(["Another"])), runs
+    )
     in_runs, in_cpus = verify(parse_place(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
     assert "that of the samples: core. Remove it and the files in runs" in in_cpus
@@ -115,7 +151,9 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
 def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
     (file,) = (root / "runs").iterdir()
     table = pq.read_table(file)
-    other = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000]))
+    other = table.set_column(
+        table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000])
+    )
     builders.put_table(pa.concat_tables([table, other.cast(table.schema)]), file)
     (problem,) = verify(parse_place(root)).problems
     assert "runs.run_id" in problem
@@ -148,7 +186,9 @@ def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> 
         assert fleet("verify", "--json").json[0]["runs"] == 1
 
 
-def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:
+def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(
+    root: Path,
+) -> None:
     table = pq.read_table(samples_file(root), partitioning=None)
     builders.put_table(table.replace_schema_metadata(None), samples_file(root))
     with pytest.raises(StoreError, match="no record of its run"):

@@ -1,1 +1,3 @@
-"""Where an agent's binary comes from: sources, toolchains and the four places that can build it."""
+"""Where an agent's binary comes from: sources, toolchains and the four places that can
+build it.
+"""

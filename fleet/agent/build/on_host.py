@@ -1,4 +1,6 @@
-"""Compiles the agent on a host by one sh script on its stdin, or sends a finished one that fits."""
+"""Compiles the agent on a host by one sh script on its stdin, or sends a finished one
+that fits.
+"""
 
 import re
 import shlex
@@ -20,8 +22,14 @@ from fleet.remote.shell import assign_variables
 from fleet.store.files import require_regular
 from fleet.text import last_lines
 
-BUILD_TIMEOUT_S, VERSIONS_TIMEOUT_S, PUT_TIMEOUT_S = 300.0, 30.0, 120.0  # small boards need a while
-PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
+# small boards need a while
+BUILD_TIMEOUT_S, VERSIONS_TIMEOUT_S, PUT_TIMEOUT_S = (
+    300.0,
+    30.0,
+    120.0,
+)
+# stands in a file's name for the build id that only the binary itself can tell
+PREBUILT = "0" * 16
 _BUILD = re.compile(r"[!-~]{1,64}")
 _END_OF_FILE = "fleet-end-of-file"
 _BUILD_FAILED = 93
@@ -38,7 +46,9 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Compile the agent on the host unless it is there; leave no sources. Raises BuildError, DeployError."""
+    """Compile the agent on the host unless it is there; leave no sources. Raises
+    BuildError, DeployError.
+    """
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build, place = tc.build_id(sources, toolchain), "already on the host"
     name = tc.find_agent_of_build(build, facts.workdir_entries)
@@ -47,24 +57,35 @@ def build_on_host(
         done = _run_build_script(connection, host, command, script, cancellation)
         if done.exit_code == _BUILD_FAILED:
             raise BuildError(
-                f"{host.name}: {command} on the host could not build the agent:\n"
-                f"      {last_lines(done.stderr)}\n"
-                "Repair the compiler there, name another (`toolchain: {cc: …}`), or set `build: controller`."
+                f"{host.name}: {command} on the host could not build the agent:\n     "
+                f" {last_lines(done.stderr)}\nRepair the compiler there, name another"
+                " (`toolchain: {cc: …}`), or set `build: controller`."
             )
         check_put(done, host, facts.workdir)
-        version = next((c.version for c in facts.compilers if c.command == command), "") or command
+        version = (
+            next((c.version for c in facts.compilers if c.command == command), "")
+            or command
+        )
         place = f"built on the host with {version}"
         placed = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()
         name = tc.find_agent_of_build(build, [placed])
         if name is None:
-            raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")
+            raise DeployError(
+                f"{host.name}: the host built the agent, but did not report its path."
+            )
     return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
 
 
 def _run_build_script(
-    connection: Connection, host: Host, command: str, script: bytes, cancellation: Cancellation
+    connection: Connection,
+    host: Host,
+    command: str,
+    script: bytes,
+    cancellation: Cancellation,
 ) -> Completed:
-    """Run the build script on the host. Raises Cancelled, and BuildError after BUILD_TIMEOUT_S seconds."""
+    """Run the build script on the host. Raises Cancelled, and BuildError after
+    BUILD_TIMEOUT_S seconds.
+    """
     limit_s, began_s = BUILD_TIMEOUT_S, time.monotonic()
     try:
         with connection.stream(
@@ -76,40 +97,74 @@ def _run_build_script(
         if time.monotonic() < began_s + limit_s:
             raise
         raise BuildError(
-            f"{host.name}: {command} on the host did not build the agent within {limit_s:g} s and was ended. "
-            "Set `build: controller`, `build: prebuilt`, or use a wheel with finished agents (`make wheel`): "
-            "nothing is compiled there then. Or free the host from other work and run again."
+            f"{host.name}: {command} on the host did not build the agent within"
+            f" {limit_s:g} s and was ended. Set `build: controller`, `build: prebuilt`,"
+            " or use a wheel with finished agents (`make wheel`): nothing is compiled"
+            " there then. Or free the host from other work and run again."
         ) from err
     cancellation.raise_if_requested()
     return Completed(stream.exit_code or 0, b"\n".join(lines), stream.stderr)
 
 
-def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
-    """Ask all compilers for --version at once; return those that answer, with the first line as version."""
+def ask_versions(
+    connection: Connection, compilers: Sequence[Compiler]
+) -> tuple[Compiler, ...]:
+    """Ask all compilers for --version at once; return those that answer, with the first
+    line as version.
+    """
     ask = "({} --version </dev/null 2>/dev/null | head -n 1); echo " + _NEXT
     lines = (ask.format(shlex.join(compiler.command.split())) for compiler in compilers)
-    done = connection.run("\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S)
+    done = connection.run(
+        "\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S
+    )
     versions = map(str.strip, done.stdout.decode("utf-8", "replace").split(_NEXT))
     pairs = zip(compilers, versions, strict=False)
-    return tuple(replace(compiler, version=version) for compiler, version in pairs if version)
+    return tuple(
+        replace(compiler, version=version) for compiler, version in pairs if version
+    )
 
 
-def build_script(toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str) -> bytes:
-    """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
+def build_script(
+    toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str
+) -> bytes:
+    """Return sh text that unpacks, compiles and places the agent; it exits with 93 if
+    the compiler fails.
+    """
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    loops, rooms = toolchain.list_timed_files(sources), toolchain.merge_untimed_files(sources)
+    loops, rooms = (
+        toolchain.list_timed_files(sources),
+        toolchain.merge_untimed_files(sources),
+    )
     first, second = (  # two compilers at once
         f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
         for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))
     )
-    compiler = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
-    settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.agent_file_name(build), "COMPILER": compiler}
-    settings |= {"HASH": "?" * 64, "REST": "?" * (64 - tc.HASH_DIGITS), "PLACED": _PLACED}
-    return render_script("on_host.sh", settings, toolchain.files_to_compile(sources, build))
+    compiler = (
+        f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ] && {cc} -o"
+        " agent [01]/*.o"
+    )
+    settings = {
+        "WORKDIR": workdir,
+        "BUILD": build,
+        "NAME": tc.agent_file_name(build),
+        "COMPILER": compiler,
+    }
+    settings |= {
+        "HASH": "?" * 64,
+        "REST": "?" * (64 - tc.HASH_DIGITS),
+        "PLACED": _PLACED,
+    }
+    return render_script(
+        "on_host.sh", settings, toolchain.files_to_compile(sources, build)
+    )
 
 
-def render_script(script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = "") -> bytes:
-    """Return a script of this folder, which first sets `settings`, runs `head` and unpacks the sources."""
+def render_script(
+    script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = ""
+) -> bytes:
+    """Return a script of this folder, which first sets `settings`, runs `head` and
+    unpacks the sources.
+    """
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
     for name, content in sources.items():
@@ -121,18 +176,23 @@ def render_script(script: str, settings: Mapping[str, str], sources: tc.Sources,
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
-    """Send a finished agent, unless it is already there. Raises BuildError, DeployError."""
+    """Send a finished agent, unless it is already there. Raises BuildError,
+    DeployError.
+    """
     check_fit(built.binary, host, facts, built.toolchain.name)
     path = _put_unless_present(connection, host, facts, built.binary, built.build)
     return Agent(path, built.build, facts.target, f"built with {built.toolchain.name}")
 
 
 def read_prebuilt(host: Host, facts: Facts) -> bytes:
-    """Read the prebuilt agent that the inventory names. Raises BuildError if the host cannot run it."""
+    """Read the prebuilt agent that the inventory names. Raises BuildError if the host
+    cannot run it.
+    """
     binary_path = host.toolchain.binary
     if binary_path is None:
         raise BuildError(
-            f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the inventory."
+            f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the"
+            " inventory."
         )
     path = Path(binary_path).expanduser()
     try:
@@ -145,8 +205,8 @@ def read_prebuilt(host: Host, facts: Facts) -> bytes:
     release = major_version(facts.kernel or host.os_release)
     if why := elf.explain_wrong_release(elf.read_elf(binary), facts.target, release):
         raise BuildError(
-            f"{host.name}: the prebuilt agent {binary_path} cannot run on this host: {why}. Name one "
-            "that was built for this release."
+            f"{host.name}: the prebuilt agent {binary_path} cannot run on this host:"
+            f" {why}. Name one that was built for this release."
         )
     return binary
 
@@ -161,29 +221,44 @@ class Preview:
 
 def preview_agent_on_host(facts: Facts, agent_name: str | None) -> Preview | None:
     """Return the preview for an agent in the host's workdir; None without one."""
-    return Preview("is already on the host", f"{facts.workdir}/{agent_name}") if agent_name else None
+    return (
+        Preview("is already on the host", f"{facts.workdir}/{agent_name}")
+        if agent_name
+        else None
+    )
 
 
 def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
-    """Send the inventory's binary and ask it for its build ID. Raises BuildError, DeployError."""
+    """Send the inventory's binary and ask it for its build ID. Raises BuildError,
+    DeployError.
+    """
     binary, binary_path = read_prebuilt(host, facts), host.toolchain.binary
     path = _put_unless_present(connection, host, facts, binary, PREBUILT)
     completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = completed.stdout.decode("utf-8", "replace").strip()
     if completed.exit_code != 0 or not _BUILD.fullmatch(build):
         raise DeployError(
-            f"{host.name}: {binary_path} is not a fleet agent, or does not run there "
-            f"(exit code {completed.exit_code}): {last_lines(completed.stderr or completed.stdout)}"
+            f"{host.name}: {binary_path} is not a fleet agent, or does not run there"
+            f" (exit code {completed.exit_code}):"
+            f" {last_lines(completed.stderr or completed.stdout)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {binary_path}")
 
 
-def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, build: str) -> str:
-    """Write the agent to the host; return its path. Where renames are atomic, keep an existing file."""
+def _put_unless_present(
+    connection: Connection, host: Host, facts: Facts, binary: bytes, build: str
+) -> str:
+    """Write the agent to the host; return its path. Where renames are atomic, keep an
+    existing file.
+    """
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"
     if not SYSTEMS[facts.target.os].atomic_rename or name not in facts.workdir_entries:
-        check_put(connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S), host, facts.workdir)
+        check_put(
+            connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S),
+            host,
+            facts.workdir,
+        )
     return path
 
 
@@ -195,8 +270,9 @@ def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
         problem = str(err)
     if problem is not None:
         raise BuildError(
-            f"{host.name}: the agent from {origin} cannot run on this host: {problem}. "
-            "Build on the host (`build: host`) or name a fitting toolchain or binary in the inventory."
+            f"{host.name}: the agent from {origin} cannot run on this host: {problem}."
+            " Build on the host (`build: host`) or name a fitting toolchain or binary"
+            " in the inventory."
         )
 
 
@@ -210,7 +286,7 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
     elif any(sign in done.stderr for sign in (b"No space", b"quota")):
         remedy = "Free some space there"
     raise DeployError(
-        f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
-        f"      {last_lines(done.stderr)}\n"
-        f"{remedy}, or set another `workdir` for this host in the inventory."
+        f"{host.name}: cannot write the agent into {workdir} (exit code"
+        f" {done.exit_code}):\n      {last_lines(done.stderr)}\n{remedy}, or set"
+        " another `workdir` for this host in the inventory."
     )

@@ -1,4 +1,6 @@
-"""Chooses where the agent for a QNX host is built: four places in order, or the one the inventory names."""
+"""Chooses where the agent for a QNX host is built: four places in order, or the one the
+inventory names.
+"""
 
 import os
 import shlex
@@ -10,7 +12,13 @@ from pathlib import Path
 
 from fleet.agent.build import on_host
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, Notify, Watch, compile_here, run_tool
+from fleet.agent.build.on_controller import (
+    Builder,
+    Notify,
+    Watch,
+    compile_here,
+    run_tool,
+)
 from fleet.agent.build.on_host import Preview
 from fleet.agent.build.systems import SYSTEMS, VARIANTS, major_version
 from fleet.errors import BuildError, DeployError, FleetError
@@ -23,38 +31,56 @@ HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
 RELEASES: Mapping[str, int] = {"qnx": 8, "qnx7": 7}
 """QNX's major version by the name of a platform's folder in `target/`."""
-_ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
+_ORDER = (
+    BuildPlace.HOST,
+    BuildPlace.CONTROLLER,
+    BuildPlace.BUILD_HOST,
+    BuildPlace.PREBUILT,
+)
 _PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
 _PROOF_TIMEOUT_S = 60.0
 BUILD_TIMEOUT_S = 300.0
 
 
 class _AbsentError(BuildError):
-    """A place to build the agent is not set up; `deploy` then tries the next one without a notice."""
+    """A place to build the agent is not set up; `deploy` then tries the next one
+    without a notice.
+    """
 
 
-def sdp_toolchain(host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
-    """Return the toolchain of an SDP's qcc, with its environment. host, platform: QNX_HOST and QNX_TARGET."""
+def sdp_toolchain(
+    host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()
+) -> tc.Toolchain:
+    """Return the toolchain of an SDP's qcc, with its environment. host, platform:
+    QNX_HOST and QNX_TARGET.
+    """
     qcc, release = host / "usr/bin/qcc", RELEASES[platform.name]
     environment = {  # beside ours, such as HOME and those that name a licence
         "QNX_HOST": str(host),
         "QNX_TARGET": str(platform),
-        "QNX_CONFIGURATION_EXCLUSIVE": os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
-        or str(Path.home() / ".qnx"),
+        "QNX_CONFIGURATION_EXCLUSIVE": (
+            os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
+        ),
         "PATH": f"{host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
     }
     command, flags = (str(qcc), f"-V{VARIANTS[target.arch]}"), (*CFLAGS, *extra)
-    return tc.Toolchain(f"{qcc} (QNX {release})", command, flags, target, str(release), environment)
+    return tc.Toolchain(
+        f"{qcc} (QNX {release})", command, flags, target, str(release), environment
+    )
 
 
 def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
-    """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set. Raises BuildError."""
+    """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set.
+    Raises BuildError.
+    """
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
     from_environment = (Path(host), Path(target)) if host and target else None
     places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
     places |= {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
     if path is not None:
-        places = {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
+        places = {
+            f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())
+        }
     tried = []
     for place, folders in places.items():
         if folders is None:
@@ -88,13 +114,17 @@ def _check_variant_and_compile(
         raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
     output = done.stdout + done.stderr
     if variant.encode() not in output:
-        raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(output)}")
+        raise BuildError(
+            f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(output)}"
+        )
     return compile_here(toolchain, sources, build, watching)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A QNX host that needs an agent. Raises BuildError if its release contradicts the inventory."""
+    """A QNX host that needs an agent. Raises BuildError if its release contradicts the
+    inventory.
+    """
 
     host: Host
     facts: Facts
@@ -103,11 +133,13 @@ class Job:
 
     def __post_init__(self) -> None:
         kernel, release = self.facts.kernel, self.host.os_release
-        actual, expected = (text.split(".") if text else [] for text in (kernel, release))
+        actual, expected = (
+            text.split(".") if text else [] for text in (kernel, release)
+        )
         if actual and actual[: len(expected)] != expected:
             raise BuildError(
-                f"{self.host.name}: `os_release: {release}` in the inventory, but the host runs QNX "
-                f"{kernel}. Correct the entry, or remove it."
+                f"{self.host.name}: `os_release: {release}` in the inventory, but the"
+                f" host runs QNX {kernel}. Correct the entry, or remove it."
             )
 
     @property
@@ -116,22 +148,34 @@ class Job:
         return major_version(self.facts.kernel or self.host.os_release)
 
     def find_agent(self, toolchain: tc.Toolchain) -> str | None:
-        """Return the name of the agent on the host that this toolchain built; None if there is none."""
-        return tc.find_agent_of_build(tc.build_id(self.sources, toolchain), self.facts.workdir_entries)
+        """Return the name of the agent on the host that this toolchain built; None if
+        there is none.
+        """
+        return tc.find_agent_of_build(
+            tc.build_id(self.sources, toolchain), self.facts.workdir_entries
+        )
 
     def find_agent_of_compiler(self, command: str) -> str | None:
-        """Return the file name of the agent that the host's compiler `command` built; None without one."""
-        return self.find_agent(tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags))
+        """Return the file name of the agent that the host's compiler `command` built;
+        None without one.
+        """
+        return self.find_agent(
+            tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags)
+        )
 
 
 def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
-    """Put the agent on a QNX host; call `notify` for places that failed. Raises DeployError, BuildError."""
+    """Put the agent on a QNX host; call `notify` for places that failed. Raises
+    DeployError, BuildError.
+    """
     name, failed = job.host.name, list[BuildError]()
 
     def report_failures() -> None:
         for failure in failed:
             if not isinstance(failure, _AbsentError):
-                notify(f"{name}: {failure}\nThe agent came from the next place instead.")
+                notify(
+                    f"{name}: {failure}\nThe agent came from the next place instead."
+                )
 
     places = _plan_places(job, failed)
     while True:
@@ -145,8 +189,14 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
             report_failures()
             raise
         report_failures()
-        if job.release is None and place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
-            notify(f"{name}: the host does not report its QNX version; the agent was {agent.place}.")
+        if job.release is None and place in (
+            BuildPlace.CONTROLLER,
+            BuildPlace.BUILD_HOST,
+        ):
+            notify(
+                f"{name}: the host does not report its QNX version; the agent was"
+                f" {agent.place}."
+            )
         return agent
 
 
@@ -158,8 +208,12 @@ def preview(job: Job) -> Preview:
 _PutAgent = Callable[[Connection], Agent]
 
 
-def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
-    """Yield usable places and plans; append the other places' errors to `failed`, then raise BuildError."""
+def _plan_places(
+    job: Job, failed: list[BuildError]
+) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
+    """Yield usable places and plans; append the other places' errors to `failed`, then
+    raise BuildError.
+    """
     for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
             yield place, *_plan_place(place, job)
@@ -167,44 +221,65 @@ def _plan_places(job: Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlac
             failed.append(err)
     version = job.facts.kernel or job.host.os_release
     raise BuildError(
-        f"{job.host.name}: no agent for {job.facts.target} (QNX {version or 'of unknown version'}). "
-        "Looked for:\n"
+        f"{job.host.name}: no agent for {job.facts.target} (QNX"
+        f" {version or 'of unknown version'}). Looked for:\n"
         + "".join(f"  - {err}\n" for err in failed)
-        + f"Install an SDP for QNX {job.release or '7 or 8'} in one of these places, or name an SDP, a "
-        "build host or a prebuilt agent for this host in the inventory."
+        + f"Install an SDP for QNX {job.release or '7 or 8'} in one of these places, or"
+        " name an SDP, a build host or a prebuilt agent for this host in the"
+        " inventory."
     )
 
 
 def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
-    """Return a preview of building in this place, and a function that does it. Raises BuildError."""
+    """Return a preview of building in this place, and a function that does it. Raises
+    BuildError.
+    """
     host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc
-        commands = [cc] if cc is not None else [compiler.command for compiler in facts.compilers]
+        commands = (
+            [cc]
+            if cc is not None
+            else [compiler.command for compiler in facts.compilers]
+        )
         if not commands:
-            raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
+            raise _AbsentError(
+                "a compiler on the host: none of clang, gcc, cc, qcc answered there"
+            )
         words = f"would be built on the host with {commands[0]}, if that proves to work"
-        present = on_host.preview_agent_on_host(facts, job.find_agent_of_compiler(commands[0]))
-        return present or Preview(words), partial(_build_with_working_compiler, job, commands)
+        present = on_host.preview_agent_on_host(
+            facts, job.find_agent_of_compiler(commands[0])
+        )
+        return present or Preview(words), partial(
+            _build_with_working_compiler, job, commands
+        )
     if place is BuildPlace.PREBUILT:
         if host.toolchain.binary is None:
             raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
         on_host.read_prebuilt(host, facts)
         planned = Preview(f"would be the prebuilt {host.toolchain.binary}")
-        return planned, lambda connection: on_host.send_prebuilt(connection, host, facts)
+        return planned, lambda connection: on_host.send_prebuilt(
+            connection, host, facts
+        )
     if place is BuildPlace.CONTROLLER:
         folders = find_sdp(host.toolchain.sdp, job.release)
         toolchain = sdp_toolchain(*folders, facts.target, host.toolchain.cflags)
         present = on_host.preview_agent_on_host(facts, job.find_agent(toolchain))
         planned = present or Preview(f"would be built with {toolchain.name} and sent")
         watching = builder.cancellation.let_close_all_call
-        compile_agent = partial(_check_variant_and_compile, toolchain, sources, watching)
+        compile_agent = partial(
+            _check_variant_and_compile, toolchain, sources, watching
+        )
     else:
         build_host = host.build_host
         if build_host is None:
             raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
-        toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
-        planned = Preview(f"would be built with qcc on the build host {build_host.name} and sent")
+        toolchain = build_host_toolchain(
+            build_host, facts.target, job.release, host.toolchain.cflags
+        )
+        planned = Preview(
+            f"would be built with qcc on the build host {build_host.name} and sent"
+        )
         compile_agent = partial(_compile_on_build_host, job, build_host, toolchain)
 
     def build_and_send(connection: Connection) -> Agent:
@@ -214,55 +289,92 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
     return planned, build_and_send
 
 
-def _build_with_working_compiler(job: Job, commands: Sequence[str], connection: Connection) -> Agent:
-    """Build with the compiler that built an agent on the host, or the first that works. Raises BuildError."""
+def _build_with_working_compiler(
+    job: Job, commands: Sequence[str], connection: Connection
+) -> Agent:
+    """Build with the compiler that built an agent on the host, or the first that works.
+    Raises BuildError.
+    """
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
-        settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"
+        settings, tried = (
+            {"WORKDIR": job.facts.workdir},
+            f"set -- {shlex.join(commands)}",
+        )
         script = on_host.render_script("proof.sh", settings, {"proof.c": _PROOF}, tried)
         done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
-        working_command = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
+        working_command = (
+            done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
+        )
         if done.exit_code != 0 or working_command not in commands:
             tried = f"none of {', '.join(commands)} made a program that runs there"
-            raise BuildError(f"a compiler on the host: {tried}: {last_lines(done.stderr)}")
+            raise BuildError(
+                f"a compiler on the host: {tried}: {last_lines(done.stderr)}"
+            )
     cancellation = job.builder.cancellation
-    return on_host.build_on_host(connection, job.host, job.facts, job.sources, working_command, cancellation)
+    return on_host.build_on_host(
+        connection, job.host, job.facts, job.sources, working_command, cancellation
+    )
 
 
 def build_host_toolchain(
     build_host: Host, target: Target, release: int | None, extra: tuple[str, ...]
 ) -> tc.Toolchain:
-    """Return the toolchain of a build host's qcc. The build host itself finds the SDP when it compiles."""
-    name = f"qcc on the build host {build_host.name}" + (f" (QNX {release})" if release else "")
+    """Return the toolchain of a build host's qcc. The build host itself finds the SDP
+    when it compiles.
+    """
+    name = f"qcc on the build host {build_host.name}" + (
+        f" (QNX {release})" if release else ""
+    )
     command = ("qcc", f"-V{VARIANTS[target.arch]}")
     place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"
     return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
 
 
-def _compile_on_build_host(job: Job, build_host: Host, toolchain: tc.Toolchain, build: str) -> bytes:
-    """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
-    mark, sdp, release = f"fleet-binary-{os.urandom(8).hex()}", build_host.toolchain.sdp, job.release
+def _compile_on_build_host(
+    job: Job, build_host: Host, toolchain: tc.Toolchain, build: str
+) -> bytes:
+    """Compile on the build host over its own connection. Raises BuildError with the
+    compiler's output.
+    """
+    mark, sdp, release = (
+        f"fleet-binary-{os.urandom(8).hex()}",
+        build_host.toolchain.sdp,
+        job.release,
+    )
     settings = {
         "SDP": sdp or "",
         "RELEASE": str(release or "7 or 8"),
         "HOST": HOST,
-        "NAMES": " ".join(name for name, major in RELEASES.items() if release in (None, major)),
+        "NAMES": " ".join(
+            name for name, major in RELEASES.items() if release in (None, major)
+        ),
         "VARIANT": toolchain.command[1].removeprefix("-V"),
         "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),
         "MARK": mark,
     }
     homes = [  # a leading ~/ is the home directory there
-        f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)
+        (
+            f'"$HOME"/{shlex.quote(home[2:])}'
+            if home.startswith("~/")
+            else shlex.quote(home)
+        )
         for home in (HOMES if sdp is None else [sdp])
     ]
     files = toolchain.files_to_compile(job.sources, build)
-    script = on_host.render_script("qnx.sh", settings, files, f"set -- {' '.join(homes)}")
+    script = on_host.render_script(
+        "qnx.sh", settings, files, f"set -- {' '.join(homes)}"
+    )
     try:
         with job.builder.connect(build_host) as connection:
-            done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
+            done = connection.run(
+                "exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S
+            )
     except FleetError as err:  # the target host is fine; `deploy` tries the next place
         raise BuildError(f"{toolchain.name}: {err}") from err
     _, found_mark, binary = done.stdout.partition(f"{mark}\n".encode())
     if done.exit_code != 0 or not found_mark:
-        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
+        raise BuildError(
+            f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}"
+        )
     return binary

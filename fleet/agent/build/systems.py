@@ -1,4 +1,6 @@
-"""What building for an operating system depends on: one row per OS. Pure; used by the other modules here."""
+"""What building for an operating system depends on: one row per OS. Pure; used by the
+other modules here.
+"""
 
 import re
 from collections.abc import Mapping
@@ -6,31 +8,49 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 ZIG = ("python", "-m", "ziglang")
-"""The ziglang package in the controller's own Python; `on_controller` puts in that interpreter's path."""
+"""The ziglang package in the controller's own Python; `on_controller` puts in that
+interpreter's path.
+"""
 _Commands = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One operating system. cross: compilers' commands on the controller, best first, by architecture.
+    """One operating system. cross: compilers' commands on the controller, best first,
+    by architecture.
 
-    libc_releases: the OS's major version by the number of libc.so, where programs run on one version only.
+    libc_releases: the OS's major version by the number of libc.so, where programs run
+    on one version only.
     """
 
     title: str
     cflags: tuple[str, ...]  # for every compiler
     cross: Mapping[str, _Commands] = field(default_factory=lambda: MappingProxyType({}))
-    loader: str | None = None  # its only ELF interpreter; None if that depends on the C library
+    loader: str | None = (
+        None  # its only ELF interpreter; None if that depends on the C library
+    )
     static: bool = True  # whether static programs run
     sdp: bool = False  # whether `qnx` deploys, with a licensed compiler
     atomic_rename: bool = True  # whether a file under its final name is complete
     agent_topology: bool = False  # whether only an agent can read the topology
-    libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    libc_releases: Mapping[int, int] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
-def _list_compilers(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> _Commands:
-    gcc = ((f"{prefix}-gcc",) for prefix in (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more))
-    options = ("cc", "-target", f"{zig or name}-linux-musl{abi}", *([f"-mcpu={cpu}"] if cpu else []))
+def _list_compilers(
+    name: str, *more: str, abi: str = "", zig: str = "", cpu: str = ""
+) -> _Commands:
+    gcc = (
+        (f"{prefix}-gcc",)
+        for prefix in (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
+    )
+    options = (
+        "cc",
+        "-target",
+        f"{zig or name}-linux-musl{abi}",
+        *([f"-mcpu={cpu}"] if cpu else []),
+    )
     return (*gcc, ("zig", *options), (*ZIG, *options))
 
 
@@ -41,7 +61,9 @@ SYSTEMS: Mapping[str, System] = {
         cross={
             "aarch64": _list_compilers("aarch64", "aarch64-unknown-linux-gnu"),
             # zig's default is an older Arm, without ldrex
-            "armv7": _list_compilers("arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"),
+            "armv7": _list_compilers(
+                "arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"
+            ),
             "i386": _list_compilers("i686", zig="x86"),
             # not every CPU has vectors
             "loongarch64": _list_compilers(
@@ -55,7 +77,11 @@ SYSTEMS: Mapping[str, System] = {
     ),
     "qnx": System(
         title="QNX",
-        cflags=("-std=gnu11", "-O2", "-D_QNX_SOURCE"),  # threads are in its C library; no -pthread there
+        cflags=(
+            "-std=gnu11",
+            "-O2",
+            "-D_QNX_SOURCE",
+        ),  # threads are in its C library; no -pthread there
         loader="ldqnx-64.so.2",
         static=False,
         sdp=True,
@@ -70,6 +96,8 @@ VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_nto
 
 
 def major_version(release: str | None) -> int | None:
-    """Return the major version of a QNX release such as "8.0.0" or "8"; None if unknown."""
+    """Return the major version of a QNX release such as "8.0.0" or "8"; None if
+    unknown.
+    """
     match = re.match(r"(\d+)(?:\.|$)", release or "")
     return int(match[1]) if match else None

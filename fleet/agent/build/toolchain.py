@@ -1,4 +1,6 @@
-"""Chooses compilers and flags for a target and names builds; pure. `on_controller` and `on_host` run them."""
+"""Chooses compilers and flags for a target and names builds; pure. `on_controller` and
+`on_host` run them.
+"""
 
 import hashlib
 import json
@@ -15,7 +17,9 @@ FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
 BUILD_FACTS, BENCHMARK_LIST = "base/build_facts.h", "bench/list.h"
 SMALL = ("cas", "readwrite", "clock")
-"""The benchmarks of the small agent, which is built on a host for a plan that needs no others."""
+"""The benchmarks of the small agent, which is built on a host for a plan that needs no
+others.
+"""
 LOOPS = ("bench/", "burst/samples.", "burst/worker.")
 """Files that run while the time is taken, as do native/'s of an architecture."""
 ROOM_FLAG = "-O1"  # takes two thirds of the time of -O2
@@ -25,7 +29,9 @@ Sources = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler's command and flags for a target. name: for messages. release: the OS's, if it matters."""
+    """A compiler's command and flags for a target. name: for messages. release: the
+    OS's, if it matters.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -35,12 +41,19 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the sources, a C file per folder, and a header for build ID and flags: qcc may split -D."""
+        """Return the sources, a C file per folder, and a header for build ID and flags:
+        qcc may split -D.
+        """
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
-            f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
+            f"#define {name} {json.dumps(value, ensure_ascii=False)}\n"
+            for name, value in defines.items()
         )
-        return {**sources, BUILD_FACTS: header.encode(), **self.merge_untimed_files(sources)}
+        return {
+            **sources,
+            BUILD_FACTS: header.encode(),
+            **self.merge_untimed_files(sources),
+        }
 
     def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
@@ -51,20 +64,30 @@ class Toolchain:
         """List the C files that run while the time is taken."""
         arch = self.target.arch
         timed = (*LOOPS, f"native/{arch}.", f"native/{arch}_", "native/generic.")
-        return sorted(name for name in sources if name.endswith(".c") and name.startswith(timed))
+        return sorted(
+            name for name in sources if name.endswith(".c") and name.startswith(timed)
+        )
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
-        """Return, to speed up the build, a C file per folder that includes the folder's untimed C files."""
+        """Return, to speed up the build, a C file per folder that includes the folder's
+        untimed C files.
+        """
         rooms = dict[str, bytes]()
-        others = {name for name in sources if name.endswith(".c")} - {*self.list_timed_files(sources)}
+        others = {name for name in sources if name.endswith(".c")} - {
+            *self.list_timed_files(sources)
+        }
         for name in sorted(others):
             room = f"room_{name.rpartition('/')[0] or 'main'}.c"
             rooms[room] = rooms.get(room, b"") + f'#include "{name}"\n'.encode()
         return rooms
 
 
-def host_toolchain(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
-    """Return the toolchain of a compiler on the host itself: what it links by default runs there."""
+def host_toolchain(
+    command: str, target: Target, extra: Sequence[str] = ()
+) -> Toolchain:
+    """Return the toolchain of a compiler on the host itself: what it links by default
+    runs there.
+    """
     cflags = (*SYSTEMS[target.os].cflags, *extra)
     return Toolchain(f"{command} on the host", tuple(command.split()), cflags, target)
 
@@ -72,50 +95,93 @@ def host_toolchain(command: str, target: Target, extra: Sequence[str] = ()) -> T
 def controller_toolchains(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """Return the toolchains to try on the controller, best first. compiler: the only one to try."""
+    """Return the toolchains to try on the controller, best first. compiler: the only
+    one to try.
+    """
     flags = SYSTEMS[target.os].cflags
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
-    native: list[tuple[str, ...]] = [("cc",), ("gcc",), ("clang",)] if target == controller else []
+    native: list[tuple[str, ...]] = (
+        [("cc",), ("gcc",), ("clang",)] if target == controller else []
+    )
     commands = (*native, *SYSTEMS[target.os].cross.get(target.arch, ()))
-    toolchains = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
+    toolchains = [
+        Toolchain(f"{' '.join(c)} on the controller", c, static, target)
+        for c in commands
+    ]
     if target == controller:
-        toolchains.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
+        toolchains.append(
+            Toolchain(
+                "cc on the controller (not static)", ("cc",), (*flags, *extra), target
+            )
+        )
     return toolchains
 
 
 def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
-    """Return the files that a target is built from; None if the agent does not support the target."""
+    """Return the files that a target is built from; None if the agent does not support
+    the target.
+    """
     own = (f"native/{target.os}", f"native/{target.arch}")
     if any(f"{name}.c" not in files for name in own):
         return None
     prefixes = (*(f"{name}{mark}" for name in own for mark in "._"), "native/generic.")
-    others = {name for name in files if name.startswith("native/") and not name.endswith(".h")}
-    return {name: text for name, text in files.items() if name not in others or name.startswith(prefixes)}
+    others = {
+        name for name in files if name.startswith("native/") and not name.endswith(".h")
+    }
+    return {
+        name: text
+        for name, text in files.items()
+        if name not in others or name.startswith(prefixes)
+    }
 
 
-def select_small_agent_if_enough(sources: Sources, benchmarks: Collection[str] | None) -> dict[str, bytes]:
-    """Return the sources of the small agent, built faster, if it has all `benchmarks`; else all sources."""
+def select_small_agent_if_enough(
+    sources: Sources, benchmarks: Collection[str] | None
+) -> dict[str, bytes]:
+    """Return the sources of the small agent, built faster, if it has all `benchmarks`;
+    else all sources.
+    """
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
     names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
-    others = {name for name in sources if name.startswith("bench/") and name.endswith(".c")} - names
+    others = {
+        name for name in sources if name.startswith("bench/") and name.endswith(".c")
+    } - names
     chosen = {name: text for name, text in sources.items() if name not in others}
     words = " ".join(f"X({name})" for name in SMALL)
     return {**chosen, BENCHMARK_LIST: f"#define BENCHMARKS(X) {words}\n".encode()}
 
 
 def list_targets(files: Sources) -> list[str]:
-    """Return the names of the OSs and architectures that the agent supports, for error messages."""
-    names = (name.removeprefix("native/") for name in files if name.startswith("native/"))
-    stems = {name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c"}
-    return sorted(stem for stem in stems if not any(stem.startswith(f"{other}_") for other in stems))
+    """Return the names of the OSs and architectures that the agent supports, for error
+    messages.
+    """
+    names = (
+        name.removeprefix("native/") for name in files if name.startswith("native/")
+    )
+    stems = {
+        name.removesuffix(".c")
+        for name in names
+        if name.endswith(".c") and name != "generic.c"
+    }
+    return sorted(
+        stem
+        for stem in stems
+        if not any(stem.startswith(f"{other}_") for other in stems)
+    )
 
 
 def build_id(sources: Sources, toolchain: Toolchain) -> str:
-    """Hash sources, target, release, compiler command and flags; return 16 hex digits."""
-    words = (f"{toolchain.target}{toolchain.release}", *toolchain.command, *toolchain.cflags)
+    """Hash sources, target, release, compiler command and flags; return 16 hex
+    digits.
+    """
+    words = (
+        f"{toolchain.target}{toolchain.release}",
+        *toolchain.command,
+        *toolchain.cflags,
+    )
     return _build_id(tuple(sorted(sources.items())), words)
 
 
@@ -131,23 +197,30 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
 
 @once
 def agent_file_name(build: str, binary: bytes | None = None) -> str:
-    """Return the agent's file name on a host: its build ID and, given the binary, a hash of its content."""
+    """Return the agent's file name on a host: its build ID and, given the binary, a
+    hash of its content.
+    """
     digest = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
     return f"{FILE_PREFIX}{build}{digest}"
 
 
 def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
-    """Return the first file name that is an agent of this build, with or without a hash; None if none is."""
+    """Return the first file name that is an agent of this build, with or without a
+    hash; None if none is.
+    """
     pattern = re.compile(f"{FILE_PREFIX}{build}{_HASH}?")
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
 def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
-    """Return the facts without agents that contradict the hash in their name, and the names removed."""
+    """Return the facts without agents that contradict the hash in their name, and the
+    names removed.
+    """
     mismatched = [
         name
         for name, digest in facts.workdir_hashes.items()
-        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+{_HASH}", name) and not digest.startswith(name[-HASH_DIGITS:])
+        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+{_HASH}", name)
+        and not digest.startswith(name[-HASH_DIGITS:])
     ]
     entries = tuple(name for name in facts.workdir_entries if name not in mismatched)
     return replace(facts, workdir_entries=entries), mismatched

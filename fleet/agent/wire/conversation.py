@@ -1,4 +1,6 @@
-"""Follows the agent's output (docs/wire.md), refuses what is not allowed, joins a run's parts. Pure."""
+"""Follows the agent's output (docs/wire.md), refuses what is not allowed, joins a run's
+parts. Pure.
+"""
 
 from array import array
 from collections import Counter
@@ -19,22 +21,55 @@ from fleet.agent.wire.records import (
     quote_start,
     split_noise,
 )
-from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Parameters, Plan, Shape, View
+from fleet.model import (
+    Burst,
+    End,
+    Failed,
+    Hello,
+    Note,
+    Pairs,
+    Parameters,
+    Plan,
+    Shape,
+    View,
+)
 from fleet.plan.cpulist import format_cpus
 from fleet.text import format_count
 
 PairKey = tuple[str | int, ...]  # the words that begin a line
 Part = Iterable[bytes | None]
-"""The lines of a part; None for one that its journal does not hold as it was written."""
+"""The lines of a part; None for one that its journal does not hold as it was
+written.
+"""
 RATE_PPM = 1000
-"""How much the rate of a clock that each agent measures anew may differ; far less than any precision."""
-_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters", "benchmarks", "seed", "plan")
-_FAILED = {None: 2**64 - 1, "memory": 2**64 - 2, "variant": 2**64 - 3, "point": 2**64 - 4}
+"""How much the rate of a clock that each agent measures anew may differ; far less than
+any precision.
+"""
+_SAME = (
+    "build",
+    "os",
+    "arch",
+    "clock",
+    "cpus",
+    "pairs",
+    "counters",
+    "benchmarks",
+    "seed",
+    "plan",
+)
+_FAILED = {
+    None: 2**64 - 1,
+    "memory": 2**64 - 2,
+    "variant": 2**64 - 3,
+    "point": 2**64 - 4,
+}
 _WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
 
 
 class Done:
-    """A run's outcomes by benchmark, variant, point and CPU pair. ordered: A,B and B,A are two pairs."""
+    """A run's outcomes by benchmark, variant, point and CPU pair. ordered: A,B and B,A
+    are two pairs.
+    """
 
     def __init__(self, ordered: bool = False) -> None:
         self.visits = 0
@@ -48,15 +83,21 @@ class Done:
         return record.round < len(self._outcomes.get(self._pair_key(record), ()))
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
-        """Add the next visit. Raises WireError for a repeated visit or a skipped round."""
+        """Add the next visit. Raises WireError for a repeated visit or a skipped
+        round.
+        """
         place = self._pair_key(record)
         visited = len(self._outcomes.get(place, ()))
         if record.round != visited:
-            raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
+            raise WireError(
+                f"visit {place} of round {record.round} came where round {visited} was"
+                " the next"
+            )
         outcomes = self._outcomes.setdefault(place, array("Q"))
         if isinstance(record, Burst):
             ticks = record.average_pair_ticks(shape)[record.warmup :]
-            outcomes.append(int(median_low(ticks) + median_high(ticks)))  # twice the median
+            # twice the median
+            outcomes.append(int(median_low(ticks) + median_high(ticks)))
             self._iterations[place] = record.iterations
             self.bursts += 1
         else:
@@ -66,8 +107,13 @@ class Done:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the file for the agent's --done."""
         for place, outcomes in self._outcomes.items():
-            medians = " ".join(_WORDS.get(outcome) or str(outcome) for outcome in outcomes)
-            yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {medians}\n"
+            medians = " ".join(
+                _WORDS.get(outcome) or str(outcome) for outcome in outcomes
+            )
+            yield (
+                f"{' '.join(map(str, place))} {self._iterations.get(place, 0)}"
+                f" {medians}\n"
+            )
         yield "end\n"
 
     def _pair_key(self, record: Burst | Failed) -> PairKey:
@@ -82,35 +128,48 @@ LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
-WORDS_LIMIT_BYTES = 14 << 20  # of notes and failed bursts, which are kept in the run's record
+# of notes and failed bursts, which are kept in the run's record
+WORDS_LIMIT_BYTES = 14 << 20
 NO_HELLO = "the agent sent no hello record"
-MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
+MIN_NS = (
+    0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
+)
 
 
 class Reader:
-    """Reads an agent's output in bounded memory: call `read_line` on each line, then `explain_unfinished`."""
+    """Reads an agent's output in bounded memory: call `read_line` on each line, then
+    `explain_unfinished`.
+    """
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
-        self.done = done or Done()  # visits of earlier agents, which this one leaves out
+        # visits of earlier agents, which this one leaves out
+        self.done = done or Done()
         self._first = first  # the first agent's hello
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
         self.failed: list[Failed] = []
         self.notes: list[str] = []
-        self.visiting: bytes | None = None  # the record that names the visit, until its burst is there
+        self.visiting: bytes | None = (
+            None  # the record that names the visit, until its burst is there
+        )
         self._noise = 0
         self._words = 0
         self._round = 0
-        self._visited: Counter[tuple[str, str, str | None, int]] = Counter()  # a bit for each other CPU
+        # a bit for each other CPU
+        self._visited: Counter[tuple[str, str, str | None, int]] = Counter()
         self._allowed_identities: frozenset[PlannedPoint] = frozenset()
         self._places: dict[int, int] = {}
         self._points: dict[PlannedPoint, Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
-        """Decode the next line, adding a burst's flags; None for another program's text. Raises WireError."""
+        """Decode the next line, adding a burst's flags; None for another program's
+        text. Raises WireError.
+        """
         if len(line) > LINE_LIMIT_BYTES:
-            raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
+            raise WireError(
+                f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
+            )
         if self.hello is None:
             return self._read_hello(line)
         words, line = split_noise(line)
@@ -124,13 +183,19 @@ class Reader:
         if isinstance(record, (Note, Failed)):
             self._words += min(len(line), 2 * TEXT_LIMIT)
             if self._words > WORDS_LIMIT_BYTES:
-                raise WireError(f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts")
+                raise WireError(
+                    f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
+                )
         self._add(record, self.hello)
         if not isinstance(record, Alive):
             self.visiting = None
         elif record.benchmark is not None:
             self.visiting = line
-        return add_flags_and_start(record, self.hello, self._first) if isinstance(record, Burst) else record
+        return (
+            add_flags_and_start(record, self.hello, self._first)
+            if isinstance(record, Burst)
+            else record
+        )
 
     def _add(self, record: Record, hello: Hello) -> None:
         match record:
@@ -152,21 +217,28 @@ class Reader:
                 pass
 
     def explain_unfinished(self) -> str | None:
-        """Return why the agent's output is not a finished run; None if it is finished."""
+        """Return why the agent's output is not a finished run; None if it is
+        finished.
+        """
         if self.hello is None:
             return NO_HELLO
         visits = self.bursts + len(self.failed)
         bursts_min, bursts_max = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
-            return f"cut after {visits} of {_format_at_least(max(bursts_min, visits), bursts_max)} bursts"
+            return (
+                f"cut after {visits} of"
+                f" {_format_at_least(max(bursts_min, visits), bursts_max)} bursts"
+            )
         if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
             return (
-                f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
-                f"but {self.bursts} and {len(self.failed)} arrived"
+                f"the end record counts {self.end.bursts} bursts and {self.end.failed}"
+                f" failed ones, but {self.bursts} and {len(self.failed)} arrived"
             )
         promised = _format_at_least(bursts_min, bursts_max)
         if self.end.reason != "done" and not self.end.out_of_time:
-            return f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
+            return (
+                f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
+            )
         if not bursts_min <= visits <= bursts_max and self.end.reason == "done":
             return f"{promised} bursts were promised, {visits} arrived"
         return None
@@ -177,8 +249,13 @@ class Reader:
             self._skip_noise(line, "before hello")
             return None
         if (done := record.raw.get("done") or 0) != self.done.visits:
-            raise WireError(f"the agent counts {done} visits as done, not {self.done.visits}")
-        first, now = (hello.raw.get("monotonic_ns") or 0 for hello in (self._first or record, record))
+            raise WireError(
+                f"the agent counts {done} visits as done, not {self.done.visits}"
+            )
+        first, now = (
+            hello.raw.get("monotonic_ns") or 0
+            for hello in (self._first or record, record)
+        )
         if 0 < now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
@@ -189,7 +266,11 @@ class Reader:
     def _skip_noise(self, line: bytes, where: str) -> None:
         self._noise += 1
         if self._noise > NOISE_LIMIT_LINES:
-            still = "and still no hello record" if self.hello is None else "that are not records"
+            still = (
+                "and still no hello record"
+                if self.hello is None
+                else "that are not records"
+            )
             words = f"{still}; does a login script print? The last: {quote_start(line)}"
             raise WireError(f"{NOISE_LIMIT_LINES} lines {words}")
         if line.strip():
@@ -202,7 +283,9 @@ class Reader:
             raise WireError(f"{name} is not in the plan of the hello record")
         others = record.cpus or () if isinstance(record, Burst) else ()
         if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
-            raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
+            raise WireError(
+                f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs"
+            )
         if isinstance(record, Burst):
             self._check_burst(record, hello)
         if record.round < self._round:
@@ -220,7 +303,9 @@ class Reader:
             self.failed.append(record)
             if len(self.failed) > FAILED_LIMIT:
                 last = quote_start(record.reason)
-                raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
+                raise WireError(
+                    f"more than {FAILED_LIMIT} failed bursts; the last: {last}"
+                )
         if self.bursts + len(self.failed) > hello.bursts_max:
             raise WireError(f"more bursts than the {hello.bursts_max} promised")
 
@@ -228,17 +313,34 @@ class Reader:
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
-        if burst.parameters is not None:  # the same point has the same, except those known only after a burst
+        if (
+            burst.parameters is not None
+        ):  # the same point has the same, except those known only after a burst
             parameters = replace(burst.parameters, pages=None, state=None)
             identity = (burst.benchmark, burst.variant, burst.point)
             if parameters != self._points.setdefault(identity, parameters):
-                raise WireError(f"burst: point {burst.point} has other parameters than before")
+                raise WireError(
+                    f"burst: point {burst.point} has other parameters than before"
+                )
         if benchmark.view in (View.MATRIX, View.CPUS):
-            ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second / burst.iterations
+            ns = (
+                median(burst.ticks[burst.warmup :])
+                * 1e9
+                / hello.ticks_per_second
+                / burst.iterations
+            )
             if ns < MIN_NS:
-                raise WireError(f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take")
-        events, threads = len(hello.counters), len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
-        if burst.counters is not None and [*map(len, burst.counters)] != [events] * threads:
+                raise WireError(
+                    f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take"
+                )
+        events, threads = (
+            len(hello.counters),
+            len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}),
+        )
+        if (
+            burst.counters is not None
+            and [*map(len, burst.counters)] != [events] * threads
+        ):
             lists, counts = format_count(threads, "list"), format_count(events, "count")
             raise WireError(f"burst: counters must be {lists} of {counts}")
 
@@ -248,12 +350,15 @@ def _format_at_least(minimum: int, maximum: int) -> str:
 
 
 def decode_hello(line: bytes) -> Hello | None:
-    """Decode a hello record; return None for any other line, also for part of one. Raises WireError."""
+    """Decode a hello record; return None for any other line, also for part of one.
+    Raises WireError.
+    """
     begins = b'{"record":"hello"'
     if not line.lstrip().startswith(begins):
         if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):
             raise WireError(
-                "the hello record is in UTF-16, or has a byte order mark; keep the output as it is"
+                "the hello record is in UTF-16, or has a byte order mark; keep the"
+                " output as it is"
             )
         return None
     if not line.rstrip().endswith(b"}"):
@@ -262,9 +367,16 @@ def decode_hello(line: bytes) -> Hello | None:
     return record if isinstance(record, Hello) else None
 
 
-def add_flags_and_start(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
-    """Return the burst with its flags, and its start in ns since the run's first hello (default: `hello`)."""
-    began, zero = hello.raw.get("monotonic_ns") or 0, (first or hello).raw.get("monotonic_ns") or 0
+def add_flags_and_start(
+    burst: Burst, hello: Hello, first: Hello | None = None
+) -> Burst:
+    """Return the burst with its flags, and its start in ns since the run's first hello
+    (default: `hello`).
+    """
+    began, zero = (
+        hello.raw.get("monotonic_ns") or 0,
+        (first or hello).raw.get("monotonic_ns") or 0,
+    )
     later_ns = began - zero if began and zero else 0
     flags = derive_burst_flags(burst, hello)
     if not flags and not later_ns:
@@ -274,7 +386,9 @@ def add_flags_and_start(burst: Burst, hello: Hello, first: Hello | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """A run put together from its parts, the outputs of one agent each, without the bursts."""
+    """A run put together from its parts, the outputs of one agent each, without the
+    bursts.
+    """
 
     hello: Hello | None = None  # the first
     end: End | None = None  # of the last part, with the counts of all; None if cut
@@ -289,7 +403,9 @@ class RunSoFar:
     damage: str | None = None  # why that one is bad
 
     def add_part(self, reader: Reader) -> "RunSoFar":
-        """Return the run with the part that `reader` read; unchanged if that part has no hello."""
+        """Return the run with the part that `reader` read; unchanged if that part has
+        no hello.
+        """
         if reader.hello is None:
             return self
         bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
@@ -304,26 +420,46 @@ class RunSoFar:
         )
 
 
-def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Read each part up to its first line that is invalid or of another run. on_burst: takes each burst."""
+def read_run(
+    parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = None
+) -> RunSoFar:
+    """Read each part up to its first line that is invalid or of another run. on_burst:
+    takes each burst.
+    """
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
-        reader, done, lines, good_lines = Reader(run.done, run.hello), run.done, iter(part), 0
+        reader, done, lines, good_lines = (
+            Reader(run.done, run.hello),
+            run.done,
+            iter(part),
+            0,
+        )
         before = (done.bursts, done.visits - done.bursts)
         try:
             for line in lines:
                 if line is None:
-                    raise WireError(f"line {good_lines + 1} is not what was written (checksum)")
+                    raise WireError(
+                        f"line {good_lines + 1} is not what was written (checksum)"
+                    )
                 match record := reader.read_line(line):
                     case Hello() as hello:
                         reader.hello = None  # until it is known to be of this run
                         check_same_run(run.hello, hello)
                         reader.hello = hello
-                        done = done if done.visits else Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+                        done = (
+                            done
+                            if done.visits
+                            else Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+                        )
                     case Burst() | Failed():
                         assert reader.hello is not None  # noqa: S101 - for the type checker
-                        done.add(record, reader.hello.get_benchmark_or_shipped(record.benchmark).shape)
+                        done.add(
+                            record,
+                            reader.hello.get_benchmark_or_shipped(
+                                record.benchmark
+                            ).shape,
+                        )
                         if on_burst is not None and isinstance(record, Burst):
                             on_burst(record)
                     case Note() as note:
@@ -332,25 +468,49 @@ def read_run(parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = N
                         pass
                 good_lines += 1
         except WireError as err:
-            run = replace(run, damage=run.damage or str(err), refused=run.refused + 1 + sum(1 for _ in lines))
-            reader.bursts = done.bursts - before[0]  # the reader may have counted the bad line
+            run = replace(
+                run,
+                damage=run.damage or str(err),
+                refused=run.refused + 1 + sum(1 for _ in lines),
+            )
+            # the reader may have counted the bad line
+            reader.bursts = done.bursts - before[0]
             del reader.failed[done.visits - done.bursts - before[1] :]
-        run = replace(run.add_part(reader), done=done, notes=tuple(notes), lines=(*run.lines, good_lines))
+        run = replace(
+            run.add_part(reader),
+            done=done,
+            notes=tuple(notes),
+            lines=(*run.lines, good_lines),
+        )
     return run
 
 
 def check_plan(plan: Plan, hello: Hello) -> None:
-    """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has another seed."""
-    if others := sorted({name for name, _, _ in list_planned_points(hello)} - {*plan.benchmarks}):
-        raise WireError(f"it measures {', '.join(others)}, but was asked for {', '.join(plan.benchmarks)}")
+    """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has
+    another seed.
+    """
+    if others := sorted(
+        {name for name, _, _ in list_planned_points(hello)} - {*plan.benchmarks}
+    ):
+        raise WireError(
+            f"it measures {', '.join(others)}, but was asked for"
+            f" {', '.join(plan.benchmarks)}"
+        )
     if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
-        raise WireError(f"it measures CPU {format_cpus(beyond)}, but was asked for {format_cpus(plan.cpus)}")
+        raise WireError(
+            f"it measures CPU {format_cpus(beyond)}, but was asked for"
+            f" {format_cpus(plan.cpus)}"
+        )
     if hello.raw.get("seed") != plan.seed:
-        raise WireError(f"its seed is {hello.raw.get('seed')}, but was asked for {plan.seed}")
+        raise WireError(
+            f"its seed is {hello.raw.get('seed')}, but was asked for {plan.seed}"
+        )
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:
-    """Raise WireError if the agents of two hello records cannot have measured the same run."""
+    """Raise WireError if the agents of two hello records cannot have measured the same
+    run.
+    """
     if first is None:
         return
     for name in _SAME:
@@ -362,7 +522,9 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them to `on_burst`."""
+    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them
+    to `on_burst`.
+    """
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None
@@ -370,5 +532,7 @@ def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
             if hello is None:
                 hello = decode_hello(line)
                 first = first or hello
-            elif (text := split_noise(line)[1]) and isinstance(record := decode_record(text), Burst):
+            elif (text := split_noise(line)[1]) and isinstance(
+                record := decode_record(text), Burst
+            ):
                 yield add_flags_and_start(record, hello, first)

@@ -1,4 +1,6 @@
-"""Reads the agent's `--machine` (docs/wire.md), for hosts such as QNX where no tool shows the topology."""
+"""Reads the agent's `--machine` (docs/wire.md), for hosts such as QNX where no tool
+shows the topology.
+"""
 
 import shlex
 from collections import defaultdict
@@ -26,14 +28,18 @@ from fleet.text import last_lines
 
 TIMEOUT_S = 60.0
 MACHINE_MARK = "@fleet-agent-machine@"
-"""The line behind which the records are kept with the probe's answer, for later readers."""
+"""The line behind which the records are kept with the probe's answer, for later
+readers.
+"""
 
 _Text = Annotated[str, Meta(max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The answer to `--machine`. os: the agent's, or the one a test imitates. text: the answer's lines."""
+    """The answer to `--machine`. os: the agent's, or the one a test imitates. text: the
+    answer's lines.
+    """
 
     os: str
     cpus: tuple[Cpu, ...]
@@ -69,13 +75,21 @@ class _Cpu(Struct, tag_field="record", tag="cpu"):
 
 
 def ask_topology(connection: Connection, agent: Agent, facts: Facts) -> Facts:
-    """Add the CPUs that the agent reports to the facts, if the OS needs that; on failure add a note."""
+    """Add the CPUs that the agent reports to the facts, if the OS needs that; on
+    failure add a note.
+    """
     if not SYSTEMS[facts.target.os].agent_topology:
         return facts
-    done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)
+    done = connection.run(
+        f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S
+    )
     try:
         if done.exit_code != 0:
-            raise WireError(last_lines(done.stderr) if done.stderr.strip() else f"exit code {done.exit_code}")
+            raise WireError(
+                last_lines(done.stderr)
+                if done.stderr.strip()
+                else f"exit code {done.exit_code}"
+            )
         return merge_facts(facts, read_machine(done.stdout))
     except WireError as err:
         note = f"the agent could not read the topology, so relations are unknown: {err}"
@@ -86,26 +100,40 @@ def read_machine(output: bytes) -> Machine:
     """Read the records of `--machine`, skipping lines before them. Raises WireError."""
     lines = [line for line in output.splitlines() if line.startswith(b'{"record":')]
     if not lines:
-        raise WireError(f"a record `machine` of protocol {PROTOCOL} expected, got {quote_start(output)}")
+        raise WireError(
+            f"a record `machine` of protocol {PROTOCOL} expected, got"
+            f" {quote_start(output)}"
+        )
     first = decode_line(msgspec.json.Decoder(_Machine), lines[0])
     if first.protocol != PROTOCOL:
-        raise WireError(f"a record `machine` of protocol {PROTOCOL} expected, got {quote_start(lines[0])}")
+        raise WireError(
+            f"a record `machine` of protocol {PROTOCOL} expected, got"
+            f" {quote_start(lines[0])}"
+        )
     decoder = msgspec.json.Decoder(_Cpu)
     cpus = [decode_line(decoder, line) for line in lines[1 : CPU_LIMIT + 2]]
     if len(cpus) != first.cpus or len(cpus) > CPU_LIMIT:
-        raise WireError(f"machine: {len(cpus)} CPUs arrived, {first.cpus} were announced")
+        raise WireError(
+            f"machine: {len(cpus)} CPUs arrived, {first.cpus} were announced"
+        )
     if len({cpu.cpu for cpu in cpus}) < len(cpus):
         raise WireError("machine: a CPU was named twice")
-    names = [cpu.name or "" for cpu in cpus] + [cache.kind for cpu in cpus for cache in cpu.caches]
+    names = [cpu.name or "" for cpu in cpus] + [
+        cache.kind for cpu in cpus for cache in cpu.caches
+    ]
     for text in (first.build, first.os, first.arch, *names):
         if not text.isprintable():
-            raise WireError(f"machine: printable text expected, got {quote_start(text)}")
+            raise WireError(
+                f"machine: printable text expected, got {quote_start(text)}"
+            )
     text = b"\n".join(lines).decode("utf-8", "replace")
     return Machine(first.os, _make_cpus(cpus, first.arch), text)
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
-    """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not allowed."""
+    """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not
+    allowed.
+    """
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
     cpus = []
@@ -120,45 +148,81 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
         facts,
         os=machine.os if machine.os.startswith(facts.target.os) else facts.os,
         cpus=tuple(cpus),
-        cpu_model=facts.cpu_model or " + ".join(dict.fromkeys(c.model for c in cpus if c.model)) or None,
+        cpu_model=facts.cpu_model
+        or " + ".join(dict.fromkeys(c.model for c in cpus if c.model))
+        or None,
         probe=f"{facts.probe}\n{MACHINE_MARK}\n{machine.text}",
     )
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
-    """Return the sorted CPUs with the lowest CPU of their core, cluster, die and package; None if unknown."""
+    """Return the sorted CPUs with the lowest CPU of their core, cluster, die and
+    package; None if unknown.
+    """
     records = sorted(records, key=lambda record: record.cpu)
     names = ("core", "cluster", "die", "package")
-    groups: list[dict[str, Any]] = [{name: getattr(record, name) for name in names} for record in records]
+    groups: list[dict[str, Any]] = [
+        {name: getattr(record, name) for name in names} for record in records
+    ]
     if arch == "aarch64":
         fields = _group_by_mpidr([record.hardware_id for record in records])
-        groups = [group | core_and_cluster for group, core_and_cluster in zip(groups, fields, strict=True)]
+        groups = [
+            group | core_and_cluster
+            for group, core_and_cluster in zip(groups, fields, strict=True)
+        ]
     members = defaultdict[tuple[Any, ...], list[int]](list)
     for record, group in zip(records, groups, strict=True):
-        for key in (*group.items(), *((cache.level, cache.kind, cache.group) for cache in record.caches)):
+        for key in (
+            *group.items(),
+            *((cache.level, cache.kind, cache.group) for cache in record.caches),
+        ):
             if key[-1] is not None:
                 members[key].append(record.cpu)
     cpus = []
     for record, group in zip(records, groups, strict=True):
-        sharing = [tuple(members.get((c.level, c.kind, c.group), ())) for c in record.caches]
+        sharing = [
+            tuple(members.get((c.level, c.kind, c.group), ())) for c in record.caches
+        ]
         rows = zip(record.caches, sharing, strict=True)
-        caches = tuple(Cache(c.level, c.kind, c.bytes, c.line_bytes, cpus_there) for c, cpus_there in rows)
-        leaders: dict[str, Any] = {key[0]: min(members.get(key, ()), default=None) for key in group.items()}
+        caches = tuple(
+            Cache(c.level, c.kind, c.bytes, c.line_bytes, cpus_there)
+            for c, cpus_there in rows
+        )
+        leaders: dict[str, Any] = {
+            key[0]: min(members.get(key, ()), default=None) for key in group.items()
+        }
         khz, llc = (record.mhz or 0) * 1000 or None, lowest_llc_cpu(caches)
-        cpus.append(Cpu(record.cpu, model=record.name, max_khz=khz, llc=llc, caches=caches, **leaders))
+        cpus.append(
+            Cpu(
+                record.cpu,
+                model=record.name,
+                max_khz=khz,
+                llc=llc,
+                caches=caches,
+                **leaders,
+            )
+        )
     return tuple(cpus)
 
 
 def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
-    """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM, D19.2); None if not unique.
+    """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM,
+    D19.2); None if not unique.
 
-    With the MT bit set, the lowest field numbers a core's threads. A startup program may have cleared the
-    bit and kept the fields: if every lowest field is zero, the fields are read as if the bit were set.
+    With the MT bit set, the lowest field numbers a core's threads. A startup program
+    may have cleared the bit and kept the fields: if every lowest field is zero, the
+    fields are read as if the bit were set.
     """
     registers = [id_ for id_ in ids if id_ is not None]
     places = [(id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for id_ in registers]
     if len(set(places)) < len(ids):
         return [{"core": None, "cluster": None}] * len(ids)
     marked = all(id_ >> 24 & 1 for id_ in registers)
-    shift = 8 if marked or (len(places) > 1 and not any(place & 0xFF for place in places)) else 0
-    return [{"core": place >> shift, "cluster": place >> (shift + 8)} for place in places]
+    shift = (
+        8
+        if marked or (len(places) > 1 and not any(place & 0xFF for place in places))
+        else 0
+    )
+    return [
+        {"core": place >> shift, "cluster": place >> (shift + 8)} for place in places
+    ]

@@ -1,4 +1,6 @@
-"""Decodes a line of the agent's output (docs/wire.md): a record that tables can take, or WireError. Pure."""
+"""Decodes a line of the agent's output (docs/wire.md): a record that tables can take,
+or WireError. Pure.
+"""
 
 from dataclasses import replace
 from statistics import median, median_low
@@ -7,7 +9,16 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters
+from fleet.model import (
+    Benchmark,
+    Burst,
+    End,
+    Estimator,
+    Failed,
+    Hello,
+    Note,
+    Parameters,
+)
 from fleet.model.benchmark import NAME, find_description_problem
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
@@ -27,8 +38,12 @@ DEPTH_LIMIT = 8  # of what is nested in a hello
 # Limits beyond which a burst is flagged (docs/flags.md).
 COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
 BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
-PREEMPTED_RATIO = 1.25  # longest sample of an interrupted burst over its median: preempted
-FREQUENCY_SHARE = 0.03  # difference of the core's frequency before and after: frequency_moved
+PREEMPTED_RATIO = (
+    1.25  # longest sample of an interrupted burst over its median: preempted
+)
+FREQUENCY_SHARE = (
+    0.03  # difference of the core's frequency before and after: frequency_moved
+)
 SKEW_SHARE = 0.1  # of a sample, between the threads' first samples: skewed
 UNEVEN_SHARE = 0.1  # difference of a load's rate between samples: uneven
 
@@ -37,11 +52,15 @@ _S = TypeVar("_S")
 
 
 class WireError(ValueError):
-    """A line that docs/wire.md does not allow. The message says what is wrong, not which host sent it."""
+    """A line that docs/wire.md does not allow. The message says what is wrong, not
+    which host sent it.
+    """
 
 
 def split_noise(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into text of another process before the record, and the record; either may be empty."""
+    """Split a line into text of another process before the record, and the record;
+    either may be empty.
+    """
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')
@@ -49,7 +68,9 @@ def split_noise(line: bytes) -> tuple[bytes, bytes]:
 
 
 def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
-    """Decode a line. Raises WireError that names the wrong key and quotes the start of the line."""
+    """Decode a line. Raises WireError that names the wrong key and quotes the start of
+    the line.
+    """
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as err:
@@ -59,14 +80,24 @@ def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
 
 
 def quote_start(output: bytes | str) -> str:
-    """Return the start of a host's output, safe to print: escaped, at most 120 characters."""
-    text = output[:200].decode("utf-8", "replace") if isinstance(output, bytes) else output[:200]
+    """Return the start of a host's output, safe to print: escaped, at most 120
+    characters.
+    """
+    text = (
+        output[:200].decode("utf-8", "replace")
+        if isinstance(output, bytes)
+        else output[:200]
+    )
     escaped = ascii(text)
     return escaped if len(escaped) <= 120 else escaped[:117] + "..."
 
 
-def int_range(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
-    """Return the range `least` to `most` of a field, cut at the largest integer that its column holds."""
+def int_range(
+    column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX
+) -> Meta:
+    """Return the range `least` to `most` of a field, cut at the largest integer that
+    its column holds.
+    """
     return Meta(ge=least, le=min(largest_int(table, column), most))
 
 
@@ -79,17 +110,21 @@ CoreMhz = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=47)]
 BenchmarkName = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]  # as `-b` takes it
 Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
-PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word in the list of done visits
+# it becomes a word in the list of done visits
+PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
 class Alive(Struct, tag_field="record", tag="alive"):
-    """The agent is working. benchmark: set if the record names the visit that has begun."""
+    """The agent is working. benchmark: set if the record names the visit that has
+    begun.
+    """
 
     benchmark: str | None = None
 
 
-# Keys, types and ranges: a struct per record, its fields in the order of the class in `model`.
+# Keys, types and ranges: a struct per record, its fields in the order of the class in
+# `model`.
 class _Parameters(Struct):
     bytes: Annotated[int, int_range("bytes", least=1)] | None = None
     stride_bytes: Annotated[int, int_range("stride_bytes", least=1)] | None = None
@@ -132,7 +167,10 @@ class _Burst(_Visit, tag="burst"):
     point: PointName | None = None
     unit: Word | None = None
     parameters: _Parameters | None = None
-    cpus: Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)] | None = None
+    cpus: (
+        Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)]
+        | None
+    ) = None
     other_ticks: tuple[tuple[Count, ...], ...] | None = None
     other_units: tuple[tuple[Count, ...], ...] | None = None
     core_mhz: tuple[CoreMhz, CoreMhz] | None = None
@@ -171,7 +209,9 @@ class _Version(Struct, tag_field="record", tag="hello"):
 class _Kind(Struct):
     benchmark: BenchmarkName
     variant: Word
-    points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
+    points: (
+        Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None
+    ) = None
     samples: Annotated[int, int_range("warmup", least=1)] | None = None
 
 
@@ -208,32 +248,41 @@ class _Hello(Struct):
 
 
 class Exit(Struct, tag_field="record", tag="exit"):
-    """The agent's exit code, in a line that the controller adds if the code contradicts the `end` record."""
+    """The agent's exit code, in a line that the controller adds if the code contradicts
+    the `end` record.
+    """
 
     code: int
 
 
 _Wire = _Burst | _Failed | _Note | Alive | _End | Exit | _Version
 Record = Hello | Burst | Failed | Note | Alive | End | Exit
-PlannedPoint = tuple[str, str, str | None]  # benchmark, variant and point, if it has points
+# benchmark, variant and point, if it has points
+PlannedPoint = tuple[str, str, str | None]
 _RECORD: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
 _HELLO = msgspec.json.Decoder(_Hello)
 _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_record(line: bytes) -> Record:
-    """Decode a line; check its keys, types and ranges (`Reader` compares lines). Raises WireError."""
+    """Decode a line; check its keys, types and ranges (`Reader` compares lines). Raises
+    WireError.
+    """
     match decode_line(_RECORD, line):
         case _Burst() as burst:
             return _make_burst(burst)
         case _Failed(reason=reason, parameters=parameters) as wire:
             failed = Failed(*msgspec.structs.astuple(wire))
-            return replace(failed, reason=_shorten(reason), parameters=_make_parameters(parameters))
+            return replace(
+                failed, reason=_shorten(reason), parameters=_make_parameters(parameters)
+            )
         case _Note(text):
             return Note(_shorten(text))
         case _End(bursts, failed, reason, converged, unconverged, reached_ppm):
             reached = None if reached_ppm is None else reached_ppm / 1e6
-            return End(bursts, failed, _shorten(reason), converged, unconverged, reached)
+            return End(
+                bursts, failed, _shorten(reason), converged, unconverged, reached
+            )
         case _Version() as version:
             return _make_hello(version, line)
         case (Alive() | Exit()) as record:
@@ -242,14 +291,23 @@ def decode_record(line: bytes) -> Record:
 
 def _make_burst(wire: _Burst) -> Burst:
     if len(wire.ticks) <= wire.warmup:
-        raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
+        raise WireError(
+            f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups"
+            " leave none"
+        )
     if 2 * wire.ticks[wire.warmup :].count(0) > len(wire.ticks) - wire.warmup:
         raise WireError("burst: most samples took no time")
     if wire.iterations * len(wire.ticks) * len(wire.cpus or (0, 1)) > INT64_MAX:
-        raise WireError(f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too many")
+        raise WireError(
+            f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too"
+            " many"
+        )
     cpus = wire.ping_cpus, wire.pong_cpus
     if cpus != ((wire.ping,) * 2, (wire.pong,) * 2):
-        raise WireError(f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {cpus[0]} and {cpus[1]}")
+        raise WireError(
+            f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {cpus[0]} and"
+            f" {cpus[1]}"
+        )
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
         return _check_threads_and_add_parameters(burst, wire)
@@ -260,18 +318,34 @@ def _make_burst(wire: _Burst) -> Burst:
 
 
 def _check_threads_and_add_parameters(burst: Burst, wire: _Burst) -> Burst:
-    """Return the burst with its parameters. Raises WireError if its lists do not fit its threads."""
+    """Return the burst with its parameters. Raises WireError if its lists do not fit
+    its threads.
+    """
     cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
     others = wire.other_ticks or ()
     if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
-        raise WireError(f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to {wire.pong}")
-    for name, lists in (("other_ticks", others), ("other_units", wire.other_units or ())):
+        raise WireError(
+            f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to"
+            f" {wire.pong}"
+        )
+    for name, lists in (
+        ("other_ticks", others),
+        ("other_units", wire.other_units or ()),
+    ):
         if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
-            raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of {name}")
+            raise WireError(
+                f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of"
+                f" {name}"
+            )
         if any(len(values) != len(wire.ticks) for values in lists):
-            raise WireError(f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is")
+            raise WireError(
+                f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is"
+            )
     if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
-        raise WireError(f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)} threads")
+        raise WireError(
+            f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)}"
+            " threads"
+        )
     return replace(burst, parameters=_make_parameters(wire.parameters))
 
 
@@ -281,10 +355,14 @@ def _make_parameters(wire: _Parameters | None) -> Parameters | None:
 
 def _make_hello(version: _Version, line: bytes) -> Hello:
     if version.protocol != PROTOCOL:
-        raise WireError(f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}")
+        raise WireError(
+            f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}"
+        )
     wire, raw = decode_line(_HELLO, line), decode_line(_ANY, line)
     if wire.bursts_max is not None and wire.bursts_max < wire.bursts:
-        raise WireError(f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}")
+        raise WireError(
+            f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}"
+        )
     if len(set(wire.cpus)) < len(wire.cpus):
         raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
     if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
@@ -292,7 +370,16 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     precision_ppm = wire.plan.precision_ppm
     if why := find_description_problem(wire.benchmarks):
         raise WireError(f"hello: {why}")
-    names = ("build", "os", "arch", "clock", "ticks_per_second", "pairs", "bursts", "cpus")
+    names = (
+        "build",
+        "os",
+        "arch",
+        "clock",
+        "ticks_per_second",
+        "pairs",
+        "bursts",
+        "cpus",
+    )
     return Hello(
         **{name: getattr(wire, name) for name in names},
         raw=raw,
@@ -309,7 +396,11 @@ def list_planned_points(hello: Hello) -> list[PlannedPoint]:
     """List the benchmarks, variants and points of a hello's plan."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
     kinds = plan.benchmarks
-    return [(kind.benchmark, kind.variant, point) for kind in kinds for point in kind.points or (None,)]
+    return [
+        (kind.benchmark, kind.variant, point)
+        for kind in kinds
+        for point in kind.points or (None,)
+    ]
 
 
 def _shorten(text: str) -> str:
@@ -317,25 +408,44 @@ def _shorten(text: str) -> str:
 
 
 def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
-    """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
+    """Return the flags that follow from the burst alone and the clock of its run
+    (docs/flags.md).
+    """
     quantum = hello.raw.get("clock_quantum_ticks") or 1
-    ticks, switches, mhz = burst.ticks[burst.warmup :] or burst.ticks, burst.switches, burst.core_mhz
+    ticks, switches, mhz = (
+        burst.ticks[burst.warmup :] or burst.ticks,
+        burst.switches,
+        burst.core_mhz,
+    )
     usual_ns = median(ticks) * 1e9 / hello.ticks_per_second
     is_outlying = max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
     flags = {
-        "preempted": switches is not None and (switches[1] or switches[3]) and is_outlying,
+        "preempted": (
+            switches is not None and (switches[1] or switches[3]) and is_outlying
+        ),
         "busy_cpu": burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM,
         "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
-        "frequency_moved": mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz),
-        "skewed": burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns,
+        "frequency_moved": (
+            mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz)
+        ),
+        "skewed": (
+            burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns
+        ),
         "uneven": _has_uneven_load_rate(burst),
     }
     return tuple(name for name, is_set in flags.items() if is_set)
 
 
 def _has_uneven_load_rate(burst: Burst) -> bool:
-    if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
+    if (
+        burst.other_units is None
+        or burst.parameters is None
+        or not burst.parameters.load_bytes
+    ):
         return False
     samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
-    rates = [sum(units) / max(ticks, 1) for ticks, *units in samples[burst.warmup :] or samples]
+    rates = [
+        sum(units) / max(ticks, 1)
+        for ticks, *units in samples[burst.warmup :] or samples
+    ]
     return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))

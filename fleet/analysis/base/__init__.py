@@ -1,4 +1,6 @@
-"""Select runs, convert Arrow tables to pandas, and format text: used by all other parts of `analysis`."""
+"""Select runs, convert Arrow tables to pandas, and format text: used by all other parts
+of `analysis`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,9 @@
-"""Select stored runs by what users type; show, report, compare, runs and export share this syntax.
+"""Select stored runs by what users type; show, report, compare, runs and export share
+this syntax.
 
-A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values may be
-globs), age>7d, a run ID, the beginning of one, a list of these with commas, or `all`. `!…` excludes.
+A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value
+(values may be globs), age>7d, a run ID, the beginning of one, a list of these with
+commas, or `all`. `!…` excludes.
 """
 
 import re
@@ -26,21 +28,32 @@ _SHOWN = 8
 _NEWEST_SHOWN = 5
 
 
-def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """Return, in order, runs that match any text and no `!text`. Raises UsageError if texts select none."""
+def select_runs(
+    listed: Sequence[RunSummary], texts: Sequence[str], place: Place
+) -> list[RunSummary]:
+    """Return, in order, runs that match any text and no `!text`. Raises UsageError if
+    texts select none.
+    """
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = _match_any(listed, included or [ALL], place)
     if unwanted:
         chosen -= _match_any(listed, unwanted, place, chosen)
     if texts and not chosen:
-        leaves_none = f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs` lists all."
+        leaves_none = (
+            f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
+            " lists all."
+        )
         raise UsageError(leaves_none if listed else _describe_empty_root(place))
     return [run for run in listed if run.run_id in chosen]
 
 
-def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool) -> str:
-    """Describe whether SMT is on, from facts of a run; the text before the first comma is a short answer."""
+def describe_smt(
+    smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool
+) -> str:
+    """Describe whether SMT is on, from facts of a run; the text before the first comma
+    is a short answer.
+    """
     if smt or has_siblings:
         return "on"
     if control in ("off", "forceoff"):
@@ -49,22 +62,38 @@ def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, 
         return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
     if control == "notsupported":
         return "not supported, by the CPU or as its firmware has it"
-    return "not reported by the host" if smt is None else "off, or not supported by the CPU"
+    return (
+        "not reported by the host"
+        if smt is None
+        else "off, or not supported by the CPU"
+    )
 
 
 def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """Return the text of `describe_smt` by host ID; leave out hosts whose records cannot be read."""
+    """Return the text of `describe_smt` by host ID; leave out hosts whose records
+    cannot be read.
+    """
     answers = {}
     for run in runs:
-        if record := root.read_records([run], ("smt", "smt_control", "hypervisor")).get(run.run_id):
-            cores = [(cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None]
+        if record := root.read_records([run], ("smt", "smt_control", "hypervisor")).get(
+            run.run_id
+        ):
+            cores = [
+                (cpu["package"], cpu["core"])
+                for cpu in record.cpus
+                if cpu["core"] is not None
+            ]
             facts = (record.row[name] for name in ("smt", "smt_control", "hypervisor"))
-            answers[run.host_id] = describe_smt(*facts, has_siblings=len(set(cores)) < len(cores))
+            answers[run.host_id] = describe_smt(
+                *facts, has_siblings=len(set(cores)) < len(cores)
+            )
     return answers
 
 
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
-    """Return IDs of runs that `text` selects. Raises UsageError if none match, except for `all` and ages."""
+    """Return IDs of runs that `text` selects. Raises UsageError if none match, except
+    for `all` and ages.
+    """
     if text == ALL:
         return {run.run_id for run in listed}
     if any(run.run_id == text for run in listed):
@@ -92,11 +121,16 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
 
 
 def _match_any(
-    listed: Sequence[RunSummary], texts: Iterable[str], place: Place, other_ids: Collection[str] = ()
+    listed: Sequence[RunSummary],
+    texts: Iterable[str],
+    place: Place,
+    other_ids: Collection[str] = (),
 ) -> set[str]:
-    """Return the IDs of the runs that any of the texts selects; skip a text whose run cannot be read.
+    """Return the IDs of the runs that any of the texts selects; skip a text whose run
+    cannot be read.
 
-    Raises DamagedFileError if this leaves no run and `other_ids` is empty. StoreWarnings name each such file.
+    Raises DamagedFileError if this leaves no run and `other_ids` is empty.
+    StoreWarnings name each such file.
     """
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
@@ -110,7 +144,9 @@ def _match_any(
 
 
 def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[str]:
-    """Return the run IDs of the latest session, in order. Raises UsageError if no runs are stored."""
+    """Return the run IDs of the latest session, in order. Raises UsageError if no runs
+    are stored.
+    """
     if not listed:
         raise UsageError(_describe_empty_root(place))
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
@@ -119,7 +155,9 @@ def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host a session missed. failure: empty if interrupted. has_runs: whether other sessions have runs."""
+    """A host a session missed. failure: empty if interrupted. has_runs: whether other
+    sessions have runs.
+    """
 
     name: str
     session_id: str
@@ -127,18 +165,32 @@ class MissingHost:
     failure: Failure
 
     def is_selected_by(self, texts: Sequence[str]) -> bool:
-        """Report whether one of these texts is `all`, or a name, glob or range that matches this host."""
-        globs = ("*" if text == ALL else glob for text in texts for glob in expand_range(text))
+        """Report whether one of these texts is `all`, or a name, glob or range that
+        matches this host.
+        """
+        globs = (
+            "*" if text == ALL else glob
+            for text in texts
+            for glob in expand_range(text)
+        )
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
     def __str__(self) -> str:
         why = self.failure
         reason = why.reason or re.split(r" \(|[.?!:;,]\s|[.?!]$", why.message)[0]
-        return f"{self.name} ({reason}, {why.time_utc[11:16]})" if why.message else self.name
+        return (
+            f"{self.name} ({reason}, {why.time_utc[11:16]})"
+            if why.message
+            else self.name
+        )
 
 
-def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
-    """List hosts that their last unfinished session missed, by name. since: the first session to consider."""
+def list_missing_hosts(
+    listed: Sequence[RunSummary], place: Place, since: str = ""
+) -> list[MissingHost]:
+    """List hosts that their last unfinished session missed, by name. since: the first
+    session to consider.
+    """
     stored = {(run.session_id, run.host_name) for run in listed}
     names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
@@ -153,63 +205,96 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
 
 
 def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
-    """Find the run that `text` means, by its ID, a unique beginning, or host (last run); else UsageError."""
+    """Find the run that `text` means, by its ID, a unique beginning, or host (last
+    run); else UsageError.
+    """
     runs = [run for run in listed if run.run_id == text]
     if runs := runs or [run for run in listed if text in (run.host_name, run.host_id)]:
         return runs[-1].run_id
     if text in {run.run_id for run in list_unfinished(place)}:
-        raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
+        raise UsageError(
+            f"run {text} is not finished: `fleet resume` measures what it lacks and"
+            " stores it."
+        )
     begun = [run.run_id for run in listed if run.run_id.startswith(text)]
     if len(begun) == 1:
         return begun[0]
     if begun:
         runs_text = f"{len(begun)} runs: {_list_newest(begun)}"
-        raise UsageError(f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'.")
+        raise UsageError(
+            f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'."
+        )
     for host in list_missing_hosts(listed, place):
         if host.name == text:
             failure = host.failure
-            why = f"At {failure.time_utc or host.session_id}: {failure.message or 'interrupted.'}"
+            why = (
+                f"At {failure.time_utc or host.session_id}:"
+                f" {failure.message or 'interrupted.'}"
+            )
             raise UsageError(f"{text}: not measured. {why} `fleet resume` tries again.")
     if not listed:
         raise UsageError(_describe_empty_root(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
     for host_id, run_id in listing.stamps.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
-            listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
+            # says why it cannot be read, if it is not withdrawn
+            listing.find_runs([run_id])
     hosts = sorted({run.host_name for run in listed})
     choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
-    raise UsageError(f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all.")
+    raise UsageError(
+        f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
+    )
 
 
 def _describe_empty_root(place: Place) -> str:
     if Listing(place).all_runs:
-        return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
+        return (
+            f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has"
+            " them read again."
+        )
     if place.files(SUMMARIES):
-        how = "`fleet runs --summaries` lists them; `fleet show summary:NAME` shows one."
+        how = (
+            "`fleet runs --summaries` lists them; `fleet show summary:NAME` shows one."
+        )
         return f"{place}: holds summaries, but no runs. {how}"
-    return f"{place}: no runs are stored here yet. `fleet run` measures; --results names another root."
+    return (
+        f"{place}: no runs are stored here yet. `fleet run` measures; --results names"
+        " another root."
+    )
 
 
 def keep_comparable_with_last(runs_of_host: Sequence[RunSummary]) -> list[RunSummary]:
-    """Keep a host's published runs with the benchmarks, target, CPU model and CPU count of its last run."""
+    """Keep a host's published runs with the benchmarks, target, CPU model and CPU count
+    of its last run.
+    """
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     return [run for run in published if identify(run) == identify(published[-1])]
 
 
 def select_like_last_run(
-    listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
+    listed: Sequence[RunSummary],
+    texts: Sequence[str],
+    place: Place,
+    benchmark: str | None = None,
 ) -> list[RunSummary]:
-    """Select each host's comparable runs that have `benchmark`. Raises UsageError if there are none."""
+    """Select each host's comparable runs that have `benchmark`. Raises UsageError if
+    there are none.
+    """
     hosts = group_by_host(select_runs(listed, texts, place)).values()
     comparable = [run for runs in hosts for run in keep_comparable_with_last(runs)]
     if not comparable:
-        raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
+        raise UsageError(
+            f"{place}: no runs are stored here. `fleet run` measures; --results names a"
+            " root."
+        )
     return filter_runs(comparable, benchmark)
 
 
 def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
-    """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all). UsageError if none."""
+    """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all).
+    UsageError if none.
+    """
     if benchmark is None:
         return list(runs)
     if not (chosen := [run for run in runs if select_kinds(benchmark, run.benchmarks)]):
@@ -227,7 +312,9 @@ def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
 
 
 def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
-    """Select the runs of hosts whose name or ID matches a glob or range. UsageError for a bad range."""
+    """Select the runs of hosts whose name or ID matches a glob or range. UsageError for
+    a bad range.
+    """
     try:
         globs = expand_range(pattern)
     except InputError as err:
@@ -236,18 +323,24 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
     return [run for run in listed if matches(run.host_name) or matches(run.host_id)]
 
 
-def _match_label(listed: Sequence[RunSummary], text: str, host: str, label: str) -> set[str]:
+def _match_label(
+    listed: Sequence[RunSummary], text: str, host: str, label: str
+) -> set[str]:
     key, _, value = label.partition("=")
     ids = {
         run.run_id
         for run in _select_hosts(listed, host)
-        if any(k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels)
+        if any(
+            k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels
+        )
     }
     if not ids:
         labels = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
         names = ", ".join([*labels[:_SHOWN], *["…"] * (len(labels) > _SHOWN)]) or "none"
         suggestion = suggest_similar(text, labels)
-        raise UsageError(one_line(f"no run has the label {text!r}{suggestion} Labels: {names}."))
+        raise UsageError(
+            one_line(f"no run has the label {text!r}{suggestion} Labels: {names}.")
+        )
     return ids
 
 

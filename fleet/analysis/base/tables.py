@@ -1,4 +1,6 @@
-"""Convert Arrow tables to pandas, number the groups of their rows, and name the types of arrays."""
+"""Convert Arrow tables to pandas, number the groups of their rows, and name the types
+of arrays.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,27 +15,37 @@ Ints = npt.NDArray[np.int64]
 
 
 def to_pandas(table: Any) -> pd.DataFrame:
-    """Convert an Arrow table: null numbers to NaN, dictionaries to categories, lists to arrays or None."""
+    """Convert an Arrow table: null numbers to NaN, dictionaries to categories, lists to
+    arrays or None.
+    """
     rows: pd.DataFrame = table.to_pandas()
     return rows
 
 
 def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace categorical columns by plain strings, which group and compare fastest; None where missing."""
+    """Replace categorical columns by plain strings, which group and compare fastest;
+    None where missing.
+    """
     texts = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
             words = np.array([*column.cat.categories, None], dtype=object)
-            texts[str(name)] = pd.Series(words[column.cat.codes], rows.index, dtype=object)
+            texts[str(name)] = pd.Series(
+                words[column.cat.codes], rows.index, dtype=object
+            )
     return rows.assign(**texts)
 
 
 def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:
-    """Number each row's combination of `keys`, from 0 in order of first occurrence; nulls are equal."""
+    """Number each row's combination of `keys`, from 0 in order of first occurrence;
+    nulls are equal.
+    """
     groups = rows.groupby(list(keys), sort=False, dropna=False, observed=True)
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
 def group_medians(values: Floats, groups: Ints) -> Floats:
-    """Compute the median of each group, ignoring NaN. groups: each value's group, from 0 without gaps."""
+    """Compute the median of each group, ignoring NaN. groups: each value's group, from
+    0 without gaps.
+    """
     return np.asarray(pd.Series(values).groupby(groups).median(), dtype=np.float64)

@@ -1,4 +1,6 @@
-"""Format what the views share: percentages, explanations of relations, plain values for JSON."""
+"""Format what the views share: percentages, explanations of relations, plain values for
+JSON.
+"""
 
 import json
 import re
@@ -9,8 +11,23 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.late import np
-from fleet.model import KINDS, SHIPPED, Benchmark, Descriptions, View, is_relation, relation_sort_key
-from fleet.text import LAST_COLUMN, as_document, as_json, console_class, one_line, printable
+from fleet.model import (
+    KINDS,
+    SHIPPED,
+    Benchmark,
+    Descriptions,
+    View,
+    is_relation,
+    relation_sort_key,
+)
+from fleet.text import (
+    LAST_COLUMN,
+    as_document,
+    as_json,
+    console_class,
+    one_line,
+    printable,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +50,14 @@ SHARED = {
 
 
 def wrap_to_width(text: str, width: int | None) -> str:
-    """Wrap lines wider than `width` (None: none), tables in their last column; leave coloured lines."""
-    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
+    """Wrap lines wider than `width` (None: none), tables in their last column; leave
+    coloured lines.
+    """
+    return (
+        text
+        if width is None
+        else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
+    )
 
 
 def _wrap_line(line: str, width: int) -> str:
@@ -43,14 +66,21 @@ def _wrap_line(line: str, width: int) -> str:
         return line
     start, head = len(line) - len(words), ""
     first, indent = " " * start, start + 2
-    if "  " in words:  # of a table the last column is wrapped in place, or below if there is no room
+    if (
+        "  " in words
+    ):  # of a table the last column is wrapped in place, or below if there is no room
         start = indent = line.rindex("  ") + 2
         first = line[:start]
         if start + LAST_COLUMN > width:
             head, indent = f"{first.rstrip()}\n", 6
             first = " " * indent
-    indents: dict[str, Any] = {"initial_indent": first, "subsequent_indent": " " * indent}
-    return head + fill(line[start:], width, **indents, break_on_hyphens=False, break_long_words=False)
+    indents: dict[str, Any] = {
+        "initial_indent": first,
+        "subsequent_indent": " " * indent,
+    }
+    return head + fill(
+        line[start:], width, **indents, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def is_too_wide(text: str, width: int | None) -> bool:
@@ -59,23 +89,35 @@ def is_too_wide(text: str, width: int | None) -> bool:
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """Format two times in UTC: "2026-05-01 10:00 to 12:30", or just one if both are in the same minute."""
+    """Format two times in UTC: "2026-05-01 10:00 to 12:30", or just one if both are in
+    the same minute.
+    """
     begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
-    return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
+    return (
+        begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
+    )
 
 
 def format_half_width(share: float | None) -> str:
-    """Format half the width of an interval: "±1.2%"; "-" if it is missing, "unsettled" beyond 100 %."""
+    """Format half the width of an interval: "±1.2%"; "-" if it is missing, "unsettled"
+    beyond 100 %.
+    """
     if share is None or is_none(share):
         return "-"
     return f"±{share:.1%}" if share <= 1 else "unsettled"
 
 
 def describe_half_widths(subject: str, middle: float, largest: float) -> str:
-    """Format half-widths: "half of them within ±1.2%, all within ±3.4%". subject: such as "half of them"."""
+    """Format half-widths: "half of them within ±1.2%, all within ±3.4%". subject: such
+    as "half of them".
+    """
     if middle > 1:
         return f"{subject} unsettled"
-    others = f"all within {format_half_width(largest)}" if largest <= 1 else "others unsettled"
+    others = (
+        f"all within {format_half_width(largest)}"
+        if largest <= 1
+        else "others unsettled"
+    )
     return f"{subject} within {format_half_width(middle)}, {others}"
 
 
@@ -85,26 +127,38 @@ def format_change(share: float, digits: int = 1) -> str:
 
 
 def format_interval(low: float, high: float, digits: int = 1) -> str:
-    """Format the interval from one change to another: "+1.0% to +2.0%", or "-" if an end is missing."""
+    """Format the interval from one change to another: "+1.0% to +2.0%", or "-" if an
+    end is missing.
+    """
     if is_none(low) or is_none(high):
         return "-"
     return f"{format_change(low, digits)} to {format_change(high, digits)}"
 
 
 def format_share(share: float | None) -> str:
-    """Format a share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is none."""
+    """Format a share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is
+    none.
+    """
     if share is None or is_none(share):
         return "-"
     return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
 
 
 def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
-    """Format labels as on the command line: "kernel=6.12 rack=b2". without: keys to leave out."""
-    return one_line(" ".join(f"{key}={value}" for key, value in labels.items() if key not in without))
+    """Format labels as on the command line: "kernel=6.12 rack=b2". without: keys to
+    leave out.
+    """
+    return one_line(
+        " ".join(
+            f"{key}={value}" for key, value in labels.items() if key not in without
+        )
+    )
 
 
 def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Find the labels that several runs have in common, with the same value; none for a single run."""
+    """Find the labels that several runs have in common, with the same value; none for a
+    single run.
+    """
     if len(every) < 2:
         return {}
     common = set.intersection(*(set(labels.items()) for labels in every))
@@ -112,73 +166,117 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
-    """Return the table of runs `listed` with a last line of the labels that all of them share, if any."""
+    """Return the table of runs `listed` with a last line of the labels that all of them
+    share, if any.
+    """
     return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
 
 
 def format_pair(row: Mapping[str, Any]) -> str:
-    """Format a row of `pairs` as its point, if any, and its CPUs: "3-40", or "3" for a single CPU."""
+    """Format a row of `pairs` as its point, if any, and its CPUs: "3-40", or "3" for a
+    single CPU.
+    """
     ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
     cpus = f"{ping}-{pong}" if ping != pong else str(ping)
     return f"{point} {cpus}" if point else cpus
 
 
 def explain_relations(relations: Iterable[str]) -> str:
-    """Render the legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
+    """Render the legend of these relations, each word once: "smt: siblings of one core;
+    package: ...".
+    """
     ordered = sorted(filter(is_relation, {*relations}), key=relation_sort_key)
     named = [re.split("[ -]", name) for name in ordered]
-    kinds = sorted({kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index)
+    kinds = sorted(
+        {kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index
+    )
     words = dict.fromkeys([*(name for name, *_ in named), *kinds])
     return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
 def is_rate(benchmark: Benchmark) -> bool:
-    """Report whether a benchmark's numbers are shown as rates, GB/s or Gop/s, instead of times."""
+    """Report whether a benchmark's numbers are shown as rates, GB/s or Gop/s, instead
+    of times.
+    """
     return benchmark.rate is not None
 
 
-def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
-    """Name the units of these benchmarks: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
+def describe_units(
+    benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED
+) -> str:
+    """Name the units of these benchmarks: "GB/s", or "cas: one-way latency in ns;
+    bandwidth: GB/s".
+    """
     names_by_heading: dict[str, list[str]] = {}
     for name in dict.fromkeys(benchmarks):
         names_by_heading.setdefault(descriptions[name].heading, []).append(name)
     if len(names_by_heading) == 1:
         return next(iter(names_by_heading))
-    return "; ".join(f"{', '.join(names)}: {heading}" for heading, names in names_by_heading.items())
+    return "; ".join(
+        f"{', '.join(names)}: {heading}" for heading, names in names_by_heading.items()
+    )
 
 
-def explain_a_and_b(benchmarks: Iterable[str], per: str = "run", descriptions: Descriptions = SHIPPED) -> str:
-    """Describe how a comparison's numbers A and B are computed, and their unit. per: run or host."""
+def explain_a_and_b(
+    benchmarks: Iterable[str], per: str = "run", descriptions: Descriptions = SHIPPED
+) -> str:
+    """Describe how a comparison's numbers A and B are computed, and their unit. per:
+    run or host.
+    """
     values = f"the median of their pairs, at the level of most bursts and {per}s"
-    return f"{describe_units(benchmarks, descriptions)}; geometric mean over {per}s of {values}"
+    return (
+        f"{describe_units(benchmarks, descriptions)}; geometric mean over {per}s of"
+        f" {values}"
+    )
 
 
 def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
-    """Convert ns, one value or an array, to the number that is shown: ns, or a rate (infinite for 0 ns)."""
+    """Convert ns, one value or an array, to the number that is shown: ns, or a rate
+    (infinite for 0 ns).
+    """
     with np.errstate(divide="ignore"):
         return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
 def format_value(benchmark: Benchmark, ns: float) -> str:
-    """Format ns as the number that is shown for a benchmark, in ns, GB/s or Gop/s, without the unit."""
+    """Format ns as the number that is shown for a benchmark, in ns, GB/s or Gop/s,
+    without the unit.
+    """
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = convert_to_shown(benchmark, ns)
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+    return (
+        f"{value:.2f}"
+        if value < 10
+        else f"{value:.1f}"
+        if value < 1000
+        else f"{value:.0f}"
+    )
 
 
-def format_values(row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions) -> list[str]:
-    """Format these columns of a row, in ns, as `format_value` does; "-" where a value is missing."""
+def format_values(
+    row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions
+) -> list[str]:
+    """Format these columns of a row, in ns, as `format_value` does; "-" where a value
+    is missing.
+    """
     benchmark = descriptions[row["benchmark"]]
-    return ["-" if is_none(row[name]) else format_value(benchmark, row[name]) for name in names]
+    return [
+        "-" if is_none(row[name]) else format_value(benchmark, row[name])
+        for name in names
+    ]
 
 
 def convert_change(
     row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> tuple[float, float, float]:
-    """Return a row's relative change and its interval, in rates if rates are shown; NaN if missing."""
+    """Return a row's relative change and its interval, in rates if rates are shown; NaN
+    if missing.
+    """
     none = float("nan")
-    ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
+    ratio, low, high = (
+        none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high")
+    )
     if is_rate(descriptions[row["benchmark"]]):
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     return ratio - 1, low - 1, high - 1
@@ -195,21 +293,32 @@ def render_rich(text: Any, width: int | None, *, colour: bool) -> str:
         return printable(text.plain)
     page = StringIO()
     console = console_class()(
-        file=page, force_terminal=True, width=width or _NO_LIMIT, highlight=False, legacy_windows=False
+        file=page,
+        force_terminal=True,
+        width=width or _NO_LIMIT,
+        highlight=False,
+        legacy_windows=False,
     )
     console.print(text, end="", soft_wrap=True)
     return page.getvalue()
 
 
 def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Convert rows to dictionaries of plain values: arrays to lists, nulls and NaN in arrays to None."""
+    """Convert rows to dictionaries of plain values: arrays to lists, nulls and NaN in
+    arrays to None.
+    """
     columns = {}
     for name, column in frame.items():
-        values = [*map(_to_plain, column)] if column.dtype == object else column.tolist()
+        values = (
+            [*map(_to_plain, column)] if column.dtype == object else column.tolist()
+        )
         for place in column.isna().to_numpy().nonzero()[0].tolist():
             values[place] = None
         columns[str(name)] = values
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def _to_plain(value: Any) -> Any:
@@ -220,7 +329,9 @@ def _to_plain(value: Any) -> Any:
 
 
 def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
-    """Format rows as CSV: numbers unrounded, arrays as JSON, control characters escaped, formulas quoted."""
+    """Format rows as CSV: numbers unrounded, arrays as JSON, control characters
+    escaped, formulas quoted.
+    """
     import pandas as pd  # noqa: PLC0415
 
     def write_column(column: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -228,25 +339,41 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
             column = column.astype(object)
         if pd.api.types.infer_dtype(column, skipna=True) == "string":
             texts = column.dropna().unique()
-            return column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})
-        return column.map(_format_cell, na_action="ignore") if column.dtype == object else column
+            return column.map(
+                {x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts}
+            )
+        return (
+            column.map(_format_cell, na_action="ignore")
+            if column.dtype == object
+            else column
+        )
 
-    table = pd.DataFrame({name: write_column(column) for name, column in rows.items()}, index=rows.index)
+    table = pd.DataFrame(
+        {name: write_column(column) for name, column in rows.items()}, index=rows.index
+    )
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))
 
 
 def _format_cell(value: Any) -> str:
     """Write a date or time in ISO 8601, and anything else that is not text as JSON."""
-    return str(_to_json_value(value)) if isinstance(value, date) else json.dumps(_to_plain(value))
+    return (
+        str(_to_json_value(value))
+        if isinstance(value, date)
+        else json.dumps(_to_plain(value))
+    )
 
 
 def format_json(value: Any) -> str:
-    """Format a value as JSON; it may hold data frames, dates, times, and numpy's numbers and arrays."""
+    """Format a value as JSON; it may hold data frames, dates, times, and numpy's
+    numbers and arrays.
+    """
     return as_json(value, _to_json_value)
 
 
 def format_document(command: str, rows: Any) -> str:
-    """Format the document that `command` prints with --json. rows: any values that `format_json` takes."""
+    """Format the document that `command` prints with --json. rows: any values that
+    `format_json` takes.
+    """
     return as_document(command, rows, _to_json_value)
 
 
@@ -259,7 +386,9 @@ def _to_json_value(value: Any) -> Any:
 
 
 def name_benchmark(row: Mapping[Any, Any]) -> str:
-    """Name the benchmark and variant of a row: "cas/cmpxchg", or "-" if the row is of all benchmarks."""
+    """Name the benchmark and variant of a row: "cas/cmpxchg", or "-" if the row is of
+    all benchmarks.
+    """
     return f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
 
 

@@ -1,4 +1,6 @@
-"""Find the runs of the sides of a comparison, or of one selection; `selection` explains the syntax."""
+"""Find the runs of the sides of a comparison, or of one selection; `selection` explains
+the syntax.
+"""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,8 +13,16 @@ from fleet.analysis.base.selection import match_runs, select_like_last_run
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_pair_numbers
-from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS, choose_number_column, reduce_by_relation
+from fleet.analysis.reduce.comparison_rows import (
+    Only,
+    build_comparison_rows,
+    load_pair_numbers,
+)
+from fleet.analysis.reduce.matrices import (
+    ESTIMATOR_COLUMNS,
+    choose_number_column,
+    reduce_by_relation,
+)
 from fleet.errors import StoreError, UsageError
 from fleet.model import Descriptions
 from fleet.store import Listing
@@ -20,12 +30,19 @@ from fleet.store.runs import Root, open_listing
 
 NOTHING = "these runs have no latencies between CPUs and no levels of memory to compare"
 BY_TIME = "time"
-_NUMBERS = (*ESTIMATOR_COLUMNS.values(), "other_ns", "other_share")  # of pairs, that are compared
+# of pairs, that are compared
+_NUMBERS = (
+    *ESTIMATOR_COLUMNS.values(),
+    "other_ns",
+    "other_share",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
-    """One side: its name on the command line, and its rows of the `runs` table, oldest first."""
+    """One side: its name on the command line, and its rows of the `runs` table, oldest
+    first.
+    """
 
     name: str
     runs: pd.DataFrame
@@ -42,13 +59,21 @@ class ComparisonSide:
 
     def select_host(self, host_id: str) -> "ComparisonSide":
         """Return a side of only the runs on one host, named host@side."""
-        name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
-        return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
+        name = (
+            self.name
+            if self.name.startswith(f"{host_id}@")
+            else f"{host_id}@{self.name}"
+        )
+        return ComparisonSide(
+            name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Rows of the tables `runs`, `cpus` and `pairs` (as float64), and descriptions of their benchmarks."""
+    """Rows of the tables `runs`, `cpus` and `pairs` (as float64), and descriptions of
+    their benchmarks.
+    """
 
     runs: pd.DataFrame
     cpus: pd.DataFrame
@@ -62,54 +87,80 @@ def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load_pair_numbers(listing, summaries, descriptions, *_NUMBERS)
-    return Tables(*load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
+    return Tables(
+        *load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions
+    )
 
 
 def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
-    """Return the sides that `texts` name. Raises UsageError if a side has no run, or two share one."""
+    """Return the sides that `texts` name. Raises UsageError if a side has no run, or
+    two share one.
+    """
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
-    return select_sides(chosen, load.load_runs(listing, run_id=set().union(*chosen.values())))
+    return select_sides(
+        chosen, load.load_runs(listing, run_id=set().union(*chosen.values()))
+    )
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
-    """Return the IDs of the runs of each side. Raises UsageError if a side has no run, or two share one."""
+    """Return the IDs of the runs of each side. Raises UsageError if a side has no run,
+    or two share one.
+    """
     listing = open_listing(root)
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
-        raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
+        raise UsageError(
+            f"the side {twice[0]!r} is named twice; a side cannot be compared with"
+            " itself."
+        )
     chosen = {text: match_runs(listing.runs, text, listing.place) for text in texts}
     for (name, ids), (other, other_ids) in combinations(chosen.items(), 2):
         if shared := sorted(ids & other_ids):
             raise UsageError(
-                f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run cannot "
-                f"be compared with itself. Make one of them narrower."
+                f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run"
+                " cannot be compared with itself. Make one of them narrower."
             )
     return chosen
 
 
-def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
-    """Make the sides that `match_sides` chose from rows of `runs`. Raises StoreError if a side has no row."""
+def select_sides(
+    chosen: Mapping[str, Collection[str]], runs: pd.DataFrame
+) -> list[ComparisonSide]:
+    """Make the sides that `match_sides` chose from rows of `runs`. Raises StoreError if
+    a side has no row.
+    """
     sides = []
     for name, ids in chosen.items():
-        sides.append(ComparisonSide(name, runs[runs["run_id"].isin(ids)].reset_index(drop=True)))
+        sides.append(
+            ComparisonSide(name, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
+        )
         if sides[-1].runs.empty:
-            raise StoreError(f"side {name!r}: none of its runs can be read; `fleet verify` says why.")
+            raise StoreError(
+                f"side {name!r}: none of its runs can be read; `fleet verify` says why."
+            )
     return sides
 
 
 def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """Return the listing, and `runs` and `cpus` of each host's comparable runs. UsageError if none."""
+    """Return the listing, and `runs` and `cpus` of each host's comparable runs.
+    UsageError if none.
+    """
     listing = open_listing(root)
-    ids = [run.run_id for run in select_like_last_run(listing.runs, texts, listing.place, benchmark)]
+    ids = [
+        run.run_id
+        for run in select_like_last_run(listing.runs, texts, listing.place, benchmark)
+    ]
     return listing, *load.load_runs_and_cpus(listing, run_id=ids)
 
 
 def reduce_to_relations(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, only: Only
 ) -> tuple[Tables, str, pd.DataFrame]:
-    """Return the runs' tables, the column to compare, its medians by run and relation. UsageError if none."""
+    """Return the runs' tables, the column to compare, its medians by run and relation.
+    UsageError if none.
+    """
     number = choose_number_column(runs)
     summaries = load.list_published(root, run_id=runs["run_id"])
     descriptions = load.merge_descriptions(summaries)
@@ -122,14 +173,19 @@ def reduce_to_relations(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Map runs to blocks with both sides: passes if `by` is "time", else label values. UsageError if none."""
+    """Map runs to blocks with both sides: passes if `by` is "time", else label values.
+    UsageError if none.
+    """
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     passes = assign_passes(runs["is_b"].to_numpy())
     runs["block"] = passes if by == BY_TIME else list(_read_label_values(runs, by))
     runs = runs[runs.groupby("block")["is_b"].transform("nunique") == 2]
     if runs.empty:
-        raise UsageError(f"--blocks {by}: no block has runs of both sides, {a.name!r} and {b.name!r}.")
+        raise UsageError(
+            f"--blocks {by}: no block has runs of both sides, {a.name!r} and"
+            f" {b.name!r}."
+        )
     return dict(zip(runs["run_id"], runs["block"], strict=True))
 
 
@@ -137,5 +193,8 @@ def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
     for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
         value = json.loads(labels).get(name)
         if value is None:
-            raise UsageError(f"--blocks {name}: run {run_id} has no label {name!r}; label it, or use time.")
+            raise UsageError(
+                f"--blocks {name}: run {run_id} has no label {name!r}; label it, or use"
+                " time."
+            )
         yield str(value)

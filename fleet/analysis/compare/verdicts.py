@@ -1,4 +1,6 @@
-"""Lay out the numbers of comparisons and judge them by the rules of `judge` (docs/comparing.md)."""
+"""Lay out the numbers of comparisons and judge them by the rules of `judge`
+(docs/comparing.md).
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +20,29 @@ CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _MAX_RUNS = 200  # a side, the most that a message advises to measure
-_TOLD = 0.9  # of sessions with so many runs must have two runs of each side at a common level
+# of sessions with so many runs must have two runs of each side at a common level
+_TOLD = 0.9
 _COLUMNS = (
-    *("a_units", "b_units", "a_ns", "b_ns", "levels", "shared", "error", "freedom", "borrowed", "chance"),
+    *(
+        "a_units",
+        "b_units",
+        "a_ns",
+        "b_ns",
+        "levels",
+        "shared",
+        "error",
+        "freedom",
+        "borrowed",
+        "chance",
+    ),
     *("more", "ratio", "low", "high", "p", "q", "smallest", "verdict", "why"),
 )
 
 
 class Verdict(StrEnum):
-    """The conclusions of a comparison about one relation, in the order in which they are shown."""
+    """The conclusions of a comparison about one relation, in the order in which they
+    are shown.
+    """
 
     AT_ANOTHER_LEVEL = "at another level"
     CHANGED = "changed"
@@ -39,10 +55,12 @@ class Verdict(StrEnum):
 class SideRuns:
     """The numbers of one comparison, with the runs of both sides in order of time.
 
-    rows: identifies each row of `logs`, by CLASS at least. logs: logarithms of ns, a row per number, a column
-    per run, NaN where a run lacks it. is_b: whether each run is of side B. turns: each run's turn; runs of
-    several hosts with equal turns were measured together. sides: comparisons with equal `sides` are judged as
-    one session; None: judged alone. blocks: each run's block to fit the change within; None: not requested.
+    rows: identifies each row of `logs`, by CLASS at least. logs: logarithms of ns, a
+    row per number, a column per run, NaN where a run lacks it. is_b: whether each run
+    is of side B. turns: each run's turn; runs of several hosts with equal turns were
+    measured together. sides: comparisons with equal `sides` are judged as one session;
+    None: judged alone. blocks: each run's block to fit the change within; None: not
+    requested.
     """
 
     rows: pd.DataFrame
@@ -54,12 +72,16 @@ class SideRuns:
 
     @property
     def keys(self) -> list[tuple[Any, bool]]:
-        """Return each run's turn and whether it is of B; runs of hosts with equal keys belong together."""
+        """Return each run's turn and whether it is of B; runs of hosts with equal keys
+        belong together.
+        """
         return list(zip(self.turns, self.is_b.tolist(), strict=True))
 
 
 class _Session(NamedTuple):
-    """The shifts of runs that all hosts share, by `SideRuns.keys`, and how the shifts change from A to B."""
+    """The shifts of runs that all hosts share, by `SideRuns.keys`, and how the shifts
+    change from A to B.
+    """
 
     off: Mapping[tuple[Any, bool], float]
     change: float
@@ -70,36 +92,63 @@ class _Session(NamedTuple):
 _NO_SESSION = _Session({}, 0.0, 0.0, 0.0)
 
 
-def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
-    """Lay out a row per benchmark, variant and relation that both sides have, the nearest relation first.
+def lay_out_relations(
+    a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any
+) -> SideRuns:
+    """Lay out a row per benchmark, variant and relation that both sides have, the
+    nearest relation first.
 
-    a, b: rows per pair and `unit`, a run's ID or a host's name, with latencies in ns in the column `number`.
-    A unit's number of a relation is the median of its pairs. `a_within`, `b_within`: the median half interval
-    within a run; the error of the change does not use it. order: see `_order_runs`.
+    a, b: rows per pair and `unit`, a run's ID or a host's name, with latencies in ns in
+    the column `number`. A unit's number of a relation is the median of its pairs.
+    `a_within`, `b_within`: the median half interval within a run; the error of the
+    change does not use it. order: see `_order_runs`.
     """
     kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     ns = _pivot_medians(a, b, number, CLASS)
-    within = [side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy() for side in (a, b)]
+    within = [
+        side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy()
+        for side in (a, b)
+    ]
     pairs = a.drop_duplicates(CELL).groupby(CLASS).size().reindex(ns.index).to_numpy()
-    rows = ns.index.to_frame(index=False).assign(pairs=pairs, a_within=within[0], b_within=within[1])
-    place = [kinds.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
+    rows = ns.index.to_frame(index=False).assign(
+        pairs=pairs, a_within=within[0], b_within=within[1]
+    )
+    place = [
+        kinds.index(kind)
+        for kind in zip(rows["benchmark"], rows["variant"], strict=True)
+    ]
     near = np.log(ns["a"].to_numpy()).mean(axis=1) if len(ns) else []
-    ranks = rows.assign(place=place, near=near).sort_values(["place", "near"], kind="stable").index.to_numpy()
+    ranks = (
+        rows.assign(place=place, near=near)
+        .sort_values(["place", "near"], kind="stable")
+        .index.to_numpy()
+    )
     return _order_runs(rows.iloc[ranks], ns.iloc[ranks], **order)
 
 
-def lay_out_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any) -> SideRuns:
-    """Lay out a row per pair that every unit has. a, b: as for `lay_out_relations`, of one topology."""
+def lay_out_pairs(
+    a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any
+) -> SideRuns:
+    """Lay out a row per pair that every unit has. a, b: as for `lay_out_relations`, of
+    one topology.
+    """
     ns = _pivot_medians(a, b, number, CELL).dropna()
     return _order_runs(ns.index.to_frame(index=False), ns, **order)
 
 
-def _pivot_medians(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
-    """Return medians: a row per key that both sides have, a column per side and unit, NaN where missing."""
+def _pivot_medians(
+    a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]
+) -> pd.DataFrame:
+    """Return medians: a row per key that both sides have, a column per side and unit,
+    NaN where missing.
+    """
     tables = []
     for side in (a, b):
-        medians = side.groupby([*keys, "unit"], sort=False, observed=True)[number].median()
-        tables.append(medians.dropna().unstack("unit").add_prefix(""))  # three times as fast as a pivot table
+        medians = side.groupby([*keys, "unit"], sort=False, observed=True)[
+            number
+        ].median()
+        # three times as fast as a pivot table
+        tables.append(medians.dropna().unstack("unit").add_prefix(""))
     return pd.concat(tables, axis=1, keys=["a", "b"], join="inner").astype(float)
 
 
@@ -110,73 +159,127 @@ def _order_runs(
     turns: Mapping[str, tuple[str, int]] | None = None,
     blocks: Mapping[str, object] | None = None,
 ) -> SideRuns:
-    """Make SideRuns; sort columns by turn (session, place) or else side and unit. turns, blocks: by unit."""
-    turn: dict[Any, Any] = {run: run if turns is None else turns[run[1]] for run in ns.columns}
+    """Make SideRuns; sort columns by turn (session, place) or else side and unit.
+    turns, blocks: by unit.
+    """
+    turn: dict[Any, Any] = {
+        run: run if turns is None else turns[run[1]] for run in ns.columns
+    }
     runs = sorted(turn, key=turn.__getitem__)
-    is_b, logs = np.array([side == "b" for side, _ in runs], dtype=np.bool_), np.log(ns[runs].to_numpy())
-    numbers = None if blocks is None else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
-    return SideRuns(rows.reset_index(drop=True), logs, is_b, tuple(turn[run] for run in runs), sides, numbers)
+    is_b, logs = (
+        np.array([side == "b" for side, _ in runs], dtype=np.bool_),
+        np.log(ns[runs].to_numpy()),
+    )
+    numbers = (
+        None
+        if blocks is None
+        else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
+    )
+    return SideRuns(
+        rows.reset_index(drop=True),
+        logs,
+        is_b,
+        tuple(turn[run] for run in runs),
+        sides,
+        numbers,
+    )
 
 
 def judge_comparisons(
-    comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1, are_pairs: bool = False
+    comparisons: Sequence[SideRuns],
+    threshold: float,
+    *,
+    questions: int = 1,
+    are_pairs: bool = False,
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
-    """Judge comparisons; return a table for each and, by `sides`, a table of the changes over all hosts.
+    """Judge comparisons; return a table for each and, by `sides`, a table of the
+    changes over all hosts.
 
-    questions: the number of parts that the command splits the 5 % into; subtracting a shift that all hosts
-    share adds one. are_pairs: whether rows are pairs; if so, leave out those that cannot be tested, and
-    make no tables over all hosts.
+    questions: the number of parts that the command splits the 5 % into; subtracting a
+    shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
+    out those that cannot be tested, and make no tables over all hosts.
 
-    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of each side have the row;
-    `a_ns`, `b_ns`: their mean at the main level; `levels`: the number of levels; `shared`: the change of all
-    hosts that was subtracted, else 1; `ratio` of B to A with its 95 % interval `low`, `high`; `error`,
-    `freedom`, `p` of that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
-    probability that the sides' levels differ by chance; `more`: how many runs a side would give a row at
-    several levels a verdict; `q`; `smallest`: the change that would be found; `verdict`, `why`.
+    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
+    each side have the row; `a_ns`, `b_ns`: their mean at the main level; `levels`: the
+    number of levels; `shared`: the change of all hosts that was subtracted, else 1;
+    `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of
+    that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
+    probability that the sides' levels differ by chance; `more`: how many runs a side
+    would give a row at several levels a verdict; `q`; `smallest`: the change that would
+    be found; `verdict`, `why`.
     """
-    scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
-    labels = [judge.label_levels(comparison.logs, scatter) for comparison in comparisons]
+    scatter = judge.estimate_scatter(
+        (comparison.logs, comparison.is_b) for comparison in comparisons
+    )
+    labels = [
+        judge.label_levels(comparison.logs, scatter) for comparison in comparisons
+    ]
     sessions = _estimate_shared_shifts(comparisons, labels, scatter)
     parts = []
     for comparison, levels in zip(comparisons, labels, strict=True):
         session = sessions.get(comparison.sides, _NO_SESSION)
         off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-        fits = judge.judge_rows(comparison.logs, levels, comparison.is_b, comparison.blocks, off)
+        fits = judge.judge_rows(
+            comparison.logs, levels, comparison.is_b, comparison.blocks, off
+        )
         parts.append(comparison.rows.assign(**fits, shared=np.exp(session.change)))
     table, fleets = _test_rows(pd.concat(parts, ignore_index=True)), []
     owner = np.repeat(np.arange(len(parts)), [*map(len, parts)])
     for sides, session in {} if are_pairs else sessions.items():
-        hosts = [number for number, comparison in enumerate(comparisons) if comparison.sides == sides]
-        fleets.append(_test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session))
+        hosts = [
+            number
+            for number, comparison in enumerate(comparisons)
+            if comparison.sides == sides
+        ]
+        fleets.append(
+            _test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session)
+        )
     questions += any(session.off for session in sessions.values())
-    table, *fleets = [add_verdicts(part, threshold) for part in _add_q_values([table, *fleets], questions)]
+    table, *fleets = [
+        add_verdicts(part, threshold)
+        for part in _add_q_values([table, *fleets], questions)
+    ]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
     owner = np.where(are_pairs & table["p"].isna(), -1, owner)
-    tables = [table[owner == number].reset_index(drop=True) for number in range(len(parts))]
+    tables = [
+        table[owner == number].reset_index(drop=True) for number in range(len(parts))
+    ]
     return tables, dict(zip(sessions, fleets, strict=False))
 
 
 def compare_relations(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
-    """Judge the relations of one comparison. a, b: rows per pair and `unit`, with ns in column `number`."""
+    """Judge the relations of one comparison. a, b: rows per pair and `unit`, with ns in
+    column `number`.
+    """
     return judge_comparisons([lay_out_relations(a, b, number)], threshold)[0][0]
 
 
 def compare_pairs(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
-    """Judge each pair that every run has and that can be tested; the sides must have the same topology."""
-    return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[0][0]
+    """Judge each pair that every run has and that can be tested; the sides must have
+    the same topology.
+    """
+    return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[
+        0
+    ][0]
 
 
 def _estimate_shared_shifts(
     comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
 ) -> dict[Hashable, _Session]:
-    """Return the shifts that all rows share, for each `sides` that three or more comparisons have."""
+    """Return the shifts that all rows share, for each `sides` that three or more
+    comparisons have.
+    """
     sessions = {}
     for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
-        hosts = [part for part in zip(comparisons, labels, strict=True) if part[0].sides == sides]
+        hosts = [
+            part
+            for part in zip(comparisons, labels, strict=True)
+            if part[0].sides == sides
+        ]
         if sides is None or len(hosts) < MIN_HOSTS:
             continue
         keys = sorted({key for host, _ in hosts for key in host.keys})
@@ -184,125 +287,213 @@ def _estimate_shared_shifts(
         logs = np.full((sum(len(levels) for _, levels in hosts), len(keys)), np.nan)
         all_levels = np.full(logs.shape, -1)  # of a run that a host lacks, no level
         for host, levels in hosts:
-            cells = np.ix_(range(row, row := row + len(levels)), [places[key] for key in host.keys])
+            cells = np.ix_(
+                range(row, row := row + len(levels)), [places[key] for key in host.keys]
+            )
             logs[cells], all_levels[cells] = host.logs, levels
         is_b = np.array([side for _, side in keys], dtype=bool)
         off = judge.estimate_session_shifts(logs, all_levels, is_b, scatter)
         sessions[sides] = _NO_SESSION
         if off.any():
-            fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES))
+            fit = judge.fit_within_blocks(
+                off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES)
+            )
             change, scale, variance, freedom = (float(column[0]) for column in fit)
             off_by_key = dict(zip(keys, off.tolist(), strict=True))
-            sessions[sides] = _Session(off_by_key, change, (variance * scale) ** 0.5, freedom)
+            sessions[sides] = _Session(
+                off_by_key, change, (variance * scale) ** 0.5, freedom
+            )
     return sessions
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test changes by variances moderated over all rows, levels by how often runs leave the main level."""
+    """Test changes by variances moderated over all rows, levels by how often runs leave
+    the main level.
+    """
     tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
     variance, freedom, more = np.full((3, len(rows)), np.nan)
     raw = rows.loc[tested, ["variance", "freedom"]].to_numpy()
     variance[tested], freedom[tested] = judge.moderate_variances(*raw.T)
-    runs, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
+    runs, total = (
+        rows[["a_runs", "b_runs"]].to_numpy(),
+        rows[["a_units", "b_units"]].to_numpy(),
+    )
     rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
-    chance = judge.compute_level_probability(runs, total, rate) * (rows["are_apart"] & tested)
+    chance = judge.compute_level_probability(runs, total, rate) * (
+        rows["are_apart"] & tested
+    )
     more[several] = _count_runs_to_tell(rows[several], rate, tested.sum())
     error, borrowed = np.sqrt(variance * rows["scale"]), freedom - rows["freedom"]
-    rows = rows.assign(error=error, freedom=freedom, borrowed=borrowed, chance=chance, more=more)
+    rows = rows.assign(
+        error=error, freedom=freedom, borrowed=borrowed, chance=chance, more=more
+    )
     table = _apply_student(rows)
     return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the mean change of three or more hosts by relation; add a change that all rows share, if any."""
+    """Test the mean change of three or more hosts by relation; add a change that all
+    rows share, if any.
+    """
     changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
     shared = float(np.exp(session.change))
     numbers = [
-        (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, shared)
-        for key, count, mean, variance in changes.agg(["count", "mean", "var"]).itertuples(name=None)
+        (
+            *key,
+            count,
+            mean,
+            (max(variance, judge.ROUNDING) / count) ** 0.5,
+            count - 1,
+            shared,
+        )
+        for key, count, mean, variance in changes.agg(
+            ["count", "mean", "var"]
+        ).itertuples(name=None)
         if count >= MIN_HOSTS
     ]
     if session.off:
-        numbers.append(("", "", ALL, hosts, session.change, session.error, session.freedom, 1.0))
-    table = pd.DataFrame(numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"])
-    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan)).drop(columns="change")
+        numbers.append(
+            ("", "", ALL, hosts, session.change, session.error, session.freedom, 1.0)
+        )
+    table = pd.DataFrame(
+        numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"]
+    )
+    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan)).drop(
+        columns="change"
+    )
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add ratio, interval and p; where levels may differ by chance, extend the interval to the ratio 1."""
+    """Add ratio, interval and p; where levels may differ by chance, extend the interval
+    to the ratio 1.
+    """
     names = ["change", "error", "freedom", "chance"]
     change, error, freedom, chance = rows[names].to_numpy(dtype=float).T
     low, high, p = judge.apply_student(change, error, freedom)
-    low, high = np.where(chance >= ALPHA, (np.fmin(low, 0), np.fmax(high, 0)), (low, high))
+    low, high = np.where(
+        chance >= ALPHA, (np.fmin(low, 0), np.fmax(high, 0)), (low, high)
+    )
     numbers = {"ratio": np.exp(change), "low": np.exp(low), "high": np.exp(high)}
     return rows.assign(**numbers, p=np.maximum(p, chance))
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL separately."""
+    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL
+    separately.
+    """
     rows = pd.concat([table[["relation", "p"]] for table in tables])
-    p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
+    p, are_common = (
+        rows["p"].to_numpy(dtype=float),
+        (rows["relation"] == ALL).to_numpy(),
+    )
     q = np.full(len(p), np.nan)
     for question in (are_common, ~are_common):
-        q[question] = np.minimum(judge.control_false_discovery(p[question]) * questions, 1.0)
+        q[question] = np.minimum(
+            judge.control_false_discovery(p[question]) * questions, 1.0
+        )
     parts = np.split(q, np.cumsum([len(table) for table in tables])[:-1])
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
-    """Estimate how many runs a side each row at several levels needs for a verdict; NaN for more than 200.
+    """Estimate how many runs a side each row at several levels needs for a verdict; NaN
+    for more than 200.
 
-    If different levels were compared, chance must seldom make levels differ in any of `tests` rows.
-    Otherwise, both sides must have two runs at the commonest level in nine sessions of ten.
+    If different levels were compared, chance must seldom make levels differ in any of
+    `tests` rows. Otherwise, both sides must have two runs at the commonest level in
+    nine sessions of ten.
     """
-    at_level, total = rows[["a_runs", "b_runs"]].to_numpy(), rows[["a_units", "b_units"]].to_numpy()
+    at_level, total = (
+        rows[["a_runs", "b_runs"]].to_numpy(),
+        rows[["a_units", "b_units"]].to_numpy(),
+    )
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
     are_apart = rows["are_apart"].to_numpy()[:, None]
     runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
-    needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
-    chance = judge.compute_level_probability(needed[..., None], runs[:, None], rates[..., None])
+    needed, rates = (
+        np.where(are_apart, np.ceil(share * runs), 2),
+        np.where(are_apart, rate, share),
+    )
+    chance = judge.compute_level_probability(
+        needed[..., None], runs[:, None], rates[..., None]
+    )
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
     tells &= runs > total.max(axis=1, keepdims=True)
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 
 def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that matters, a share."""
+    """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that
+    matters, a share.
+    """
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
     error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
-    smallest = judge.estimate_detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
+    smallest = judge.estimate_detectable_change(
+        error, freedom, alpha, float(np.log1p(threshold))
+    )
     rows = rows.assign(smallest=np.expm1(smallest))
-    verdicts = [_choose_verdict(row, threshold, tests) for row in rows.to_dict("records")]
-    return rows.assign(verdict=[str(verdict) for verdict, _ in verdicts], why=[why for _, why in verdicts])
+    verdicts = [
+        _choose_verdict(row, threshold, tests) for row in rows.to_dict("records")
+    ]
+    return rows.assign(
+        verdict=[str(verdict) for verdict, _ in verdicts],
+        why=[why for _, why in verdicts],
+    )
 
 
-def _choose_verdict(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdict, str]:
+def _choose_verdict(
+    row: Mapping[Any, Any], threshold: float, tests: int
+) -> tuple[Verdict, str]:
     """Return the first verdict that applies to a row, and the reason for it."""
-    matters, share, is_tested = float(np.log1p(threshold)), f"{threshold * 100:g}%", not np.isnan(row["p"])
+    matters, share, is_tested = (
+        float(np.log1p(threshold)),
+        f"{threshold * 100:g}%",
+        not np.isnan(row["p"]),
+    )
     change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))
     is_significant, is_split = row["q"] < ALPHA, row["levels"] > 1
     levels = f"{row['levels']:.0f} levels"
-    levels += "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
-    size = "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
+    levels += (
+        ""
+        if np.isnan(row["more"])
+        else f"; about {row['more']:.0f} runs a side would tell"
+    )
+    size = (
+        "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
+    )
     beside = row["shared"] != 1
     direction = ("slower" if change > 0 else "faster") + " than all hosts" * beside
     outcomes = (
         (not is_tested and is_split, Verdict.NONE, levels),
         (not is_tested, Verdict.NONE, "too few runs"),
-        (is_significant and abs(change) > matters, Verdict.CHANGED, f"{direction}, {size} {share}"),
-        (max(-low, high) < matters, Verdict.EQUIVALENT, f"within ±{share}{' of all hosts' * beside}"),
+        (
+            is_significant and abs(change) > matters,
+            Verdict.CHANGED,
+            f"{direction}, {size} {share}",
+        ),
+        (
+            max(-low, high) < matters,
+            Verdict.EQUIVALENT,
+            f"within ±{share}{' of all hosts' * beside}",
+        ),
         (row["chance"] > 0, Verdict.AT_ANOTHER_LEVEL, levels),
         (is_significant, Verdict.CANNOT_TELL, f"a change, but perhaps below {share}"),
         (is_split, Verdict.CANNOT_TELL, levels),
-        (row["p"] < ALPHA and tests > 1, Verdict.CANNOT_TELL, f"may be chance: 1 of {tests} relations"),
+        (
+            row["p"] < ALPHA and tests > 1,
+            Verdict.CANNOT_TELL,
+            f"may be chance: 1 of {tests} relations",
+        ),
         (True, Verdict.CANNOT_TELL, _describe_power(row, 2 * matters)),
     )
     return next((verdict, why) for applies, verdict, why in outcomes if applies)
 
 
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:
-    """Describe the change that would be found, and how many runs would show `target`, a logarithm."""
+    """Describe the change that would be found, and how many runs would show `target`, a
+    logarithm.
+    """
     if not row["smallest"] <= 1:
         return "would show no change below a factor of two"
     ratio, more = float(np.log1p(row["smallest"])) / target, ""

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
         make_grid,
         make_summary_rows,
     )
-    from fleet.analysis.exchange.summaries import render_sides, render_summaries, tabulate_side_medians
+    from fleet.analysis.exchange.summaries import (
+        render_sides,
+        render_summaries,
+        tabulate_side_medians,
+    )
     from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -1,11 +1,12 @@
-"""Read and write the matrices of other tools, as they print them (docs/exchange.md). Pure text.
+"""Read and write the matrices of other tools, as they print them (docs/exchange.md).
+Pure text.
 
-core_latency (C++, Linux and QNX) prints a heading per benchmark, then a full matrix of medians, left-aligned.
-Old versions have only `cas` and name no benchmark. Newer versions name the instructions of `cas`. Rows that
-a paste has lost at the end are missing cells.
-c2clat (C++) prints a full matrix of minima with zeros on the diagonal, as a table or for gnuplot (-p). Old
-versions plot without headings.
-core-to-core-latency (Rust) prints the means of half a matrix, below the diagonal. A file holds its screen,
+core_latency (C++, Linux and QNX) prints a heading per benchmark, then a full matrix of
+medians, left-aligned. Old versions have only `cas` and name no benchmark. Newer
+versions name the instructions of `cas`. Rows that a paste has lost at the end are
+missing cells. c2clat (C++) prints a full matrix of minima with zeros on the diagonal,
+as a table or for gnuplot (-p). Old versions plot without headings. core-to-core-latency
+(Rust) prints the means of half a matrix, below the diagonal. A file holds its screen,
 its --csv, or both. A CSV holds no CPU numbers.
 """
 
@@ -41,7 +42,9 @@ _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
 _OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
-_COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\d{1,15})$")
+_COUNTS = re.compile(
+    r"Num (samples|(?:iterations|round trips) per samples?): (\d{1,15})$"
+)
 _EMPTY = ("", "-", "x", "na", "nan")  # cells without a number
 _CELL = r"\s*(?:[\d.eE+-]+|nan|NaN|inf)?\s*"
 _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
@@ -54,9 +57,11 @@ NewCells = dict[tuple[int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A printed matrix. cells: one-way latencies in ns by (row CPU, column CPU); the row's CPU is timed.
+    """A printed matrix. cells: one-way latencies in ns by (row CPU, column CPU); the
+    row's CPU is timed.
 
-    A cell that the tool left empty is absent. A field that the text does not state is None. samples,
+    A cell that the tool left empty is absent. A field that the text does not state is
+    None. samples,
     iterations: of each pair, as the tool counts them. variant, arch: in fleet's names.
     """
 
@@ -70,8 +75,12 @@ class Grid:
     arch: str | None = None
 
     def fill_both_halves(self) -> Cells:
-        """Return the cells; fill each missing one from the other side of the diagonal."""
-        return {(column, row): value for (row, column), value in self.cells.items()} | dict(self.cells)
+        """Return the cells; fill each missing one from the other side of the
+        diagonal.
+        """
+        return {
+            (column, row): value for (row, column), value in self.cells.items()
+        } | dict(self.cells)
 
 
 def _get_line(lines: list[str], number: int) -> str:
@@ -80,15 +89,23 @@ def _get_line(lines: list[str], number: int) -> str:
 
 
 def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
-    """Return the CPU numbers of a heading, in the order of its columns; () if it is not a heading."""
+    """Return the CPU numbers of a heading, in the order of its columns; () if it is not
+    a heading.
+    """
     if not all(map(_CPU.fullmatch, words)):
         return ()
     numbers = tuple(map(int, words))
-    return numbers if len(numbers) == len(set(numbers)) and max(numbers, default=0) <= MAX_CPU else ()
+    return (
+        numbers
+        if len(numbers) == len(set(numbers)) and max(numbers, default=0) <= MAX_CPU
+        else ()
+    )
 
 
 def _parse_latency(word: str, line: int) -> float | None:
-    """Parse one cell. Return None if it is empty; raise InputError if it cannot be a latency."""
+    """Parse one cell. Return None if it is empty; raise InputError if it cannot be a
+    latency.
+    """
     text = word.strip()
     if text.lower() in _EMPTY:
         return None
@@ -101,31 +118,53 @@ def _parse_latency(word: str, line: int) -> float | None:
     return value
 
 
-def _parse_row(words: Sequence[str], line: int, cpu: int, columns: Sequence[int]) -> NewCells:
-    """Parse a printed row, which begins with its CPU. Leave out empty cells and the diagonal.
+def _parse_row(
+    words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
+) -> NewCells:
+    """Parse a printed row, which begins with its CPU. Leave out empty cells and the
+    diagonal.
 
     columns: the CPU of each cell. Raises InputError for a row of another CPU or length.
     """
     if words[:1] != [str(cpu)]:
-        raise InputError(f"line {line}: expected the row of CPU {cpu}, found {' '.join(words)[:40]!r}.")
+        raise InputError(
+            f"line {line}: expected the row of CPU {cpu}, found"
+            f" {' '.join(words)[:40]!r}."
+        )
     if len(words) - 1 != len(columns):
-        raise InputError(f"line {line}: {len(words) - 1} values for CPU {cpu}, expected {len(columns)}.")
-    return _make_cells(line, cpu, columns, [_parse_latency(word, line) for word in words[1:]])
+        raise InputError(
+            f"line {line}: {len(words) - 1} values for CPU {cpu}, expected"
+            f" {len(columns)}."
+        )
+    return _make_cells(
+        line, cpu, columns, [_parse_latency(word, line) for word in words[1:]]
+    )
 
 
-def _make_cells(line: int, cpu: int, columns: Sequence[int], values: Sequence[float | None]) -> NewCells:
-    """Return the non-empty cells of a row. Raises InputError for a number other than 0 on the diagonal."""
-    cells = {(cpu, other): value for other, value in zip(columns, values, strict=True) if value is not None}
+def _make_cells(
+    line: int, cpu: int, columns: Sequence[int], values: Sequence[float | None]
+) -> NewCells:
+    """Return the non-empty cells of a row. Raises InputError for a number other than 0
+    on the diagonal.
+    """
+    cells = {
+        (cpu, other): value
+        for other, value in zip(columns, values, strict=True)
+        if value is not None
+    }
     if itself := cells.pop((cpu, cpu), 0):
         raise InputError(
-            f"line {line}: CPU {cpu} has {itself:g} with itself, unlike in a matrix of CPUs. Tables of pairs "
-            "and memory nodes cannot be read. If line 1 has CPU numbers, write CPU in its first cell."
+            f"line {line}: CPU {cpu} has {itself:g} with itself, unlike in a matrix of"
+            " CPUs. Tables of pairs and memory nodes cannot be read. If line 1 has CPU"
+            " numbers, write CPU in its first cell."
         )
     return cells
 
 
 def _make_square(rows: Sequence[tuple[int, Sequence[float | None]]]) -> Grid:
-    """Make a matrix whose rows are the CPUs from 0. rows: the line number and the values of each."""
+    """Make a matrix whose rows are the CPUs from 0. rows: the line number and the
+    values of each.
+    """
     cpus, cells = range(len(rows)), NewCells()
     for cpu, (number, values) in enumerate(rows):
         cells |= _make_cells(number, cpu, cpus, values)
@@ -137,7 +176,11 @@ def _read_core_latency_screen(text: str) -> list[Grid]:
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line):
             variant, arch = _CAS_TITLES.get(title[1], (None, None))
-            name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
+            name = (
+                "cas"
+                if variant
+                else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
+            )
             head = Grid((), benchmark=name, variant=variant, arch=arch)
         elif count := _COUNT.match(line.strip()):
             head = replace(head, **{count[1].lower(): int(count[2])})  # type: ignore[arg-type]
@@ -147,16 +190,24 @@ def _read_core_latency_screen(text: str) -> list[Grid]:
                 words = _get_line(lines, row).split()
                 if cpu != cpus[0] and not words:
                     break
-                cells |= _parse_row(words, row, cpu, [other for other in cpus if other != cpu])
+                cells |= _parse_row(
+                    words, row, cpu, [other for other in cpus if other != cpu]
+                )
             grids.append(replace(head, cpus=cpus, cells=cells))
     return grids
 
 
 def _write_core_latency_screen(grid: Grid) -> str:
-    """Write a matrix as the tool prints it: ns rounded down, missing cells filled across the diagonal."""
-    cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
+    """Write a matrix as the tool prints it: ns rounded down, missing cells filled
+    across the diagonal.
+    """
+    cells = {
+        where: math.floor(value) for where, value in grid.fill_both_halves().items()
+    }
     title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
-    if grid.benchmark == "cas":  # that of old versions, for instructions the tool does not have
+    if (
+        grid.benchmark == "cas"
+    ):  # that of old versions, for instructions the tool does not have
         titles = (
             name
             for name, (variant, arch) in _CAS_TITLES.items()
@@ -166,30 +217,45 @@ def _write_core_latency_screen(grid: Grid) -> str:
     lines = [f"Running {title} Core Benchmark"]
     lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
     lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
-    table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
+    table = [
+        ("", *grid.cpus),
+        *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus),
+    ]
     lines += ["", *("".join(f"{word:<5} " for word in row) for row in table)]
     return "\n".join(lines) + "\n"
 
 
 def _is_c2clat(text: str) -> bool:
-    return any(_parse_c2clat_heading(line) or line.strip() == _PLOT_BEGIN for line in text.splitlines())
+    return any(
+        _parse_c2clat_heading(line) or line.strip() == _PLOT_BEGIN
+        for line in text.splitlines()
+    )
 
 
 def _read_c2clat(text: str) -> list[Grid]:
-    """Read one table, or several whose titles, [CAS (ns)] and [RW (ns)], differ. Raises InputError."""
+    """Read one table, or several whose titles, [CAS (ns)] and [RW (ns)], differ. Raises
+    InputError.
+    """
     lines, grids = text.splitlines(), dict[str, Grid]()
     usual, title = "cas" if _PLOT_OF_WRITES in text else "readwrite", None
     for number, line in enumerate(lines, 1):
         title = _C2CLAT_TITLE.fullmatch(line.strip()) or title
         cpus = _parse_c2clat_heading(line)
-        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(_get_line(lines, number + 1))
+        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(
+            _get_line(lines, number + 1)
+        )
         if not cpus and not is_plot:
             continue
         benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
         if benchmark is None:
-            raise InputError(f"line {number}: a table of {title and title[1]!r}; fleet reads CAS and RW.")
+            raise InputError(
+                f"line {number}: a table of {title and title[1]!r}; fleet reads CAS"
+                " and RW."
+            )
         if benchmark in grids or (grids and not title):
-            raise InputError(f"line {number}: a second table; import each from a file of its own.")
+            raise InputError(
+                f"line {number}: a second table; import each from a file of its own."
+            )
         if is_plot:
             grids[benchmark] = replace(_parse_plot(lines, number), benchmark=benchmark)
         else:
@@ -202,10 +268,17 @@ def _read_c2clat(text: str) -> list[Grid]:
 
 
 def _write_c2clat(grid: Grid) -> str:
-    """Write a matrix as the tool prints it: ns rounded down, missing cells filled across the diagonal."""
-    cells = {where: math.floor(value) for where, value in grid.fill_both_halves().items()}
+    """Write a matrix as the tool prints it: ns rounded down, missing cells filled
+    across the diagonal.
+    """
+    cells = {
+        where: math.floor(value) for where, value in grid.fill_both_halves().items()
+    }
     cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
-    rows = ((row, *(cells.get((row, column), "nan") for column in grid.cpus)) for row in grid.cpus)
+    rows = (
+        (row, *(cells.get((row, column), "nan") for column in grid.cpus))
+        for row in grid.cpus
+    )
     lines = [("CPU", *grid.cpus), *rows]
     return "".join(" ".join(f"{word:>4}" for word in line) + "\n" for line in lines)
 
@@ -216,48 +289,79 @@ def _parse_c2clat_heading(line: str) -> tuple[int, ...]:
 
 
 def _parse_plot(lines: list[str], begin: int) -> Grid:
-    """Parse a plot without headings, whose rows follow line `begin`. Raises InputError."""
-    numbered = ((number, line.split()) for number, line in enumerate(lines[begin:], begin + 1))
+    """Parse a plot without headings, whose rows follow line `begin`. Raises
+    InputError.
+    """
+    numbered = (
+        (number, line.split()) for number, line in enumerate(lines[begin:], begin + 1)
+    )
     rows = [*takewhile(lambda row: row[1] != [_PLOT_END], numbered)]
     return _parse_squares(rows or [(begin, [])], 1)[0]
 
 
 def _is_core_to_core(text: str) -> bool:
-    """Report whether `text` is the output of core-to-core-latency, or only numbers in its CSV format."""
+    """Report whether `text` is the output of core-to-core-latency, or only numbers in
+    its CSV format.
+    """
     lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
     is_csv = ("," in text or ";" in text) and all(map(_CSV.fullmatch, lines))
     return is_csv or any(line.startswith("Num cores:") for line in lines)
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
-    """Read all matrices, with the exact numbers of the CSV if there is one. Raises InputError."""
+    """Read all matrices, with the exact numbers of the CSV if there is one. Raises
+    InputError.
+    """
     head, screens, blocks = _split_into_head_screens_and_csv(text)
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
         return screens
     names = _OF_SECTION if len(exact) > 1 else (None,)
     heads = screens or [
-        replace(head, cpus=grid.cpus, benchmark=name) for grid, name in zip(exact, names, strict=False)
+        replace(head, cpus=grid.cpus, benchmark=name)
+        for grid, name in zip(exact, names, strict=False)
     ]
     if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in heads]:
-        raise InputError(f"{len(heads)} matrices on the screen but {len(exact)} in the CSV.")
+        raise InputError(
+            f"{len(heads)} matrices on the screen but {len(exact)} in the CSV."
+        )
     return [
-        replace(seen, cells={(seen.cpus[i], seen.cpus[j]): value for (i, j), value in grid.cells.items()})
+        replace(
+            seen,
+            cells={
+                (seen.cpus[i], seen.cpus[j]): value
+                for (i, j), value in grid.cells.items()
+            },
+        )
         for seen, grid in zip(heads, exact, strict=True)
     ]
 
 
 def _write_core_to_core_csv(grid: Grid) -> str:
-    """Write the tool's --csv: a row per CPU, without CPU numbers; a cell without a number is empty."""
+    """Write the tool's --csv: a row per CPU, without CPU numbers; a cell without a
+    number is empty.
+    """
     cells = {ends: _format_number(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)
 
 
-def _split_into_head_screens_and_csv(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
-    """Return the properties of all matrices, the matrices of the screen, and the blocks of CSV."""
-    head, benchmark, screens, blocks = Grid(()), None, list[Grid](), list[NumberedLines]()
-    lines = [line.strip() for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()]
+def _split_into_head_screens_and_csv(
+    text: str,
+) -> tuple[Grid, list[Grid], list[NumberedLines]]:
+    """Return the properties of all matrices, the matrices of the screen, and the blocks
+    of CSV.
+    """
+    head, benchmark, screens, blocks = (
+        Grid(()),
+        None,
+        list[Grid](),
+        list[NumberedLines](),
+    )
+    lines = [
+        line.strip()
+        for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()
+    ]
     place = 0
     while place < len(lines):
         line, first = lines[place], place + 1
@@ -276,7 +380,9 @@ def _split_into_head_screens_and_csv(text: str) -> tuple[Grid, list[Grid], list[
                 words = _ERROR_OF_MEAN.sub(" ", _get_line(lines, place)).split()
                 is_full = len(words) == len(cpus)
                 others = [other for other in cpus if other != cpu]
-                cells |= _parse_row(words, place, cpu, others if is_full else cpus[: cpus.index(cpu)])
+                cells |= _parse_row(
+                    words, place, cpu, others if is_full else cpus[: cpus.index(cpu)]
+                )
             screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
         elif _CSV.fullmatch(line):
             while place < len(lines) and _CSV.fullmatch(lines[place]):
@@ -288,47 +394,83 @@ def _split_into_head_screens_and_csv(text: str) -> tuple[Grid, list[Grid], list[
 
 
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
-    """Parse a block of CSV into square matrices, which stand one below another. Raises InputError."""
+    """Parse a block of CSV into square matrices, which stand one below another. Raises
+    InputError.
+    """
     separator = ";" if any(";" in line for _, line in block) else ","
-    rows = _pad_if_triangle([(number, line.split(separator)) for number, line in block if line])
+    rows = _pad_if_triangle(
+        [(number, line.split(separator)) for number, line in block if line]
+    )
     return _parse_squares(rows, len(_OF_SECTION))
 
 
 def _parse_squares(rows: Sequence[tuple[int, list[str]]], most: int) -> list[Grid]:
-    """Parse rows with line numbers as up to `most` square matrices, one below another. Raises InputError."""
+    """Parse rows with line numbers as up to `most` square matrices, one below another.
+    Raises InputError.
+    """
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
-            raise InputError(f"line {number}: {len(cells)} values, expected {width}. Did lines run together?")
+            raise InputError(
+                f"line {number}: {len(cells)} values, expected {width}. Did lines run"
+                " together?"
+            )
     if not width or len(rows) % width or len(rows) // width > most:
-        raise InputError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
-    values = [(number, [_parse_latency(cell, number) for cell in cells]) for number, cells in rows]
-    return [_make_square(values[begin : begin + width]) for begin in range(0, len(values), width)]
+        raise InputError(
+            f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square"
+            " matrix."
+        )
+    values = [
+        (number, [_parse_latency(cell, number) for cell in cells])
+        for number, cells in rows
+    ]
+    return [
+        _make_square(values[begin : begin + width])
+        for begin in range(0, len(values), width)
+    ]
 
 
 def _pad_if_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
     """Pad the rows of a lower triangle to a square; return other rows unchanged.
 
-    Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell is written out.
+    Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell
+    is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
         return rows
-    first_is_there = lengths[0] == 1 and _parse_latency(rows[0][1][0], rows[0][0]) is None
+    first_is_there = (
+        lengths[0] == 1 and _parse_latency(rows[0][1][0], rows[0][0]) is None
+    )
     full = rows if first_is_there else [(rows[0][0], [""]), *rows]
-    return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
+    return [
+        (number, [*cells[: len(full)], *[""] * (len(full) - len(cells))])
+        for number, cells in full
+    ]
 
 
 def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
-    """Split CSV whose first row and column are CPU numbers; return line numbers and cells, [] for other text.
+    """Split CSV whose first row and column are CPU numbers; return line numbers and
+    cells, [] for other text.
 
-    Fleet, pandas, R and spreadsheets write it, sometimes with quotation marks; R puts an X before numbers.
+    Fleet, pandas, R and spreadsheets write it, sometimes with quotation marks; R puts
+    an X before numbers.
     """
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip()
+    ]
     first = lines[0][1] if lines else ""
     separator = next((mark for mark in (";", "\t") if mark in first), ",")
     rows = [
-        (number, [re.sub(r"^X(?=\d)", "", cell.strip(" \"'\ufeff")) for cell in line.split(separator)])
+        (
+            number,
+            [
+                re.sub(r"^X(?=\d)", "", cell.strip(" \"'\ufeff"))
+                for cell in line.split(separator)
+            ],
+        )
         for number, line in lines
     ]
     is_labelled = (
@@ -350,35 +492,58 @@ def _read_labelled(text: str) -> list[Grid]:
         columns = [other for other in cpus if other != cpu or len(words) > len(cpus)]
         cells |= _parse_row(words, number, cpu, columns)
     if "node" in corner.lower():
-        raise InputError("line 1: a matrix of memory nodes; fleet reads latencies between CPUs.")
+        raise InputError(
+            "line 1: a matrix of memory nodes; fleet reads latencies between CPUs."
+        )
     if len(rows) != len(labels) + 1:
-        raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
-    if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
-        raise InputError("line 1: if these are CPU numbers, write CPU in the line's first cell.")
+        raise InputError(
+            f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows."
+        )
+    if (
+        not corner
+        and 0 not in cpus
+        and all(float(value).is_integer() for value in cells.values())
+    ):
+        raise InputError(
+            "line 1: if these are CPU numbers, write CPU in the line's first cell."
+        )
     return [Grid(tuple(sorted(cpus)), cells)]
 
 
 def _write_labelled(grid: Grid) -> str:
-    """Write CSV with CPU numbers as first row and column. Fill missing cells across the diagonal."""
+    """Write CSV with CPU numbers as first row and column. Fill missing cells across the
+    diagonal.
+    """
     return write_matrix_csv("CPU", grid.cpus, grid.cpus, grid.fill_both_halves())
 
 
-def write_matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells) -> str:
-    """Write a matrix as CSV. corner: text of its first cell. rows, columns: CPU or node numbers."""
+def write_matrix_csv(
+    corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells
+) -> str:
+    """Write a matrix as CSV. corner: text of its first cell. rows, columns: CPU or node
+    numbers.
+    """
     texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
     lines = [[corner, *map(str, columns)]]
-    lines += [[str(row), *(texts.get((row, column), "") for column in columns)] for row in rows]
+    lines += [
+        [str(row), *(texts.get((row, column), "") for column in columns)]
+        for row in rows
+    ]
     return "".join(f"{','.join(line)}\n" for line in lines)
 
 
 def _format_number(value: float) -> str:
-    """Format `value` as the shortest decimal that reads back exactly, without an exponent."""
+    """Format `value` as the shortest decimal that reads back exactly, without an
+    exponent.
+    """
     text = repr(float(value))
     return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
 
 
 class Tool(NamedTuple):
-    """A tool. `claims` recognizes its output, `read` parses it or raises InputError, `write` imitates it."""
+    """A tool. `claims` recognizes its output, `read` parses it or raises InputError,
+    `write` imitates it.
+    """
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
@@ -388,18 +553,28 @@ class Tool(NamedTuple):
 
 TOOLS: Mapping[str, Tool] = {
     "csv": Tool(_split_labelled_rows, _read_labelled, _write_labelled, "median"),
-    "core_latency": Tool(_TITLE.search, _read_core_latency_screen, _write_core_latency_screen, "median"),
+    "core_latency": Tool(
+        _TITLE.search, _read_core_latency_screen, _write_core_latency_screen, "median"
+    ),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
-    "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core_csv, "mean"),
+    "core-to-core-latency": Tool(
+        _is_core_to_core, _read_core_to_core, _write_core_to_core_csv, "mean"
+    ),
 }
 
 
-def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
-    """Return the name of the tool that printed `text`, and its matrices, one per benchmark.
+def read_matrices(
+    text: str, where: str, tool: str | None = None
+) -> tuple[str, list[Grid]]:
+    """Return the name of the tool that printed `text`, and its matrices, one per
+    benchmark.
 
-    tool: None to recognize it. where: the file's name. Raises UsageError for unknown or damaged text.
+    tool: None to recognize it. where: the file's name. Raises UsageError for unknown or
+    damaged text.
     """
-    tool = tool or next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)
+    tool = tool or next(
+        (name for name, candidate in TOOLS.items() if candidate.claims(text)), None
+    )
     try:
         grids = TOOLS[tool].read(text) if tool else []
     except InputError as err:
@@ -407,14 +582,16 @@ def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, 
     if tool is None or not grids:
         problem = f"no matrix of {tool} found" if tool else "unknown format"
         raise UsageError(
-            f"{where}: {problem}. fleet reads what core-to-core-latency (screen or --csv), core_latency and "
-            "c2clat print; if this is one of them, name it with --tool. Convert others to CSV with CPU "
-            f"numbers as first row and column, one-way latencies in ns between CPUs up to {MAX_CPU}."
+            f"{where}: {problem}. fleet reads what core-to-core-latency (screen or"
+            " --csv), core_latency and c2clat print; if this is one of them, name it"
+            " with --tool. Convert others to CSV with CPU numbers as first row and"
+            f" column, one-way latencies in ns between CPUs up to {MAX_CPU}."
         )
     for (ping, pong), value in (cell for grid in grids for cell in grid.cells.items()):
         if value < 1:
             raise UsageError(
-                f"{where}: the cell of CPUs {ping} and {pong} is {value:g}, which is not a latency in ns. "
-                "Convert other units; leave a cell without a number empty."
+                f"{where}: the cell of CPUs {ping} and {pong} is {value:g}, which is"
+                " not a latency in ns. Convert other units; leave a cell without a"
+                " number empty."
             )
     return tool, grids

@@ -1,4 +1,6 @@
-"""Reduce raw samples to numbers: load, then bursts, pairs and matrices; levels, flags and topology."""
+"""Reduce raw samples to numbers: load, then bursts, pairs and matrices; levels, flags
+and topology.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -24,10 +26,24 @@ if TYPE_CHECKING:
         load_overview_history,
         select_overview_rows,
     )
-    from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, check_run, select_breaches
-    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, add_pair_flags, compute_sibling_nearness
+    from fleet.analysis.reduce.cross_checks import (
+        CHECKS,
+        CROSS_CHECK_MEANINGS,
+        check_run,
+        select_breaches,
+    )
+    from fleet.analysis.reduce.flags import (
+        MEANINGS,
+        PAIR_FLAGS,
+        add_pair_flags,
+        compute_sibling_nearness,
+    )
     from fleet.analysis.reduce.heatmap import SHADES
-    from fleet.analysis.reduce.interval import compute_mean_half_width, count_effective, student_t
+    from fleet.analysis.reduce.interval import (
+        compute_mean_half_width,
+        count_effective,
+        student_t,
+    )
     from fleet.analysis.reduce.ladders import (
         find_plateaus,
         format_size,
@@ -35,7 +51,10 @@ if TYPE_CHECKING:
         select_ladder_steps,
         select_node_cells,
     )
-    from fleet.analysis.reduce.line_place import compute_variance_share, explain_place_scatter
+    from fleet.analysis.reduce.line_place import (
+        compute_variance_share,
+        explain_place_scatter,
+    )
     from fleet.analysis.reduce.load import (
         drop_points,
         load_cpus,
@@ -46,7 +65,12 @@ if TYPE_CHECKING:
         read_runs,
         samples_long,
     )
-    from fleet.analysis.reduce.matrices import choose_number_column, matrix, pair_medians, summarize_relations
+    from fleet.analysis.reduce.matrices import (
+        choose_number_column,
+        matrix,
+        pair_medians,
+        summarize_relations,
+    )
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
         as_float64,

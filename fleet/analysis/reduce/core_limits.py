@@ -1,15 +1,18 @@
-"""List what cores can do in a cycle (bytes of L1, operations by variant), by vendor, family and model.
+"""List what cores can do in a cycle (bytes of L1, operations by variant), by vendor,
+family and model.
 
-An unlisted model has the limits of the widest core of its vendor; an unknown vendor, those of the widest core
-of all. A variant without an entry has no known limit.
+An unlisted model has the limits of the widest core of its vendor; an unknown vendor,
+those of the widest core of all. A variant without an entry has no known limit.
 
-Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual (248966), cache parameters of Skylake
-Server (model 85), Ice Lake (106, 108: 2 loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden
-Cove (3 loads of 32); AMD Software Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4
-load 2 vectors and store 1 in a cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm
-publishes pipelines per core (Software Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2
-stores of 16 bytes, of which twice as many are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for
-vectors, V1 and V2 (0xd40, 0xd4f) 4; others are allowed 6, which Arm announced for the Cortex-X925 (2024).
+Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual (248966), cache
+parameters of Skylake Server (model 85), Ice Lake (106, 108: 2 loads of 64 bytes or
+narrower, 1 store of 64 or 2 of 32) and Golden Cove (3 loads of 32); AMD Software
+Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4 load 2
+vectors and store 1 in a cycle, of 32 bytes at most, and do a vector of 64 bytes in
+halves. Arm publishes pipelines per core (Software Optimization Guides of Neoverse and
+Cortex-X, up to 4 loads and 2 stores of 16 bytes, of which twice as many are allowed
+here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and V2 (0xd40, 0xd4f) 4;
+others are allowed 6, which Arm announced for the Cortex-X925 (2024).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,23 +26,35 @@ class Ports(NamedTuple):
     store: int
 
     def bytes_per_cycle(self, operation: str) -> int | None:
-        """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
+        """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no
+        limit is known.
+        """
         limits = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
         both = 2 * min(self)  # each byte is loaded and stored, and counts twice
-        return (limits | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(operation)
+        return (limits | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(
+            operation
+        )
 
 
 class Core(NamedTuple):
-    """The limits of a core per cycle, by variant. ports: for `bandwidth`. operations: for `gemm`."""
+    """The limits of a core per cycle, by variant. ports: for `bandwidth`. operations:
+    for `gemm`.
+    """
 
     ports: Mapping[str, Ports]
     operations: Mapping[str, int]
 
 
-def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
-    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, but at most 64 bytes with AVX2."""
+def _make_core(
+    avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports
+) -> Core:
+    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, but at most
+    64 bytes with AVX2.
+    """
     ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
-    ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
+    ports |= (
+        dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
+    )
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
     operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
@@ -60,7 +75,10 @@ _WIDEST = {
     "amd": _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
     "": _make_core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
 }
-_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _compute_arm_operations(pipelines)) for pipelines in (2, 4)}
+_NEOVERSE = {
+    pipelines: Core(_WIDEST[""].ports, _compute_arm_operations(pipelines))
+    for pipelines in (2, 4)
+}
 _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
     ("intel", 6, range(85, 86), _SKYLAKE),
     ("intel", 6, range(106, 109), _ICE_LAKE),
@@ -73,7 +91,9 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 
 
 def find_core_limits(run: Mapping[str, Any]) -> Core:
-    """Return the limits of the core in this row of `runs`; if unlisted, those of its vendor's widest core."""
+    """Return the limits of the core in this row of `runs`; if unlisted, those of its
+    vendor's widest core.
+    """
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
     for vendor, its_family, models, core in _MODELS:

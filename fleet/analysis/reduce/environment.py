@@ -1,4 +1,6 @@
-"""Describe the environment of runs as text by name, and its differences between two sides or several runs."""
+"""Describe the environment of runs as text by name, and its differences between two
+sides or several runs.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,32 +23,66 @@ _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
 _NAMES_WIDTH = 60  # characters of host names
 _ALSO = (
-    *("started_utc", "ended_utc", "state", "precision", "agent_place", "fleet_version", "clock_cost_ticks"),
+    *(
+        "started_utc",
+        "ended_utc",
+        "state",
+        "precision",
+        "agent_place",
+        "fleet_version",
+        "clock_cost_ticks",
+    ),
     *("clock_quantum_ticks", "load_1m_before", "load_1m_after", "temperature_c_before"),
-    *("temperature_c_after", "os", "arch", "cpu_vendor", "firmware_date", "memory_bytes", "core_throttles"),
+    *(
+        "temperature_c_after",
+        "os",
+        "arch",
+        "cpu_vendor",
+        "firmware_date",
+        "memory_bytes",
+        "core_throttles",
+    ),
     *("package_throttles", "cpu_flags"),
 )
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
-def describe_facts_by_name(runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Map each fact to a text per run. Facts: ENVIRONMENT, `extra`, and others such as label.kernel."""
-    described, names, rounded = list[dict[str, Any]](), (*extra, *ENVIRONMENT), f".{_CLOCK_RATE}g"
+def describe_facts_by_name(
+    runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Map each fact to a text per run. Facts: ENVIRONMENT, `extra`, and others such as
+    label.kernel.
+    """
+    described, names, rounded = (
+        list[dict[str, Any]](),
+        (*extra, *ENVIRONMENT),
+        f".{_CLOCK_RATE}g",
+    )
     for run in runs:
         rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
-        plan = {key: value for key, value in run["plan"].items() if key not in _NO_EFFECT}
+        plan = {
+            key: value for key, value in run["plan"].items() if key not in _NO_EFFECT
+        }
         values = {name: run[name] for name in (*names, *_OBJECTS)}
         described.append(values | {"ticks_per_second": rate, "plan": plan})
     keys = [*map(repr, described)]
     distinct = dict(zip(keys, described, strict=True))  # most runs of a host are alike
-    environments = {name: [_format_value(run[name]) for run in distinct.values()] for name in names}
+    environments = {
+        name: [_format_value(run[name]) for run in distinct.values()] for name in names
+    }
     for place, run in enumerate(distinct.values()):
         for column, kind in _OBJECTS.items():
             write = _format_plan_value if kind == "plan" else _format_value
             for key, value in run[column].items():
-                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(distinct))[place] = write(value)
-    places = [*map({key: place for place, key in enumerate(distinct)}.__getitem__, keys)]
-    return {name: [texts[place] for place in places] for name, texts in environments.items()}
+                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(distinct))[
+                    place
+                ] = write(value)
+    places = [
+        *map({key: place for place, key in enumerate(distinct)}.__getitem__, keys)
+    ]
+    return {
+        name: [texts[place] for place in places] for name, texts in environments.items()
+    }
 
 
 def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -55,7 +91,8 @@ def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first) and `between`.
+    """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first)
+    and `between`.
 
     between: whether the sides have no value in common. a, b: rows of the `runs` table.
     """
@@ -64,11 +101,21 @@ def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     for name, texts in describe_table_facts_by_name(both).items():
         values, others = Counter(texts[: len(a)]), Counter(texts[len(a) :])
         if set(values) != set(others):
-            rows.append((name, _list_values(values), _list_values(others), not set(values) & set(others)))
+            rows.append(
+                (
+                    name,
+                    _list_values(values),
+                    _list_values(others),
+                    not set(values) & set(others),
+                )
+            )
     boots = [set(side["boot_id"]) for side in (a, b)]
     has_all = all(side["boot_id"].notna().all() for side in (a, b))
     if has_all and set(a["host_id"]) == set(b["host_id"]) and not boots[0] & boots[1]:
-        counts = format_count(len(boots[0]), "boot"), format_count(len(boots[1]), "other boot")
+        counts = (
+            format_count(len(boots[0]), "boot"),
+            format_count(len(boots[1]), "other boot"),
+        )
         rows.append(("boot", *counts, True))
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
@@ -82,11 +129,17 @@ def _list_values(values: Counter[str]) -> str:
 def _format_plan_value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    if not isinstance(value, Mapping) or "which" not in value:  # that is of an option of a later version
+    if (
+        not isinstance(value, Mapping) or "which" not in value
+    ):  # that is of an option of a later version
         return DEFAULT if value is None else _format_value(value)
     if value.get("listed"):
         return " ".join(f"{a}-{b}" for a, b in value["listed"])
-    return f"{value['which']}:{value['per_relation']}" if value.get("per_relation") else str(value["which"])
+    return (
+        f"{value['which']}:{value['per_relation']}"
+        if value.get("per_relation")
+        else str(value["which"])
+    )
 
 
 def _format_value(value: Any) -> str:
@@ -107,7 +160,9 @@ def _format_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of several runs. odd: for each run, whether most runs agree on another value."""
+    """A property of several runs. odd: for each run, whether most runs agree on another
+    value.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -115,7 +170,9 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Group hosts by the values of their runs, the most frequent value first. hosts: one per run."""
+        """Group hosts by the values of their runs, the most frequent value first.
+        hosts: one per run.
+        """
         hosts_by_value: dict[str, list[str]] = {}
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value.setdefault(value, []).append(host)
@@ -124,21 +181,33 @@ class Property:
 
 
 def _count_runs_by_host(hosts: Sequence[str]) -> str:
-    """Name hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
+    """Name hosts, each with the number of its runs: "web[01-17]", "rome (3 runs),
+    milan".
+    """
     runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
     single = [host for host, count in runs.items() if count == 1]
-    more = [f"{host} ({format_count(count, 'run')})" for host, count in runs.items() if count > 1]
+    more = [
+        f"{host} ({format_count(count, 'run')})"
+        for host, count in runs.items()
+        if count > 1
+    ]
     return ", ".join([*more, *([join_names(single, _NAMES_WIDTH)] if single else [])])
 
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
-    """List the properties known of any run, those that differ first, with values in the order of `runs`."""
+    """List the properties known of any run, those that differ first, with values in the
+    order of `runs`.
+    """
     environments = describe_facts_by_name(runs, _ALSO)
-    if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
+    if (
+        len(runs) > 1
+    ):  # there are hundreds of features of a CPU: only those that not every run has
         flags = [set(run["cpu_flags"]) for run in runs]
         common = set.intersection(*flags)
         others = (" ".join(sorted(own - common)) or "no others" for own in flags)
-        environments["cpu_flags"] = [f"{len(common)} in common; {text}" for text in others]
+        environments["cpu_flags"] = [
+            f"{len(common)} in common; {text}" for text in others
+        ]
     rows = [_make_property(name, values) for name, values in environments.items()]
     informative = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
     return sorted(informative, key=lambda row: not row.differs)
@@ -149,4 +218,6 @@ def _make_property(name: str, values: list[str]) -> Property:
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
     agreed = differs and count > len(values) / 2
     odd = tuple(agreed and value != commonest for value in values)
-    return Property(name.replace("_", " ").replace(".", " ", 1), tuple(values), odd, differs)
+    return Property(
+        name.replace("_", " ").replace(".", " ", 1), tuple(values), odd, differs
+    )

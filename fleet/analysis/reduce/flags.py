@@ -1,4 +1,6 @@
-"""Name the flags (docs/flags.md), explain them, and find those of pairs, which no single burst shows."""
+"""Name the flags (docs/flags.md), explain them, and find those of pairs, which no
+single burst shows.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,20 +18,47 @@ FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
 _KIND = ["run_id", "benchmark", "variant"]
-_LOAD = (*_KIND, "relation", "ping_cpu", "operation", "bytes", "threads", "memory_node", "load_node")
+_LOAD = (
+    *_KIND,
+    "relation",
+    "ping_cpu",
+    "operation",
+    "bytes",
+    "threads",
+    "memory_node",
+    "load_node",
+)
 UNDERFED = 0.05
-PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers", "underfed")
-# The most serious first: flags that change what a pair's number means, then those that make it less certain.
+PAIR_FLAGS = (
+    "multimodal",
+    "drift",
+    "not_converged",
+    "smt_pair",
+    "outliers",
+    "underfed",
+)
+# The most serious first: flags that change what a pair's number means, then those that
+# make it less certain.
 MEANINGS: Mapping[str, str] = {
-    "multimodal": "pairs have over a tenth of their bursts at another level than their number",
+    "multimodal": (
+        "pairs have over a tenth of their bursts at another level than their number"
+    ),
     "smt_pair": "pairs take less than half the time usual for their relation",
     "drift": "pairs became faster or slower during the run",
     "coarse_clock": "bursts have samples too short for the resolution of the clock",
-    "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
+    "frequency_moved": (
+        "bursts have a core frequency that changed by more than 3% meanwhile"
+    ),
     "skewed": "bursts have threads that began further apart than a tenth of a sample",
     "uneven": "bursts have a load whose rate differs by more than 10% between samples",
-    "underfed": f"loads are over {UNDERFED:.0%} below the rate asked for, and that at full if measured",
-    "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
+    "underfed": (
+        f"loads are over {UNDERFED:.0%} below the rate asked for, and that at full if"
+        " measured"
+    ),
+    "outliers": (
+        f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the"
+        " median"
+    ),
     "not_converged": "pairs did not reach the requested precision",
     "preempted": "bursts were interrupted by other threads on their CPUs",
     "busy_cpu": "bursts got less than 90% of their CPUs",
@@ -39,7 +68,9 @@ MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
 def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
-    """Count the rows with each flag, the most frequent first. flags: each row's, separated by commas."""
+    """Count the rows with each flag, the most frequent first. flags: each row's,
+    separated by commas.
+    """
     counts: Counter[str] = Counter()
     for joined, count in Counter(flags.tolist()).most_common():
         counts.update(dict.fromkeys(filter(None, joined.split(",")), count))
@@ -47,14 +78,20 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
 
 
 def add_pair_flags(
-    pairs: pd.DataFrame, precision: Floats | float | None = None, descriptions: Descriptions = SHIPPED
+    pairs: pd.DataFrame,
+    precision: Floats | float | None = None,
+    descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
-    """Add the flags of pairs to the rows of `pair_medians`. precision: the share requested; NaN: none."""
+    """Add the flags of pairs to the rows of `pair_medians`. precision: the share
+    requested; NaN: none.
+    """
     requested = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested),
+        "not_converged": (
+            ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested)
+        ),
         "smt_pair": _has_doubtful_smt_relation(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _is_below_requested_rate(pairs),
@@ -67,49 +104,76 @@ def add_pair_flags(
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
-    """Report which loads reach less than requested, and less than such loads reach at full rate."""
+    """Report which loads reach less than requested, and less than such loads reach at
+    full rate.
+    """
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
     places = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
     loads = pairs.iloc[places]
-    rate, requested_rate, threads = loads[["other_rate", "load_mbps", "threads"]].to_numpy(dtype=float).T
+    rate, requested_rate, threads = (
+        loads[["other_rate", "load_mbps", "threads"]].to_numpy(dtype=float).T
+    )
     kinds = number_groups(loads, _LOAD)
     full = group_medians(np.where(np.isnan(requested_rate), rate, np.nan), kinds)[kinds]
-    marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate / 1000 * (threads - 1), full)
+    marks[places] = rate < (1 - UNDERFED) * np.fmin(
+        requested_rate / 1000 * (threads - 1), full
+    )
     return marks
 
 
-def _has_doubtful_smt_relation(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
-    """Report siblings not clearly nearest each other, and pairs far nearer than usual for their relation."""
+def _has_doubtful_smt_relation(
+    pairs: pd.DataFrame, descriptions: Descriptions
+) -> Bools:
+    """Report siblings not clearly nearest each other, and pairs far nearer than usual
+    for their relation.
+    """
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]
-    ns, classes = single["median_ns"].to_numpy(dtype=float), number_groups(single, [*_KIND, "relation"])
+    ns, classes = (
+        single["median_ns"].to_numpy(dtype=float),
+        number_groups(single, [*_KIND, "relation"]),
+    )
     usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
-    near = ~_is_sibling_or_single(single) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
-    marks[places] = near | (compute_sibling_nearness(single, number_groups(single, _KIND)) < SIBLING_NEARER)
+    near = (
+        ~_is_sibling_or_single(single)
+        & (size >= SMALLEST_CLASS)
+        & (ns < FAR_NEARER * usual)
+    )
+    marks[places] = near | (
+        compute_sibling_nearness(single, number_groups(single, _KIND)) < SIBLING_NEARER
+    )
     return marks
 
 
 def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
-    """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
+    """Compute each sibling pair's latency to its nearest other CPU, as a multiple of
+    the pair's own.
 
-    kind_numbers: the number of each row's run, benchmark and variant. Return NaN for pairs that are not
-    siblings, and for siblings without another partner.
+    kind_numbers: the number of each row's run, benchmark and variant. Return NaN for
+    pairs that are not siblings, and for siblings without another partner.
     """
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    ends, others = kind_numbers * (ends.max(initial=0) + 1) + ends, ~_is_sibling_or_single(pairs)
+    ends, others = (
+        kind_numbers * (ends.max(initial=0) + 1) + ends,
+        ~_is_sibling_or_single(pairs),
+    )
     nearest = np.full(ends.max(initial=0) + 1, np.inf)
     for cpu in ends:
         np.fmin.at(nearest, cpu[others], ns[others])
     closest = nearest[ends].min(axis=0)
-    is_sibling = (pairs["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(closest)
+    is_sibling = (pairs["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(
+        closest
+    )
     return np.where(is_sibling, closest / ns, np.nan)
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
-    """Report which rows are of siblings or single CPUs, which are checked on their own."""
+    """Report which rows are of siblings or single CPUs, which are checked on
+    their own.
+    """
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)

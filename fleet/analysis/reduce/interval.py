@@ -1,7 +1,9 @@
-"""Compute the 95 % interval of the mean of a few values in order of time, for one or many rows.
+"""Compute the 95 % interval of the mean of a few values in order of time, for one or
+many rows.
 
-The values are the medians of a pair's bursts; docs/statistics.md explains what the interval promises. The
-agent does the same (agent/base/interval.c) to decide when a pair has been measured often enough.
+The values are the medians of a pair's bursts; docs/statistics.md explains what the
+interval promises. The agent does the same (agent/base/interval.c) to decide when a pair
+has been measured often enough.
 """
 
 from math import sqrt
@@ -17,9 +19,11 @@ MIN_RUNS = 3  # for an interval between runs, or a verdict
 
 
 def student_t(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN without a degree of freedom.
+    """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN
+    without a degree of freedom.
 
-    Beyond the table, use the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals.
+    Beyond the table, use the expansion in 1/freedom (Abramowitz and Stegun 26.7.5),
+    right to three decimals.
     """
     if freedom < 1:
         return float("nan")
@@ -34,40 +38,54 @@ def student_t(freedom: int) -> float:
 
 
 def estimate_autocorrelation(deviations: Floats) -> Floats:
-    """Estimate the correlation of neighbours that would by itself explain all correlation in each row.
+    """Estimate the correlation of neighbours that would by itself explain all
+    correlation in each row.
 
-    deviations: rows of distances from the mean, in order of time. Sum the correlations at all lags up to
-    the first two whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)); -1 if all values are equal.
+    deviations: rows of distances from the mean, in order of time. Sum the correlations
+    at all lags up to the first two whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7
+    (1992)); -1 if all values are equal.
     """
     count, squares = deviations.shape[1], (deviations**2).sum(axis=1)
     total, more = -squares, squares > 0
     for lag in range(0, count - 1, 2):
         two = np.einsum("ij,ij->i", deviations[:, lag:], deviations[:, : count - lag])
-        two += np.einsum("ij,ij->i", deviations[:, lag + 1 :], deviations[:, : count - lag - 1])
+        two += np.einsum(
+            "ij,ij->i", deviations[:, lag + 1 :], deviations[:, : count - lag - 1]
+        )
         more = more & (two > 0)
         if not more.any():
             break
         total += np.where(more, two, 0)
     denominator = np.where(total > 0, squares + total, squares)
-    correlation: Floats = np.divide(total, denominator, out=np.full(len(deviations), -1.0), where=squares > 0)
+    correlation: Floats = np.divide(
+        total, denominator, out=np.full(len(deviations), -1.0), where=squares > 0
+    )
     return correlation
 
 
 def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
-    """Return how many independent values have a mean as variable as that of `count` correlated ones.
+    """Return how many independent values have a mean as variable as that of `count`
+    correlated ones.
 
-    It is count (1 - r) / (1 + r) if neighbours correlate by r (first-order autoregression). A short row shows
-    too little of r, and a measurement that stops at the first narrow interval stops where r shows least, so r
-    is raised by a margin. Negative r is not used.
+    It is count (1 - r) / (1 + r) if neighbours correlate by r (first-order
+    autoregression). A short row shows too little of r, and a measurement that stops at
+    the first narrow interval stops where r shows least, so r is raised by a margin.
+    Negative r is not used.
     """
-    r = np.clip(autocorrelation + AUTOCORRELATION_MARGIN / sqrt(count), 0.0, MAX_AUTOCORRELATION)
+    r = np.clip(
+        autocorrelation + AUTOCORRELATION_MARGIN / sqrt(count), 0.0, MAX_AUTOCORRELATION
+    )
     effective: Floats = count * (1 - r) / (1 + r)
     return effective
 
 
 def look_up_t(count: int, effective: Floats | float) -> Floats:
-    """Return Student's t for a mean of `count` values that are worth `effective` independent ones."""
-    freedom: Ints = np.maximum(effective, min(float(count), MIN_EFFECTIVE)).astype(np.int64) - 1
+    """Return Student's t for a mean of `count` values that are worth `effective`
+    independent ones.
+    """
+    freedom: Ints = (
+        np.maximum(effective, min(float(count), MIN_EFFECTIVE)).astype(np.int64) - 1
+    )
     freedoms, places = np.unique(freedom, return_inverse=True)
     return np.array([student_t(int(degrees)) for degrees in freedoms])[places]
 
@@ -78,12 +96,18 @@ def compute_geometric_mean(values: Floats) -> float:
 
 
 def compute_mean_half_width(values: Floats) -> float:
-    """Compute half the relative 95 % interval of the runs' geometric mean; NaN for fewer than MIN_RUNS."""
-    return float(np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values))))
+    """Compute half the relative 95 % interval of the runs' geometric mean; NaN for
+    fewer than MIN_RUNS.
+    """
+    return float(
+        np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values)))
+    )
 
 
 def compute_prediction_half_width(values: Floats) -> float:
-    """Compute how far a single run may be from the level of runs like it, as a share; NaN below MIN_RUNS."""
+    """Compute how far a single run may be from the level of runs like it, as a share;
+    NaN below MIN_RUNS.
+    """
     if len(values) < MIN_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

@@ -1,4 +1,6 @@
-"""Compute how much of the scatter between a pair's bursts is explained by where their lines lie in memory."""
+"""Compute how much of the scatter between a pair's bursts is explained by where their
+lines lie in memory.
+"""
 
 import math
 from collections.abc import Iterator
@@ -20,21 +22,37 @@ _MAX_SAMPLES = 1_000_000  # that are read for it
 _LINE, _COLOURS = 64, 16  # bytes; of physical pages
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
-    *("run_id", *_PAIR, "relation", "unit", "iterations", "warmup", "ticks", "ns_per_tick", "other_ticks"),
+    *(
+        "run_id",
+        *_PAIR,
+        "relation",
+        "unit",
+        "iterations",
+        "warmup",
+        "ticks",
+        "ns_per_tick",
+        "other_ticks",
+    ),
     *("line_offset", "line_physical"),
 )
 
 
-def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED) -> list[str]:
-    """Return sentences on benchmarks of pairs whose bursts' scatter depends on where their lines lie.
+def explain_place_scatter(
+    root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED
+) -> list[str]:
+    """Return sentences on benchmarks of pairs whose bursts' scatter depends on where
+    their lines lie.
 
-    Source: epsilon squared (Kelley 1935), the share of variance between groups less what chance gives.
+    Source: epsilon squared (Kelley 1935), the share of variance between groups less
+    what chance gives.
     """
     names = {name.partition("/")[0] for name in run["benchmarks"]}
     pairs = [name for name in names if descriptions[name].view is View.MATRIX]
     if not pairs or run["samples"] > _MAX_SAMPLES:
         return []
-    samples = load_samples(root, run_id=run["run_id"], benchmark=pairs, columns=_COLUMNS)
+    samples = load_samples(
+        root, run_id=run["run_id"], benchmark=pairs, columns=_COLUMNS
+    )
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
     if samples.empty:
         return []
@@ -42,17 +60,23 @@ def explain_place_scatter(root: Root, run: dict[str, Any], descriptions: Descrip
     medians = pd.Series(latency[~is_warmup]).groupby(burst[~is_warmup]).median()
     samples = samples.loc[medians.index].assign(ns=medians)
     return [
-        f"{name}/{variant}: the line's {place} explains {share:.0%} of the scatter between a pair's bursts "
-        f"(n {len(part)}, {places} places)"
-        for (name, variant), part in samples.groupby(["benchmark", "variant"], observed=True)
+        f"{name}/{variant}: the line's {place} explains {share:.0%} of the scatter"
+        f" between a pair's bursts (n {len(part)}, {places} places)"
+        for (name, variant), part in samples.groupby(
+            ["benchmark", "variant"], observed=True
+        )
         for place, share, places in _find_influential_places(part)
     ]
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield each kind of place that explains much variance, the share explained, and the number of places."""
+    """Yield each kind of place that explains much variance, the share explained, and
+    the number of places.
+    """
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
-    pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())
+    pairs = pd.Series(logs).groupby(
+        bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy()
+    )
     residuals = logs - pairs.transform("median").to_numpy()
     limit = _OUTLIER * float(np.median(np.abs(residuals)))
     residuals = residuals.clip(-limit, limit)  # so that no single burst decides
@@ -63,13 +87,17 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
         groups, values = pd.factorize(places)
         if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
             share = compute_variance_share(residuals, groups)
-            by_chance = _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
+            by_chance = (
+                _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
+            )
             if share > max(MIN_SHARE, by_chance):
                 yield name, share, len(values)
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:
-    """Return the share of variance that lies between groups, less what chance gives; at least 0."""
+    """Return the share of variance that lies between groups, less what chance gives; at
+    least 0.
+    """
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts
     total = float(((values - values.mean()) ** 2).sum())

@@ -1,4 +1,6 @@
-"""Reduce raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
+"""Reduce raw samples to pairs, and pairs to relations and matrices. The burst is the
+unit of replication.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, decode_categories, group_medians, number_groups
+from fleet.analysis.base.tables import (
+    Floats,
+    Ints,
+    decode_categories,
+    group_medians,
+    number_groups,
+)
 from fleet.analysis.base.text import to_records
-from fleet.analysis.reduce.burst_levels import find_asymmetry, find_main_bursts, summarize_bursts
+from fleet.analysis.reduce.burst_levels import (
+    find_asymmetry,
+    find_main_bursts,
+    summarize_bursts,
+)
 from fleet.analysis.reduce.bursts import (
     SAMPLE_COLUMNS,
     WORK_COLUMNS,
@@ -30,39 +42,57 @@ SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(
-    samples: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, ordered: bool = False
+    samples: pd.DataFrame,
+    descriptions: Descriptions = SHIPPED,
+    *,
+    ordered: bool = False,
 ) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
-    The columns are those of `pairs` in docs/tables.md. samples: from `load_samples`; bursts of nothing but
-    warm-ups are left out. Unless `ordered`, a pair's two directions make one row with the lower CPU as ping.
-    `load_pairs` does the same for runs too big for a frame, and stores the result.
+    The columns are those of `pairs` in docs/tables.md. samples: from `load_samples`;
+    bursts of nothing but warm-ups are left out. Unless `ordered`, a pair's two
+    directions make one row with the lower CPU as ping. `load_pairs` does the same for
+    runs too big for a frame, and stores the result.
     """
     shape = arrow_schema("samples", SAMPLE_COLUMNS)
-    rows = pa.Table.from_pandas(samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False)
+    rows = pa.Table.from_pandas(
+        samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False
+    )
     return reduce_bursts(read_bursts(rows, descriptions), descriptions, ordered=ordered)
 
 
-def reduce_bursts(bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False) -> pd.DataFrame:
+def reduce_bursts(
+    bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False
+) -> pd.DataFrame:
     """Reduce bursts to the rows of `pair_medians`."""
     about = put_lower_cpu_first(bursts.about, ordered=ordered)
     bursts = replace(bursts, about=about).reorder(order_by_pair(about))
     summarize = partial(_summarize_samples, bursts)
     medians, outliers = compute_medians_and_outliers(bursts)
-    return reduce_to_pairs(bursts.about, bursts.counts, medians, outliers, summarize, descriptions)
+    return reduce_to_pairs(
+        bursts.about, bursts.counts, medians, outliers, summarize, descriptions
+    )
 
 
 def put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
-    """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`: whether it was swapped."""
-    ping, pong = (bursts[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
+    """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`:
+    whether it was swapped.
+    """
+    ping, pong = (
+        bursts[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu")
+    )
     turned = (ping > pong) & (not ordered)
     low, high = np.where(turned, pong, ping), np.where(turned, ping, pong)
     return bursts.assign(ping_cpu=low, pong_cpu=high, turned=turned)
 
 
 def order_by_pair(bursts: pd.DataFrame) -> Ints:
-    """Return the indices that sort bursts from `put_lower_cpu_first` by pair, then by time."""
-    return np.lexsort((bursts["start_offset_ns"].to_numpy(), number_groups(bursts, PAIR)))
+    """Return the indices that sort bursts from `put_lower_cpu_first` by pair, then by
+    time.
+    """
+    return np.lexsort(
+        (bursts["start_offset_ns"].to_numpy(), number_groups(bursts, PAIR))
+    )
 
 
 def reduce_to_pairs(
@@ -73,23 +103,34 @@ def reduce_to_pairs(
     summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> pd.DataFrame:
-    """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by `order_by_pair`.
+    """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by
+    `order_by_pair`.
 
-    sample_counts, medians, outlier_counts: of each burst. summarize: returns SAMPLE_NUMBERS of pairs, given
-    the first burst of each, with the pair's number of samples in `samples`.
+    sample_counts, medians, outlier_counts: of each burst. summarize: returns
+    SAMPLE_NUMBERS of pairs, given the first burst of each, with the pair's number of
+    samples in `samples`.
     """
     pair = number_groups(bursts, PAIR)
     counts = np.bincount(pair)
-    first = decode_categories(bursts.iloc[np.cumsum(counts) - counts].reset_index(drop=True))
+    first = decode_categories(
+        bursts.iloc[np.cumsum(counts) - counts].reset_index(drop=True)
+    )
     first["samples"] = np.bincount(pair, sample_counts, len(counts)).astype(np.int64)
     turned = bursts["turned"].to_numpy()
     # Bursts of other benchmarks that were part of the same visit have the same number.
     visits = 2 * bursts["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(medians, counts, visits, _number_visit_groups(first, descriptions))
-    numbers = summarize_bursts(medians, counts, bursts["start_offset_ns"].to_numpy(dtype=np.float64), main)
+    main = find_main_bursts(
+        medians, counts, visits, _number_visit_groups(first, descriptions)
+    )
+    numbers = summarize_bursts(
+        medians, counts, bursts["start_offset_ns"].to_numpy(dtype=np.float64), main
+    )
     table = pd.DataFrame(
         {
-            **{name: first[name] for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")},
+            **{
+                name: first[name]
+                for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")
+            },
             "bursts": counts,
             **numbers,
             "asymmetry": find_asymmetry(medians, turned, pair, len(counts)),
@@ -97,32 +138,50 @@ def reduce_to_pairs(
             "samples": first["samples"],
             **summarize(first),
             **{name: first[name] for name in PARAMETERS},
-            **_compute_pair_work_and_ghz(bursts, pair, medians / numbers["median_ns"][pair]),
-            "outliers": np.bincount(pair, outlier_counts, len(counts)) / first["samples"],
+            **_compute_pair_work_and_ghz(
+                bursts, pair, medians / numbers["median_ns"][pair]
+            ),
+            "outliers": (
+                np.bincount(pair, outlier_counts, len(counts)) / first["samples"]
+            ),
         }
     )
     return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _compute_pair_work_and_ghz(bursts: pd.DataFrame, pair_numbers: Ints, times: Floats) -> dict[str, Floats]:
+def _compute_pair_work_and_ghz(
+    bursts: pd.DataFrame, pair_numbers: Ints, times: Floats
+) -> dict[str, Floats]:
     """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
 
-    times: each burst's median divided by its pair's. The pair's median times `core_ghz` must be the cycles
-    that it takes. So `core_ghz` is the median of `times` x frequency, over the half of the bursts nearest to
-    the pair's median (others may be at another level), and kept within the bursts' frequencies.
+    times: each burst's median divided by its pair's. The pair's median times `core_ghz`
+    must be the cycles that it takes. So `core_ghz` is the median of `times` x
+    frequency, over the half of the bursts nearest to the pair's median (others may be
+    at another level), and kept within the bursts' frequencies.
     """
-    medians = {name: group_medians(bursts[name].to_numpy(np.float64), pair_numbers) for name in WORK_COLUMNS}
-    ghz, order = bursts["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair_numbers))
+    medians = {
+        name: group_medians(bursts[name].to_numpy(np.float64), pair_numbers)
+        for name in WORK_COLUMNS
+    }
+    ghz, order = (
+        bursts["core_ghz"].to_numpy(np.float64),
+        np.lexsort((np.abs(times - 1), pair_numbers)),
+    )
     sizes = np.bincount(pair_numbers)
     begins = np.cumsum(sizes) - sizes
-    near = order[np.arange(len(pair_numbers)) - begins[pair_numbers] < sizes[pair_numbers] / 2 + 1]
+    near = order[
+        np.arange(len(pair_numbers)) - begins[pair_numbers]
+        < sizes[pair_numbers] / 2 + 1
+    ]
     core_ghz = group_medians((ghz * times)[near], pair_numbers[near])
     limits = (ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax))
     return medians | {"core_ghz": np.clip(core_ghz, *limits)}
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
-    """Compute the median of each burst, and count its samples above OUTLIER times that."""
+    """Compute the median of each burst, and count its samples above OUTLIER
+    times that.
+    """
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
@@ -138,10 +197,18 @@ def is_visited_with_others(benchmark: Benchmark) -> bool:
 
 
 def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
-    """Number the rows; benchmarks of a pair that share their visits get the same number."""
-    shared = [name for name in pairs["benchmark"].unique() if is_visited_with_others(descriptions[str(name)])]
+    """Number the rows; benchmarks of a pair that share their visits get the same
+    number.
+    """
+    shared = [
+        name
+        for name in pairs["benchmark"].unique()
+        if is_visited_with_others(descriptions[str(name)])
+    ]
     own = np.where(pairs["benchmark"].isin(shared), -1, np.arange(len(pairs)))
-    return number_groups(pairs.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"])
+    return number_groups(
+        pairs.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"]
+    )
 
 
 def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
@@ -149,9 +216,16 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
     columns = {name: np.full(len(sizes), np.nan) for name in SAMPLE_NUMBERS}
     for pairs, rows in group_rows_by_length(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
-        low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
-        tenth, middle, last = (_compute_quantiles(ordered, share) for share in (0.10, 0.5, 0.99))
-        np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
+        low, high, mean = (
+            ordered[:, 0].copy(),
+            ordered[:, -1].copy(),
+            ordered.mean(axis=1),
+        )
+        tenth, middle, last = (
+            _compute_quantiles(ordered, share) for share in (0.10, 0.5, 0.99)
+        )
+        # in place: they may be many
+        np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)
         ordered.sort(axis=1)
         numbers = (low, tenth, mean, _compute_quantiles(ordered, 0.5), last, high)
         for name, column in zip(SAMPLE_NUMBERS, numbers, strict=True):
@@ -160,20 +234,30 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
 
 
 def _compute_quantiles(ordered: Floats, share: float) -> Floats:
-    """Compute a quantile of rows in ascending order, interpolated between the two nearest values."""
+    """Compute a quantile of rows in ascending order, interpolated between the two
+    nearest values.
+    """
     place = share * (ordered.shape[1] - 1)
     low = int(place)
     high = min(low + 1, ordered.shape[1] - 1)
-    quantiles: Floats = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
+    quantiles: Floats = ordered[:, low] + (place - low) * (
+        ordered[:, high] - ordered[:, low]
+    )
     return quantiles
 
 
-def _join_flags(flags: "pd.Series[Any]", pair_numbers: Ints, pair_count: int) -> dict[str, Ints | list[str]]:
-    """Count each pair's bursts with a flag, and join the flags of all its bursts without repeats."""
+def _join_flags(
+    flags: "pd.Series[Any]", pair_numbers: Ints, pair_count: int
+) -> dict[str, Ints | list[str]]:
+    """Count each pair's bursts with a flag, and join the flags of all its bursts
+    without repeats.
+    """
     marked = (flags != "").to_numpy(dtype=bool)
     numbers = pair_numbers[marked]
     flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
-    for number, text in dict.fromkeys(zip(numbers.tolist(), flags[marked].tolist(), strict=True)):
+    for number, text in dict.fromkeys(
+        zip(numbers.tolist(), flags[marked].tolist(), strict=True)
+    ):
         flags_by_pair[number].update(text.split(","))
     return {
         "flagged_bursts": np.bincount(numbers, minlength=pair_count),
@@ -182,21 +266,29 @@ def _join_flags(flags: "pd.Series[Any]", pair_numbers: Ints, pair_count: int) ->
 
 
 def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
-    """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
+    """Reduce pairs to one row per benchmark, variant and relation, nearest relation
+    first; in ns.
 
-    number: the column of `pairs` to reduce. Benchmarks and variants stay in the order of `pairs`.
-    `median_ns`, `min_ns`, `max_ns`: over the pairs' numbers. `p99_ns`: the median of the pairs' p99.
-    `spread`, `widest`: the median and the largest spread, NaN unless `number` is `median_ns`, to which
-    spreads belong. `flagged_share`: the share of bursts with a flag.
+    number: the column of `pairs` to reduce. Benchmarks and variants stay in the order
+    of `pairs`. `median_ns`, `min_ns`, `max_ns`: over the pairs' numbers. `p99_ns`: the
+    median of the pairs' p99. `spread`, `widest`: the median and the largest spread, NaN
+    unless `number` is `median_ns`, to which spreads belong. `flagged_share`: the share
+    of bursts with a flag.
     """
     table = reduce_by_relation(pairs, [*KIND[1:], "relation"], number)
     order = number_groups(table, KIND[1:])
-    ordered = table.assign(order=order).sort_values(["order", "median_ns"], kind="stable")
+    ordered = table.assign(order=order).sort_values(
+        ["order", "median_ns"], kind="stable"
+    )
     return ordered.drop(columns="order").reset_index(drop=True)
 
 
-def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
-    """Reduce pairs like `summarize_relations`, to a row per combination of `keys`, in order of occurrence."""
+def reduce_by_relation(
+    pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns"
+) -> pd.DataFrame:
+    """Reduce pairs like `summarize_relations`, to a row per combination of `keys`, in
+    order of occurrence.
+    """
     spread = pairs["spread"] if number == "median_ns" else np.nan
     numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
     groups = numbers.groupby([*keys], sort=False, observed=True, dropna=False)
@@ -216,39 +308,59 @@ def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "
 
 
 def estimator_column(run: Mapping[str, Any]) -> str:
-    """Return the column of `pairs` to use for a run: that of its preset's estimator, else the median."""
+    """Return the column of `pairs` to use for a run: that of its preset's estimator,
+    else the median.
+    """
     return ESTIMATOR_COLUMNS[run["estimator"]] if run["preset"] else "median_ns"
 
 
 def choose_number_column(*runs: pd.DataFrame) -> str:
-    """Return the column to compare: that of the estimator that all of these runs share, else the median."""
+    """Return the column to compare: that of the estimator that all of these runs share,
+    else the median.
+    """
     kinds = to_records(pd.concat([rows[["preset", "estimator"]] for rows in runs]))
     columns = {estimator_column(run) for run in kinds}
     return columns.pop() if len(columns) == 1 else "median_ns"
 
 
-def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
-    """Lay out the pairs of one benchmark: a row per ping, a column per pong, both in the order of `cpus`.
+def matrix(
+    pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns"
+) -> pd.DataFrame:
+    """Lay out the pairs of one benchmark: a row per ping, a column per pong, both in
+    the order of `cpus`.
 
-    An unordered pair stands on both sides of the diagonal. NaN: not measured. `attrs["noise"]`: half the 95 %
-    interval of the median pair, relative, below which a colour scale shows no difference; 0 if unknown.
+    An unordered pair stands on both sides of the diagonal. NaN: not measured.
+    `attrs["noise"]`: half the 95 % interval of the median pair, relative, below which a
+    colour scale shows no difference; 0 if unknown.
     """
     ping, pong = (pd.Index(list(cpus), name=name) for name in ("ping_cpu", "pong_cpu"))
     table = pd.DataFrame(lay_out_matrix(pairs, cpus, value), ping, pong)
-    noise = pairs["spread"].median() if value == "median_ns" and "spread" in pairs else np.nan
+    noise = (
+        pairs["spread"].median()
+        if value == "median_ns" and "spread" in pairs
+        else np.nan
+    )
     table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
     return table
 
 
 def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """Lay pairs out in an array as `matrix` does in a data frame."""
-    return np.asarray(lay_out_matrices(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0])
+    return np.asarray(
+        lay_out_matrices(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
+    )
 
 
-def lay_out_matrices(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
-    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run, from 0."""
+def lay_out_matrices(
+    pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int
+) -> Floats:
+    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run,
+    from 0.
+    """
     index, size = pd.Index(cpus), len(cpus)
-    ping, pong = (index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu"))
+    ping, pong = (
+        index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu")
+    )
     is_inside = (ping >= 0) & (pong >= 0)
     cells = ((runs * size + ping) * size + pong)[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]

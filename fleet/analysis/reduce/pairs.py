@@ -1,4 +1,5 @@
-"""Derive the table `pairs`: a row per run and pair, computed on first use and kept in the index.
+"""Derive the table `pairs`: a row per run and pair, computed on first use and kept in
+the index.
 
 A run is reduced in slices, so memory is bounded by a slice, not by the run.
 """
@@ -18,7 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, decode_categories, number_groups, to_pandas
+from fleet.analysis.base.tables import (
+    Floats,
+    Ints,
+    decode_categories,
+    number_groups,
+    to_pandas,
+)
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import load, matrices
 from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, read_bursts
@@ -29,7 +36,14 @@ from fleet.model import SHIPPED, Descriptions, add_core_kinds, name_core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, Where, concat_tables, read_together, select_rows, warn_left_out
+from fleet.store.reading import (
+    TableFile,
+    Where,
+    concat_tables,
+    read_together,
+    select_rows,
+    warn_left_out,
+)
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.verify import INDEX_REMEDY
 
@@ -37,14 +51,26 @@ STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _MANY_RUNS = 500  # so many are worth a second of start-up for each further process
-_HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
+# bytes of ticks; a pair with more is reduced some bursts at a time
+_HELD = 16 * SLICE_SAMPLES
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 HISTORY_COLUMNS = (
-    *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
+    *(
+        "run_id",
+        *_CLASS,
+        "point",
+        "ping_cpu",
+        "pong_cpu",
+        "bursts",
+        "median_ns",
+        "p99_ns",
+        "spread",
+    ),
     *("flagged_bursts", "flags", "memory_node"),
 )
-_PairBatches = Iterator[tuple[list[Key], Any]]  # the keys of runs, and their pairs in an Arrow table
+# the keys of runs, and their pairs in an Arrow table
+_PairBatches = Iterator[tuple[list[Key], Any]]
 
 
 def load_pairs(
@@ -55,10 +81,12 @@ def load_pairs(
     columns: Sequence[str] | None = None,
     **which: Unpack[load.Runs],
 ) -> pd.DataFrame:
-    """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
+    """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point
+    and pair, in ns.
 
-    Filters are those of `load_samples`. Runs come oldest first; numbers are float32. Missing rows are
-    computed now and kept in the index; for many runs, progress goes to the listing's `note`.
+    Filters are those of `load_samples`. Runs come oldest first; numbers are float32.
+    Missing rows are computed now and kept in the index; for many runs, progress goes to
+    the listing's `note`.
     """
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
@@ -69,21 +97,29 @@ def load_pairs(
 
     def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
         batch = set(run_keys)
-        return _derive_runs(listing.place, [run for run in runs if run.key in batch], selected=len(runs))
+        return _derive_runs(
+            listing.place, [run for run in runs if run.key in batch], selected=len(runs)
+        )
 
     where = load.make_filters(benchmark=benchmark, relation=relation)
-    return to_pandas(load_derived(listing.index, PAIRS, marks, derive_batches, columns, where))
+    return to_pandas(
+        load_derived(listing.index, PAIRS, marks, derive_batches, columns, where)
+    )
 
 
 def verify_pairs(root: Root) -> list[str]:
-    """Derive the pairs in the index again from samples; return a problem for each run whose pairs differ."""
+    """Derive the pairs in the index again from samples; return a problem for each run
+    whose pairs differ.
+    """
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
 
     def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
         return _derive_runs(listing.place, [runs[key] for key in run_keys])
 
-    return verify_derived(listing, PAIRS, _make_index_marks(listing.all_runs), derive_batches)
+    return verify_derived(
+        listing, PAIRS, _make_index_marks(listing.all_runs), derive_batches
+    )
 
 
 def verify_derived(
@@ -92,15 +128,21 @@ def verify_derived(
     marks: Mapping[Key, str],
     derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
 ) -> list[str]:
-    """Derive the rows in the index again with `derive`; return a problem for each run whose rows differ."""
+    """Derive the rows in the index again with `derive`; return a problem for each run
+    whose rows differ.
+    """
     stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
     for keys, derived in derive([key for key in marks if key in stored]):
         for _, run_id in keys:
             chosen = kind.table, kind.columns, {"run_id": {run_id}}
-            own, again = (select_rows(table, *chosen).to_pandas() for table in (rows, derived))
+            own, again = (
+                select_rows(table, *chosen).to_pandas() for table in (rows, derived)
+            )
             try:
-                pd.testing.assert_frame_equal(own, again, rtol=1e-5, check_categorical=False)
+                pd.testing.assert_frame_equal(
+                    own, again, rtol=1e-5, check_categorical=False
+                )
             except AssertionError:
                 complaint = f"the {kind.name} of {run_id} are not those of its samples"
                 problems.append(f"{listing.index.path}: {complaint}. {INDEX_REMEDY}")
@@ -108,13 +150,21 @@ def verify_derived(
 
 
 def _make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Return, by run, the mark of its indexed pairs: STATS_VERSION and the hash of its samples."""
+    """Return, by run, the mark of its indexed pairs: STATS_VERSION and the hash of its
+    samples.
+    """
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
 
 def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
-    """Derive the pairs of many runs into the index with a process per CPU; leave damaged runs out."""
-    command = [sys.executable, "-c", f"from {__name__} import derive_into_index; derive_into_index()"]
+    """Derive the pairs of many runs into the index with a process per CPU; leave
+    damaged runs out.
+    """
+    command = [
+        sys.executable,
+        "-c",
+        f"from {__name__} import derive_into_index; derive_into_index()",
+    ]
     count = os.cpu_count() or 1
     reading_end, writing_end = os.pipe()
     workers = []
@@ -123,11 +173,18 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
             with tempfile.TemporaryFile("w+") as request:
                 json.dump([listing.place.address, run_ids[part::count]], request)
                 request.seek(0)
-                streams: Any = {"stdin": request, "stdout": writing_end, "stderr": subprocess.DEVNULL}
+                streams: Any = {
+                    "stdin": request,
+                    "stdout": writing_end,
+                    "stderr": subprocess.DEVNULL,
+                }
                 workers.append(subprocess.Popen(command, **streams))
         os.close(writing_end)
         done = 0
-        listing.note(f"reducing the samples of {len(run_ids)} runs to pairs; this is done once for each run")
+        listing.note(
+            f"reducing the samples of {len(run_ids)} runs to pairs; this is done once"
+            " for each run"
+        )
         with os.fdopen(reading_end) as counts:
             for line in counts:
                 done += int(line)
@@ -139,7 +196,9 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
 
 
 def derive_into_index() -> None:
-    """Store the pairs of the runs that stdin names (JSON: root, run IDs) in the index; print batch sizes."""
+    """Store the pairs of the runs that stdin names (JSON: root, run IDs) in the index;
+    print batch sizes.
+    """
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
@@ -150,11 +209,16 @@ def derive_into_index() -> None:
         sys.stdout.flush()
 
 
-def _derive_runs(place: Place, runs: Sequence[RunSummary], *, selected: int = 0) -> _PairBatches:
-    """Yield batches of runs with their pairs in one table; warn of damaged runs and leave them out.
+def _derive_runs(
+    place: Place, runs: Sequence[RunSummary], *, selected: int = 0
+) -> _PairBatches:
+    """Yield batches of runs with their pairs in one table; warn of damaged runs and
+    leave them out.
 
-    A batch is of one agent build and set of benchmarks, and holds a slice of samples or one larger run.
-    selected: how many runs were chosen. Raises DamagedFileError if all of these are damaged.
+    A batch is of one agent build and set of benchmarks, and holds a slice of samples or
+    one larger run.
+    selected: how many runs were chosen. Raises DamagedFileError if all of these are
+    damaged.
     """
     damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
@@ -177,8 +241,12 @@ def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]) -> _PairBatches:
-    """Yield the runs with their pairs, one by one if a run is damaged; append its error to `damaged`."""
+def _derive_batch(
+    place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]
+) -> _PairBatches:
+    """Yield the runs with their pairs, one by one if a run is damaged; append its error
+    to `damaged`.
+    """
     try:
         pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
@@ -192,17 +260,29 @@ def _derive_batch(place: Place, runs: Sequence[RunSummary], damaged: list[Damage
 
 
 def history(
-    root: Root, *, relation: load.Chosen = None, benchmark: load.Chosen = None, **which: Unpack[load.Runs]
+    root: Root,
+    *,
+    relation: load.Chosen = None,
+    benchmark: load.Chosen = None,
+    **which: Unpack[load.Runs],
 ) -> pd.DataFrame:
-    """Load a row per run, benchmark, variant and relation, oldest first; leave out benchmarks with points.
+    """Load a row per run, benchmark, variant and relation, oldest first; leave out
+    benchmarks with points.
 
-    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, those of `summarize_relations`.
+    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, those of
+    `summarize_relations`.
     """
     root = open_listing(root)
     runs = load.list_published(root, **which)
     ids = [run.run_id for run in runs]
     descriptions = load.merge_descriptions(runs)
-    pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=HISTORY_COLUMNS)
+    pairs = load_pairs(
+        root,
+        run_id=ids,
+        benchmark=benchmark,
+        relation=relation,
+        columns=HISTORY_COLUMNS,
+    )
     pairs = load.drop_contradicting(pairs, runs, descriptions)
     return reduce_by_run(runs, load.drop_points(pairs, descriptions))
 
@@ -210,21 +290,31 @@ def history(
 def reduce_by_run(
     runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
 ) -> pd.DataFrame:
-    """Reduce pairs or other cells to rows of `history`. keys: the columns that tell a run's rows apart."""
+    """Reduce pairs or other cells to rows of `history`. keys: the columns that tell a
+    run's rows apart.
+    """
     relations = matrices.reduce_by_relation(pairs, ["run_id", *keys])
     runs_by_id = {run.run_id: run for run in runs}
     own = [runs_by_id[run_id] for run_id in relations.pop("run_id")]
     names = ("started_utc", "host_id", "host_name", "run_id")
-    table: dict[str, list[Any]] = {name: [getattr(run, name) for run in own] for name in names}
-    rows = pd.DataFrame(table | {"labels": [dict(run.labels) for run in own]}).join(relations)
+    table: dict[str, list[Any]] = {
+        name: [getattr(run, name) for run in own] for name in names
+    }
+    rows = pd.DataFrame(table | {"labels": [dict(run.labels) for run in own]}).join(
+        relations
+    )
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return rows.sort_values(order, kind="stable", ignore_index=True)
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Convert float32 to the float64 that prints with the same digits, and categories to plain strings."""
+    """Convert float32 to the float64 that prints with the same digits, and categories
+    to plain strings.
+    """
     narrow = pairs.select_dtypes("float32")
-    wide: dict[Any, Any] = {name: _to_float64(column.to_numpy()) for name, column in narrow.items()}
+    wide: dict[Any, Any] = {
+        name: _to_float64(column.to_numpy()) for name, column in narrow.items()
+    }
     return decode_categories(pairs).assign(**wide)
 
 
@@ -238,7 +328,9 @@ def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
 
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
-    """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as `_derive_runs` makes them."""
+    """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as
+    `_derive_runs` makes them.
+    """
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     records, descriptions = [file.record for file in files], runs[0].descriptions
     if len(files) == 1:
@@ -248,21 +340,31 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
         pairs = matrices.reduce_bursts(read_bursts(bursts, descriptions), descriptions)
     kinds, precisions = dict[str, Mapping[int, str]](), dict[str, Any]()
     for run, record in zip(runs, records, strict=True):
-        kinds[run.run_id] = name_core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
+        kinds[run.run_id] = name_core_kinds(
+            (cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus
+        )
         precisions[run.run_id] = record.row["precision"]
     pairs = add_kinds_to_relations(pairs, kinds)
-    pairs = add_pair_flags(pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions)
+    pairs = add_pair_flags(
+        pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions
+    )
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     hosts = {run.run_id: run.host_id for run in runs}
-    pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
+    pairs = pairs.assign(
+        host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION
+    )
     shape = schema.arrow_schema("pairs")
     texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
     pairs = pairs.astype(dict.fromkeys(texts, object))
-    return pa.table([pa.array(pairs[field.name], field.type) for field in shape], schema=shape)
+    return pa.table(
+        [pa.array(pairs[field.name], field.type) for field in shape], schema=shape
+    )
 
 
 def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
-    """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as `cas/llsc`."""
+    """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as
+    `cas/llsc`.
+    """
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
@@ -271,7 +373,9 @@ def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataF
     return _reduce_file(file, where, run.descriptions, ordered=ordered)
 
 
-def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
+def _reduce_file(
+    file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
+) -> pd.DataFrame:
     parts = [
         _reduce_slice(tables, descriptions, ordered=ordered)
         for tables in _iter_slices(file, where, descriptions)
@@ -279,18 +383,30 @@ def _reduce_file(file: TableFile, where: Where, descriptions: Descriptions, *, o
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def add_kinds_to_relations(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
-    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID and CPU."""
+def add_kinds_to_relations(
+    rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]
+) -> pd.DataFrame:
+    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID and
+    CPU.
+    """
     if not any(kinds.values()):
         return rows
-    ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
+    ends = zip(
+        *(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")),
+        strict=True,
+    )
     of = kinds.__getitem__
-    named = [add_core_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
+    named = [
+        add_core_kinds(str(relation), of(run).get(a), of(run).get(b))
+        for run, relation, a, b in ends
+    ]
     return rows.assign(relation=named)
 
 
 class _Slice(NamedTuple):
-    """The pairs of these benchmarks and one relation whose lower CPU is from `first` to `last`."""
+    """The pairs of these benchmarks and one relation whose lower CPU is from `first` to
+    `last`.
+    """
 
     benchmarks: frozenset[str]
     relation: str
@@ -298,7 +414,9 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduce_slice(tables: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
+def _reduce_slice(
+    tables: Iterator[Any], descriptions: Descriptions, *, ordered: bool
+) -> pd.DataFrame:
     held, size = [], 0
     for table in tables:
         held.append(table)
@@ -309,30 +427,53 @@ def _reduce_slice(tables: Iterator[Any], descriptions: Descriptions, *, ordered:
     return matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
 
 
-def _iter_slices(file: TableFile, where: Where, descriptions: Descriptions) -> Iterator[Iterator[Any]]:
-    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; never divide a pair."""
+def _iter_slices(
+    file: TableFile, where: Where, descriptions: Descriptions
+) -> Iterator[Iterator[Any]]:
+    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; never
+    divide a pair.
+    """
     if (samples := file.count_samples()) <= SLICE_SAMPLES:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
-    for part in _plan_slices(file, SLICE_SAMPLES * file.rows / samples, where, descriptions):
+    for part in _plan_slices(
+        file, SLICE_SAMPLES * file.rows / samples, where, descriptions
+    ):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_select_slice(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
+        tables = (
+            _select_slice(table, part)
+            for table in file.iter_tables(SAMPLE_COLUMNS, inside)
+        )
         yield (table for table in tables if len(table))
 
 
-def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
-    """Plan slices of at most `limit` bursts, or of one CPU with more; read only the small columns."""
+def _plan_slices(
+    file: TableFile, limit: float, where: Where, descriptions: Descriptions
+) -> list[_Slice]:
+    """Plan slices of at most `limit` bursts, or of one CPU with more; read only the
+    small columns.
+    """
     counts: Counter[tuple[str, str, int]] = Counter()
-    for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
+    for table in file.iter_tables(
+        ["benchmark", "relation", "ping_cpu", "pong_cpu"], where
+    ):
         rows = to_pandas(table)
         cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
         counts.update(zip(rows["benchmark"], rows["relation"], cpus, strict=True))
-    together = frozenset(name for name, _, _ in counts if matrices.is_visited_with_others(descriptions[name]))
+    together = frozenset(
+        name
+        for name, _, _ in counts
+        if matrices.is_visited_with_others(descriptions[name])
+    )
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
     for (benchmark, relation, low), count in counts.items():
-        joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count
+        joined[
+            together if benchmark in together else frozenset({benchmark}), relation, low
+        ] += count
     planned, filled = list[_Slice](), 0.0
-    ordered = sorted(joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:]))
+    ordered = sorted(
+        joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:])
+    )
     for (benchmarks, relation, low), count in ordered:
         filled += count
         if planned and planned[-1][:2] == (benchmarks, relation) and filled <= limit:
@@ -345,57 +486,99 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
 
 def _select_slice(table: Any, part: _Slice) -> Any:
     low = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
-    return table.filter(pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last)))
+    return table.filter(
+        pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last))
+    )
 
 
-def _count_values(latencies: Floats, values: Floats, counts: Ints) -> tuple[Floats, Ints]:
-    """Merge samples into a pair's distinct values, ascending, and their counts, which take less memory."""
+def _count_values(
+    latencies: Floats, values: Floats, counts: Ints
+) -> tuple[Floats, Ints]:
+    """Merge samples into a pair's distinct values, ascending, and their counts, which
+    take less memory.
+    """
     own, own_counts = np.unique(latencies, return_counts=True)
     values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
-    return values, np.bincount(place, np.concatenate([counts, own_counts])).astype(np.int64)
+    return values, np.bincount(place, np.concatenate([counts, own_counts])).astype(
+        np.int64
+    )
 
 
 def _summarize_values(values: Floats, counts: Ints) -> tuple[float, ...]:
     """Compute the columns SAMPLE_NUMBERS of a pair. values: ascending."""
-    tenth, middle, last = (_compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
+    tenth, middle, last = (
+        _compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99)
+    )
     far = np.abs(values - middle)
     order = np.argsort(far)
     mean = float(values @ counts) / counts.sum()
-    return values[0], tenth, mean, _compute_quantile(far[order], counts[order], 0.5), last, values[-1]
+    return (
+        values[0],
+        tenth,
+        mean,
+        _compute_quantile(far[order], counts[order], 0.5),
+        last,
+        values[-1],
+    )
 
 
 def _compute_quantile(values: Floats, counts: Ints, share: float) -> float:
     ends = np.cumsum(counts)
     place = share * (ends[-1] - 1)
-    low, high = values[np.searchsorted(ends, [int(place), min(int(place) + 1, ends[-1] - 1)], side="right")]
+    low, high = values[
+        np.searchsorted(
+            ends, [int(place), min(int(place) + 1, ends[-1] - 1)], side="right"
+        )
+    ]
     return float(low + (place - int(place)) * (high - low))
 
 
 def reduce_in_parts(
-    tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
+    tables: Iterable[Any],
+    descriptions: Descriptions = SHIPPED,
+    *,
+    ordered: bool = False,
 ) -> pd.DataFrame:
-    """Reduce bursts as `matrices.reduce_bursts` does, a table at a time. tables: with SAMPLE_COLUMNS."""
+    """Reduce bursts as `matrices.reduce_bursts` does, a table at a time. tables: with
+    SAMPLE_COLUMNS.
+    """
     parts = list[tuple[pd.DataFrame, Ints, Floats, Ints]]()
     none: tuple[Floats, Ints] = (np.empty(0), np.empty(0, dtype=np.int64))
     samples: dict[tuple[object, ...], tuple[Floats, Ints]] = {}
     for table in tables:
-        measured = pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
+        measured = pc.greater(
+            pc.list_value_length(table.column("ticks")), table.column("warmup")
+        )
         bursts = read_bursts(table.filter(measured), descriptions)
         about = matrices.put_lower_cpu_first(bursts.about, ordered=ordered)
-        parts.append((about, bursts.counts, *matrices.compute_medians_and_outliers(bursts)))
+        parts.append(
+            (about, bursts.counts, *matrices.compute_medians_and_outliers(bursts))
+        )
         bursts = replace(bursts, about=about).reorder(matrices.order_by_pair(about))
-        begins = np.flatnonzero(np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1))
+        begins = np.flatnonzero(
+            np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1)
+        )
         of_pairs = np.split(bursts.latencies, np.cumsum(bursts.counts)[begins[1:] - 1])
-        for key, latencies in zip(_list_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0):
+        for key, latencies in zip(
+            _list_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0
+        ):
             samples[key] = _count_values(latencies, *samples.get(key, none))
     about = pd.concat([part[0] for part in parts], ignore_index=True)
     order = matrices.order_by_pair(about)
-    sizes, middles, far = (np.concatenate([part[column] for part in parts])[order] for column in (1, 2, 3))
+    sizes, middles, far = (
+        np.concatenate([part[column] for part in parts])[order] for column in (1, 2, 3)
+    )
     about = about.iloc[order].reset_index(drop=True)
 
     def summarize(first: pd.DataFrame) -> dict[str, Any]:
         numbers = [_summarize_values(*samples[key]) for key in _list_pairs(first)]
-        return dict(zip(matrices.SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
+        return dict(
+            zip(
+                matrices.SAMPLE_NUMBERS,
+                map(np.array, zip(*numbers, strict=True)),
+                strict=True,
+            )
+        )
 
     return matrices.reduce_to_pairs(about, sizes, middles, far, summarize, descriptions)
 

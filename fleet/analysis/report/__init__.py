@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.report.card import FORMATS, Card, lay_out_card, make_card, render_paste_text, to_png
+    from fleet.analysis.report.card import (
+        FORMATS,
+        Card,
+        lay_out_card,
+        make_card,
+        render_paste_text,
+        to_png,
+    )
     from fleet.analysis.report.figures import draw
     from fleet.analysis.report.ladders import build_ladders
     from fleet.analysis.report.markup import CARDS, require_writable_output

@@ -1,7 +1,8 @@
-"""Draw one run as a card of 1200 x 630 pixels, its map beside its medians, as SVG, PNG and Markdown.
+"""Draw one run as a card of 1200 x 630 pixels, its map beside its medians, as SVG, PNG
+and Markdown.
 
-SVG and PNG are drawn from one `Card`. agent/emit/svg.c draws the same layout. Matplotlib is not imported,
-since that takes a second.
+SVG and PNG are drawn from one `Card`. agent/emit/svg.c draws the same layout.
+Matplotlib is not imported, since that takes a second.
 """
 
 import base64
@@ -20,11 +21,23 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from fleet.analysis.base.tables import Ints
-from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, to_records
+from fleet.analysis.base.text import (
+    convert_to_shown,
+    format_half_width,
+    format_value,
+    to_records,
+)
 from fleet.analysis.compare.accept import Outcome
 from fleet.analysis.reduce.comparison_rows import select_overview_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
-from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_scale_value, is_log, map_cpus, map_nodes
+from fleet.analysis.reduce.heatmap import (
+    SHADES,
+    Heatmap,
+    find_scale_value,
+    is_log,
+    map_cpus,
+    map_nodes,
+)
 from fleet.analysis.reduce.ladders import (
     describe_memory,
     find_plateaus,
@@ -50,19 +63,33 @@ from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # pixels: left edge, top and side of the map
-_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # pixels: edges of the texts beside it, and their last line
+# pixels: edges of the texts beside it, and their last line
+_LEFT, _RIGHT, _FOOT = (
+    700.0,
+    1160.0,
+    588.0,
+)
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; with more, the numbers would be too small to read
 _MAX_ROWS = 8
-_EM = 0.64  # width of a character relative to the font's size; most sans-serif fonts are narrower
+# width of a character relative to the font's size; most sans-serif fonts are narrower
+_EM = 0.64
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
-_INKS = {"ink": "#1b1f24", "strong": "#1b1f24", "muted": "#57606a", "white": "#fff", "black": "#000"}
+_INKS = {
+    "ink": "#1b1f24",
+    "strong": "#1b1f24",
+    "muted": "#57606a",
+    "white": "#fff",
+    "black": "#000",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words on a card, in pixels. kind: ink, strong, muted, white or black. anchor: start, middle or end."""
+    """Words on a card, in pixels. kind: ink, strong, muted, white or black. anchor:
+    start, middle or end.
+    """
 
     x: float
     y: float
@@ -75,11 +102,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The layout of a card. kind: its benchmark and variant. title: its alternative text.
+    """The layout of a card. kind: its benchmark and variant. title: its alternative
+    text.
 
-    cells: the map's shades, SHADES where nothing was measured. edges: offsets of the lines between groups in
-    the map. rows: the table beside it, titles first. quotes: a line on whether the run is as expected, then
-    on the fastest, middle and slowest pair. about: lines about the machine and the run.
+    cells: the map's shades, SHADES where nothing was measured. edges: offsets of the
+    lines between groups in the map. rows: the table beside it, titles first. quotes: a
+    line on whether the run is as expected, then on the fastest, middle and slowest
+    pair. about: lines about the machine and the run.
     """
 
     kind: str
@@ -93,23 +122,35 @@ class Card:
 
 
 def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
-    """Return the card of a run's first benchmark between CPUs or, if it has none, between NUMA nodes.
+    """Return the card of a run's first benchmark between CPUs or, if it has none,
+    between NUMA nodes.
 
-    ranges: what is expected of machines. Raises StoreError, and UsageError if the run has neither.
+    ranges: what is expected of machines. Raises StoreError, and UsageError if the run
+    has neither.
     """
     (run,), _, cpus = read_runs(root, [run_id])
     judged = judge_hosts(root, [run_id], ranges)
-    accepted = "".join(render_acceptance(machine).partition(": ")[2] for machine in judged)
-    return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
+    accepted = "".join(
+        render_acceptance(machine).partition(": ")[2] for machine in judged
+    )
+    return lay_out_card(
+        run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted
+    )
 
 
 def lay_out_card(
-    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None, accepted: str = ""
+    run: dict[str, Any],
+    cpus: pd.DataFrame,
+    every: pd.DataFrame,
+    foot: str | None = None,
+    accepted: str = "",
 ) -> Card:
-    """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
+    """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA
+    nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the last line, by
-    default with version, date and run ID. accepted: the text of `fleet accept` about the run.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot:
+    the last line, by default with version, date and run ID. accepted: the text of
+    `fleet accept` about the run.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
@@ -120,7 +161,10 @@ def lay_out_card(
     kinds = named.unique().tolist()
     kind = next((kind for kind in (*run["benchmarks"], *kinds) if kind in kinds), None)
     if kind is None:
-        raise UsageError(f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o report.html.")
+        raise UsageError(
+            f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o"
+            " report.html."
+        )
     pairs, subject = pairs[named == kind], kind.rstrip("/")
     benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
@@ -134,19 +178,38 @@ def lay_out_card(
     table = [("memory" if by_node else "shared", "median", "±95%", "pairs")]
     for row in to_records(summarize_relations(pairs, number).astype({"pairs": str})):
         median = f"{format_value(benchmark, row['median_ns'])} {benchmark.rate or 'ns'}"
-        table.append((row["relation"], median, format_half_width(row["spread"]), row["pairs"]))
+        table.append(
+            (row["relation"], median, format_half_width(row["spread"]), row["pairs"])
+        )
     model = one_line(run["cpu_model"] or "unknown CPU model")
     subject = one_line(f"{subject}: {benchmark.heading}")
-    memory = BY_NODE if by_node else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
-    beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
+    memory = (
+        BY_NODE
+        if by_node
+        else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
+    )
+    beside_peak = [
+        line for line in describe_memory(run, every, cpus, descriptions) if "%" in line
+    ]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
     extremes = [] if by_node else _describe_min_median_max(pairs, number, benchmark)
-    judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
+    judged = (
+        ""
+        if accepted.startswith(Outcome.CANNOT_TELL)
+        else one_line(accepted.partition("; ")[0])
+    )
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
     foot = foot or _format_footer(run, pairs)
-    wrapped = textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
-    words = _place_words(model, counts, core_kinds, subject, table, memory, [*wrapped, *extremes], foot)
-    listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
+    wrapped = (
+        textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
+    )
+    words = _place_words(
+        model, counts, core_kinds, subject, table, memory, [*wrapped, *extremes], foot
+    )
+    listed = ", ".join(
+        f"{relation} {ns} {half.strip('-')}".rstrip()
+        for relation, ns, half, _ in table[1:]
+    )
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     return Card(
         kind,
@@ -169,9 +232,15 @@ def _describe_counts(order: Layout) -> str:
     return ", ".join(format_count(len(members), name) for members, name in units)
 
 
-def _describe_min_median_max(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -> list[str]:
-    """Return a line each for the pairs with the lowest, the middle and the highest number."""
-    rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(subset="shown")
+def _describe_min_median_max(
+    pairs: pd.DataFrame, number: str, benchmark: Benchmark
+) -> list[str]:
+    """Return a line each for the pairs with the lowest, the middle and the highest
+    number.
+    """
+    rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(
+        subset="shown"
+    )
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
     chosen = to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]])
     return [
@@ -182,13 +251,18 @@ def _describe_min_median_max(pairs: pd.DataFrame, number: str, benchmark: Benchm
 
 
 def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
-    """List the memory levels of the first latency ladder of one CPU; empty if none was measured."""
+    """List the memory levels of the first latency ladder of one CPU; empty if none was
+    measured.
+    """
     rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
     if rows.empty:
         return ""
-    _, first = next(iter(rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False)))
+    _, first = next(
+        iter(rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False))
+    )
     listed = ", ".join(
-        f"{row['level']} {format_value(descriptions[row['benchmark']], row['median_ns'])}"
+        f"{row['level']}"
+        f" {format_value(descriptions[row['benchmark']], row['median_ns'])}"
         for row in to_records(first)
     )
     return one_line(f"memory, {first['setting'].iloc[0]}: {listed} ns")
@@ -196,7 +270,11 @@ def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
 
 def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     counts = count_flags(pairs["flags"])
-    flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
+    flags = [
+        f"{flag} {counts[flag]}"
+        for flag in MEANINGS
+        if flag in counts and flag not in MINOR_IF_FEW
+    ]
     parts = (
         f"fleet {VERSION}",
         f"{run['started_utc']:%Y-%m-%d}",
@@ -209,8 +287,12 @@ def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     return one_line(" · ".join(filter(None, parts)))
 
 
-def _fit_line(x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460) -> Text:
-    return Text(x, y, min(largest, room / (_EM * max(len(words), 1))), kind, "start", words)
+def _fit_line(
+    x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460
+) -> Text:
+    return Text(
+        x, y, min(largest, room / (_EM * max(len(words), 1))), kind, "start", words
+    )
 
 
 def _place_words(
@@ -223,7 +305,9 @@ def _place_words(
     lines: Sequence[str],
     foot: str,
 ) -> Iterator[Text]:
-    """Yield the texts beside the map from the top down, with `lines` just above the last line, `foot`."""
+    """Yield the texts beside the map from the top down, with `lines` just above the
+    last line, `foot`.
+    """
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _fit_line(_LEFT, y, 24, line, "strong")
@@ -249,71 +333,120 @@ def _place_words(
 
 
 def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
-    """Yield the texts of a map: names of groups, numbers of pairs if it is small, and its scale."""
+    """Yield the texts of a map: names of groups, numbers of pairs if it is small, and
+    its scale.
+    """
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, level in enumerate(reversed(drawn.group_labels)):
         away = 8.0 + 18 * line + 22 * numbered
         bounds = accumulate((size * cell for _, size in level), initial=0.0)
         for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
             if name and 13 * _EM * len(name) + 4 <= high - low:
-                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", name)
-                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", name, upright=True)
+                yield Text(
+                    _X + (low + high) / 2, _Y - away, 13, "muted", "middle", name
+                )
+                yield Text(
+                    _X - away,
+                    _Y + (low + high) / 2,
+                    13,
+                    "muted",
+                    "middle",
+                    name,
+                    upright=True,
+                )
     if numbered:
         yield from _place_numbers_and_labels(drawn, benchmark, cell)
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
     right = _X + _SIDE + 38
     for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = convert_to_shown(benchmark, find_scale_value(1 - tick / 4, drawn.limits))
+        value = convert_to_shown(
+            benchmark, find_scale_value(1 - tick / 4, drawn.limits)
+        )
         words = f"{value:.{1 if high < 1000 else 0}f}"
-        yield Text(right, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
+        yield Text(
+            right, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words
+        )
     unit = f"{benchmark.rate or 'ns'}{', log' if is_log(drawn.limits) else ''}"
     yield Text(right, _Y - 8, 13, "muted", "start", unit)
 
 
-def _place_numbers_and_labels(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterator[Text]:
+def _place_numbers_and_labels(
+    drawn: Heatmap, benchmark: Benchmark, cell: float
+) -> Iterator[Text]:
     size, shades = min(24.0, cell / 3.6), drawn.choose_shades()
     values = convert_to_shown(benchmark, drawn.values)
-    yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")
+    yield Text(
+        _X - 8,
+        _Y - 8,
+        13,
+        "muted",
+        "end",
+        "node" if drawn.labels[0].startswith("n") else "CPU",
+    )
     for place, label in enumerate(drawn.labels):
         middle = (place + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(zip(values[place], shades[place], strict=True)):
+        for other, (value, shade) in enumerate(
+            zip(values[place], shades[place], strict=True)
+        ):
             if shade >= 0:
                 kind = "black" if is_light_shade(shade) else "white"
-                words, x = f"{value:.{1 if value < 1000 else 0}f}", _X + (other + 0.5) * cell
+                words, x = (
+                    f"{value:.{1 if value < 1000 else 0}f}",
+                    _X + (other + 0.5) * cell,
+                )
                 yield Text(x, _Y + middle + 0.36 * size, size, kind, "middle", words)
 
 
 def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
-    """Return (left, top, width, height) and the shades, for the map and then for its scale."""
+    """Return (left, top, width, height) and the shades, for the map and then for its
+    scale.
+    """
     scale: Ints = np.arange(SHADES)[::-1, None]
-    return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
+    return [
+        ((_X, _Y, _SIDE, _SIDE), card.cells),
+        ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale),
+    ]
 
 
 def draw_pixels(cells: Ints) -> Image.Image:
-    """Draw one pixel per cell, with a palette of all shades and white for cells not measured."""
+    """Draw one pixel per cell, with a palette of all shades and white for cells not
+    measured.
+    """
     image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-    image.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
+    image.putpalette(
+        bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade))
+        + b"\xff" * 3
+    )
     return image
 
 
 def to_png(cells: Ints, side: int | None = None) -> bytes:
-    """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are transparent."""
+    """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are
+    transparent.
+    """
     buffer, image = io.BytesIO(), draw_pixels(cells)
-    small = image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
+    small = (
+        image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
+    )
     small.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
 
 
 def render_svg(card: Card) -> str:
-    """Render the card as SVG, light or dark as its page is. The line before the last has the text `foot`."""
+    """Render the card as SVG, light or dark as its page is. The line before the last
+    has the text `foot`.
+    """
     pictures = [
         (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
         for place, cells in _place_map_and_scale(card)
     ]
     place = {"width": _SIZE[0], "height": _SIZE[1], "x": _X, "y": _Y, "side": _SIDE}
-    return render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place) + "\n"
+    return (
+        render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place)
+        + "\n"
+    )
 
 
 def render_png(card: Card) -> bytes:
@@ -321,7 +454,11 @@ def render_png(card: Card) -> bytes:
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _place_map_and_scale(card):
-        large = draw_pixels(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
+        large = (
+            draw_pixels(cells)
+            .convert("RGB")
+            .resize((int(wide), int(high)), Image.Resampling.NEAREST)
+        )
         image.paste(large, (int(x), int(y)))
     for edge in card.edges:
         draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
@@ -330,13 +467,21 @@ def render_png(card: Card) -> bytes:
     assert matplotlib is not None  # noqa: S101  (a dependency)
     fonts = Path(str(matplotlib.origin)).parent / _FONTS
     for text in card.texts:
-        font = ImageFont.truetype(f"{fonts}{'-Bold' if text.kind == 'strong' else ''}.ttf", text.size)
+        font = ImageFont.truetype(
+            f"{fonts}{'-Bold' if text.kind == 'strong' else ''}.ttf", text.size
+        )
         if text.upright:
             turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
             corner = (text.x - text.size, text.y - font.getlength(text.words) / 2)
             draw.text(corner, text.words, _INKS[text.kind], turned)
         else:
-            draw.text((text.x, text.y), text.words, _INKS[text.kind], font, _ANCHORS[text.anchor])
+            draw.text(
+                (text.x, text.y),
+                text.words,
+                _INKS[text.kind],
+                font,
+                _ANCHORS[text.anchor],
+            )
     buffer, about = io.BytesIO(), PngInfo()
     about.add_text("Software", CARD)
     few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
@@ -345,13 +490,19 @@ def render_png(card: Card) -> bytes:
 
 
 def render_paste_text(card: Card, name: str) -> str:
-    """Render Markdown to paste: the picture `name`, then the card's table and lines as text."""
+    """Render Markdown to paste: the picture `name`, then the card's table and lines as
+    text.
+    """
     clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
     lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
     table = "\n".join((lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
     listed = "\n".join(f"- {line}" for line in card.quotes)
-    return "\n\n".join(filter(None, (f"![{alternative}]({name})", table, listed, *card.about)))
+    return "\n\n".join(
+        filter(None, (f"![{alternative}]({name})", table, listed, *card.about))
+    )
 
 
-FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (render_svg, render_png), strict=True))
+FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(
+    zip(CARDS, (render_svg, render_png), strict=True)
+)

@@ -1,4 +1,6 @@
-"""Draw the plots of a report as inline SVG with unique IDs, real text, a title and the page's colours."""
+"""Draw the plots of a report as inline SVG with unique IDs, real text, a title and the
+page's colours.
+"""
 
 import base64
 import io
@@ -22,14 +24,26 @@ from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.plots import choose_ink
 from fleet.text import one_line
 
-_INK, _RULE = "#010203", "#040506"  # colours in figures.mplstyle, to be replaced by the page's
-_STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), use_default_template=False)
-_NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
+# colours in figures.mplstyle, to be replaced by the page's
+_INK, _RULE = (
+    "#010203",
+    "#040506",
+)
+_STYLE: Any = mpl.rc_params_from_file(
+    Path(__file__).with_suffix(".mplstyle"), use_default_template=False
+)
+# else matplotlib writes its own
+_NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _NO_SOFTWARE: Any = {"Software": None}
 PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _SHORT = 20  # characters
 _SIDE, _MAX_CELL = 640, 26  # CSS pixels of a map and of its cells
-_TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
+# CSS pixels: a line of labels, a digit, a line of names
+_TEXT, _DIGIT, _TIER = (
+    9.5,
+    6.0,
+    16,
+)
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -49,20 +63,28 @@ def draw(
     onto: Callable[[Axes], object],
     margins: tuple[int, int, int, int],
 ) -> Markup:
-    """Call `onto` with new Axes and return what it draws as an SVG element of `size` (CSS pixels).
+    """Call `onto` with new Axes and return what it draws as an SVG element of `size`
+    (CSS pixels).
 
-    name: prefix of the element's IDs, unique on the page. title: a description for screen readers. margins:
-    left, bottom, right, top, in CSS pixels.
+    name: prefix of the element's IDs, unique on the page. title: a description for
+    screen readers. margins: left, bottom, right, top, in CSS pixels.
     """
     (width, height), (left, bottom, right, top) = size, margins
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width / 72, height / 72))
         FigureCanvasSVG(figure)
-        figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+        figure.subplots_adjust(
+            left / width, bottom / height, 1 - right / width, 1 - top / height
+        )
         onto(figure.add_subplot())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
-    return _embed_svg(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
+    return _embed_svg(
+        ET.fromstring(buffer.getvalue()),  # noqa: S314  (written right above)
+        re.sub(r"[^\w-]", "-", name),
+        title,
+        size,
+    )
 
 
 def draw_map(
@@ -73,10 +95,13 @@ def draw_map(
     colours: str | Colormap = "viridis",
     side: int = _SIDE,
 ) -> Markup:
-    """Draw a labelled map as SVG; its picture has a pixel per pair and is at most `side` CSS pixels wide.
+    """Draw a labelled map as SVG; its picture has a pixel per pair and is at most
+    `side` CSS pixels wide.
 
-    title: a description for screen readers. scales: CSS classes, each with the map in its own colour scale.
-    tips: paths around cells, in units of a cell from the upper left corner, and their texts.
+    title: a description for screen readers. scales: CSS classes, each with the map in
+    its own colour scale.
+    tips: paths around cells, in units of a cell from the upper left corner, and their
+    texts.
     """
     drawn = scales[0][1]
     cell = min(_MAX_CELL, side / len(drawn.labels))
@@ -92,30 +117,45 @@ def draw_map(
         near=margin - 4,
         size=size,
         cell=cell,
-        labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
+        labels=[
+            (name, margin + (place + 0.5) * cell)
+            for place, name in enumerate(drawn.labels)
+        ][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
         groups=list(_place_group_names(drawn, cell, margin, margin - beside)),
         pictures=[(name, render_thumbnail(scaled, colours)) for name, scaled in scales],
-        borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
+        borders=[
+            margin + place * cell
+            for place, border in enumerate(drawn.borders)
+            if border
+        ],
         tips=tips,
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
 
 
 def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
-    """Return a heat map as a data URI of a PNG, one pixel per cell; cells not measured are transparent."""
+    """Return a heat map as a data URI of a PNG, one pixel per cell; cells not measured
+    are transparent.
+    """
     shades = drawn.choose_shades()
-    pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[shades]
+    pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[
+        shades
+    ]
     pixels[shades < 0, 3] = 0
     buffer = io.BytesIO()
     mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(
+        "ascii"
+    )
 
 
 def list_backgrounds_and_inks(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
     every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
-    return [(mpl.colors.to_hex(colour), choose_ink(*map(float, colour))) for colour in every]
+    return [
+        (mpl.colors.to_hex(colour), choose_ink(*map(float, colour))) for colour in every
+    ]
 
 
 def shorten_middle(name: str) -> str:
@@ -130,12 +170,20 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
             if child.tag.rpartition("}")[2] in {"metadata", "style"}:
                 parent.remove(child)
     pointers = (value for element in svg.iter() for value in element.attrib.values())
-    targets = {target for value in pointers for target in re.findall(r"(?:url\(|^)#([\w-]+)", value)}
+    targets = {
+        target
+        for value in pointers
+        for target in re.findall(r"(?:url\(|^)#([\w-]+)", value)
+    }
     for element in svg.iter():
         element.tag = element.tag.rpartition("}")[2]
-        element.text = (element.text or "").strip() if element.tag != "text" else element.text
+        element.text = (
+            (element.text or "").strip() if element.tag != "text" else element.text
+        )
         element.tail = None
-        attributes = ((key.rpartition("}")[2], value) for key, value in element.attrib.items())
+        attributes = (
+            (key.rpartition("}")[2], value) for key, value in element.attrib.items()
+        )
         element.attrib = {
             key: _convert_attribute(key, value, name)
             for key, value in attributes
@@ -156,7 +204,10 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
         return value
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
-    value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value.replace("url(#", f"url(#{name}-"))
+    value = _LONG.sub(
+        lambda number: f"{float(number[0]):.2f}",
+        value.replace("url(#", f"url(#{name}-"),
+    )
     if key == "style":
         value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
         value = value.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
@@ -164,9 +215,15 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
 
 
 def _move_style_to_group(group: ET.Element) -> None:
-    """Move a style that all marks of a group share to the group. This halves the size of a scatter plot."""
+    """Move a style that all marks of a group share to the group. This halves the size
+    of a scatter plot.
+    """
     styles = {child.get("style") for child in group}
-    if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
+    if (
+        len(group) > 1
+        and len(styles) == 1
+        and all(child.tag.endswith("use") for child in group)
+    ):
         style = styles.pop()
         if style and "style" not in group.attrib:
             group.set("style", _convert_attribute("style", style, ""))
@@ -174,8 +231,12 @@ def _move_style_to_group(group: ET.Element) -> None:
                 del child.attrib["style"]
 
 
-def _place_group_names(drawn: Heatmap, cell: float, margin: float, far: float) -> Iterator[PlacedName]:
-    """Yield each group's name, "" if it does not fit. far: place of the line nearest to the map."""
+def _place_group_names(
+    drawn: Heatmap, cell: float, margin: float, far: float
+) -> Iterator[PlacedName]:
+    """Yield each group's name, "" if it does not fit. far: place of the line nearest to
+    the map.
+    """
     for line, level in enumerate(reversed(drawn.group_labels)):
         bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
         for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):

@@ -1,4 +1,6 @@
-"""Render the templates of pages, maps and cards, and refuse to replace files that fleet did not make."""
+"""Render the templates of pages, maps and cards, and refuse to replace files that fleet
+did not make.
+"""
 
 from contextlib import suppress
 from datetime import UTC
@@ -30,7 +32,9 @@ def render_template(file_name: str, **values: Any) -> str:
 
 @cache
 def _load_templates() -> jinja2.Environment:
-    """Return the environment of all templates, with their filters and the modules that they call."""
+    """Return the environment of all templates, with their filters and the modules that
+    they call.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fleet.analysis.report"),
         autoescape=True,
@@ -48,34 +52,51 @@ def _load_templates() -> jinja2.Environment:
         "signed": text.format_change,
         "moment": lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}",
     }
-    environment.globals |= {"text": text, "heatmap": heatmap, "generator": f"{GENERATOR} {VERSION}"}
+    environment.globals |= {
+        "text": text,
+        "heatmap": heatmap,
+        "generator": f"{GENERATOR} {VERSION}",
+    }
     return environment
 
 
 def format_ns(value: float | None) -> str:
-    """Format nanoseconds with one decimal, or with none from a thousand on; "-" if unknown."""
+    """Format nanoseconds with one decimal, or with none from a thousand on; "-" if
+    unknown.
+    """
     if text.is_none(value) or value is None:
         return "-"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def _escape_controls(value: Any) -> Any:
-    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        one_line(value)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
 
 
 def require_writable_output(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if `path` cannot be a report or, without `force`, if it exists and is not fleet's."""
+    """Raise UsageError if `path` cannot be a report or, without `force`, if it exists
+    and is not fleet's.
+    """
     if path.suffix not in _SUFFIXES:
         raise UsageError(
-            f"{path}: is not a page (.html), a card (.png, .svg) or a site (a folder: end it with /)."
+            f"{path}: is not a page (.html), a card (.png, .svg) or a site (a folder:"
+            " end it with /)."
         )
     if path.exists():
         try:
-            require_regular(path, "a file")  # to replace a device would break it for all
+            # to replace a device would break it for all
+            require_regular(path, "a file")
         except OSError as err:
             raise UsageError(f"{path}: {err}; name a file with --output.") from err
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
+        raise UsageError(
+            f"{path}: there is no directory {path.parent}; create it, or name another"
+            " file."
+        )
     if path.exists() and not force:
         with suppress(OSError), path.open("rb") as file:
             head = file.read(_HEAD)
@@ -83,5 +104,5 @@ def require_writable_output(path: Path, *, force: bool = False) -> None:
                 return
         raise UsageError(
             f"{path}: exists and is not a report of fleet; it was not changed. "
-            f"Name another file, or replace it with --force."
+            "Name another file, or replace it with --force."
         )

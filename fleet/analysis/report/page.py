@@ -16,7 +16,11 @@ from fleet.analysis.base import text
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.reduce.comparison_rows import OVERVIEW, select_overview_rows, sort_overview
+from fleet.analysis.reduce.comparison_rows import (
+    OVERVIEW,
+    select_overview_rows,
+    sort_overview,
+)
 from fleet.analysis.reduce.environment import list_properties
 from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.topology import Layout
@@ -42,13 +46,16 @@ from fleet.text import format_count, one_line
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
 _MAX_PAIR_TIPS = 64  # CPUs; with more, a tip is about the pairs of two groups
-_FEW_MAPS = 10  # runs in detail; with more, pairs have no number and no tip of their own
+_FEW_MAPS = (
+    10  # runs in detail; with more, pairs have no number and no tip of their own
+)
 
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
 
 
 class PageWarning(NamedTuple):
-    """A warning about one or more runs. key: as in `RunWarning`. advice: what the reader can do, or empty.
+    """A warning about one or more runs. key: as in `RunWarning`. advice: what the
+    reader can do, or empty.
 
     affected: empty if the warning is about the whole page.
     """
@@ -69,10 +76,12 @@ def render(
     heading: str = "",
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Return the HTML page about these runs. Raises StoreError, and UsageError if there is no run.
+    """Return the HTML page about these runs. Raises StoreError, and UsageError if there
+    is no run.
 
-    sides: two sides to compare, baseline first. Without them the page opens with findings of `selection` or
-    these runs. heading: from `render_heading`, if hosts are missing. ranges: what is expected of machines.
+    sides: two sides to compare, baseline first. Without them the page opens with
+    findings of `selection` or these runs. heading: from `render_heading`, if hosts are
+    missing. ranges: what is expected of machines.
     """
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
@@ -80,16 +89,27 @@ def render(
     readings, tables_read = load_readings(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     overall = _compute_overview(root, readings, tables_read)
-    usual, descriptions = overview.compute_host_medians(overall), tables_read.descriptions
+    usual, descriptions = (
+        overview.compute_host_medians(overall),
+        tables_read.descriptions,
+    )
     maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
     for reading in detailed:
         for part in reading.parts:
             if part.table is not None:
                 maps[part.name].append((reading, part.table))
-    shared = {kind: heatmap.choose_limits([table for _, table in own]) for kind, own in maps.items()}
+    shared = {
+        kind: heatmap.choose_limits([table for _, table in own])
+        for kind, own in maps.items()
+    }
     thumbnails = {  # the benchmark of most runs comes first
         kind: [
-            (reading, render_thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
+            (
+                reading,
+                render_thumbnail(
+                    heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"
+                ),
+            )
             for reading, table in maps[kind]
         ]
         for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
@@ -108,14 +128,24 @@ def render(
         within=overview.describe_interval(usual) if len(usual) else "",
         since=overview.list_last_changes(usual),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
-        dots=_draw_dots_by_kind_and_relation(overall, readings, descriptions) if len(readings) > 1 else {},
+        dots=(
+            _draw_dots_by_kind_and_relation(overall, readings, descriptions)
+            if len(readings) > 1
+            else {}
+        ),
         detailed=detailed,
         descriptions=descriptions,
         front=None if thumbnails else _draw_captioned_cover(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
-        differences=summarize_differences(root, readings, tables_read, sides) if sides else None,
-        findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark, ranges),
+        differences=(
+            summarize_differences(root, readings, tables_read, sides) if sides else None
+        ),
+        findings=(
+            Findings()
+            if sides
+            else find(root, selection or [",".join(run_ids)], benchmark, ranges)
+        ),
         environment=list_properties([reading.run for reading in readings]),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
@@ -129,19 +159,31 @@ def render(
 
 
 def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
-    """Return the page's warnings except minor ones, each once, with the runs that it applies to."""
+    """Return the page's warnings except minor ones, each once, with the runs that it
+    applies to.
+    """
     runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
         for warning in reading.warnings:
             if not warning.minor:
-                runs_by_warning[warning.key, warning.text].append((reading, warning.extent))
+                runs_by_warning[warning.key, warning.text].append(
+                    (reading, warning.extent)
+                )
     about_runs = []
-    for (key, words), affected in sorted(runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])):
-        listed = list(_group_by_host(affected, readings)) if len(readings) > MANY_RUNS else affected
+    for (key, words), affected in sorted(
+        runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])
+    ):
+        listed = (
+            list(_group_by_host(affected, readings))
+            if len(readings) > MANY_RUNS
+            else affected
+        )
         about_runs.append(PageWarning(key, words, listed, ADVICE.get(key, "")))
     single = "the difference between runs is unknown, and ±95% does not include it"
     hosts = Counter(reading.run["host_id"] for reading in readings)
-    single_runs = [(reading, "") for reading in readings if hosts[reading.run["host_id"]] == 1]
+    single_runs = [
+        (reading, "") for reading in readings if hosts[reading.run["host_id"]] == 1
+    ]
     if len(single_runs) == len(readings) > 1:
         about_runs.append(PageWarning("", f"one run of each host: {single}"))
     elif single_runs:
@@ -151,33 +193,57 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of instructions and presets that differ between the runs."""
-    kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
+    kinds = sorted(
+        {
+            part.name
+            for reading in readings
+            for part in reading.parts
+            if not part.of_cpus
+        }
+    )
     for benchmark, own in groupby(kinds, lambda kind: kind.partition("/")[0]):
         variants = [kind.partition("/")[2] for kind in own]
         if len(variants) > 1:
-            fault = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
+            fault = (
+                f"used different instructions ({', '.join(variants)}); do not compare"
+                " their latencies"
+            )
             yield PageWarning("", f"{benchmark} {fault}")
     presets = [(reading, reading.run["preset"]) for reading in readings]
     if len({preset for _, preset in presets}) > 1:
         runs = [(reading, preset) for reading, preset in presets if preset]
-        yield PageWarning("", "runs used the sampling and estimator of another tool", runs)
+        yield PageWarning(
+            "", "runs used the sampling and estimator of another tool", runs
+        )
 
 
-def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
-    """Yield the last run of each affected host, and how many of the host's runs are affected."""
+def _group_by_host(
+    affected: Sequence[Affected], readings: Sequence[Reading]
+) -> Iterator[Affected]:
+    """Yield the last run of each affected host, and how many of the host's runs are
+    affected.
+    """
     counts = Counter(reading.run["host_id"] for reading in readings)
     last = {reading.run["host_id"]: reading for reading in readings}
-    for host, count in Counter(reading.run["host_id"] for reading, _ in affected).items():
+    for host, count in Counter(
+        reading.run["host_id"] for reading, _ in affected
+    ).items():
         yield last[host], f"{count} of {format_count(counts[host], 'run')}"
 
 
-def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
-    """Return a row per run and overview cell, in the order of the runs, marked by `mark_usual`."""
+def _compute_overview(
+    root: Root, readings: Sequence[Reading], tables: Tables
+) -> pd.DataFrame:
+    """Return a row per run and overview cell, in the order of the runs, marked by
+    `mark_usual`.
+    """
     pairs = tables.pairs
     for reading in readings:
         if reading.number != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
-            pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[reading.number]))
+            pairs = pairs.assign(
+                median_ns=pairs["median_ns"].where(~own, pairs[reading.number])
+            )
     chosen = select_overview_rows(pairs, tables.cpus, tables.descriptions)
     rows = sort_overview(reduce_by_relation(chosen, ["run_id", *OVERVIEW]))
     by_id = {reading.run["run_id"]: reading.run for reading in readings}
@@ -187,8 +253,12 @@ def _compute_overview(root: Root, readings: Sequence[Reading], tables: Tables) -
     return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
 
-def _split_overview_into_tables(rows: pd.DataFrame, descriptions: Descriptions) -> list[list[overview.Group]]:
-    """Return the groups of each overview table: one group or, for a single host, all with equal columns."""
+def _split_overview_into_tables(
+    rows: pd.DataFrame, descriptions: Descriptions
+) -> list[list[overview.Group]]:
+    """Return the groups of each overview table: one group or, for a single host, all
+    with equal columns.
+    """
     is_single = rows["host_id"].nunique() == 1
     shared = defaultdict[object, list[overview.Group]](list)
     for group in overview.group_columns(sort_overview(rows), descriptions):
@@ -199,13 +269,18 @@ def _split_overview_into_tables(rows: pd.DataFrame, descriptions: Descriptions) 
 def _draw_dots_by_kind_and_relation(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
 ) -> dict[str, dict[str, Markup]]:
-    """Draw a panel per column, by overview group, with a line per host, a dot per run, a tick per round."""
+    """Draw a panel per column, by overview group, with a line per host, a dot per run,
+    a tick per round.
+    """
     panels = defaultdict[str, dict[str, Markup]](dict)
     groups = sort_overview(rows).groupby([*OVERVIEW[:4]], sort=False)
     for (benchmark, variant, about, column), own in groups:
         if len(own) < 2:
             continue
-        kind, description = f"{benchmark}/{variant}".rstrip("/"), descriptions[str(benchmark)]
+        kind, description = (
+            f"{benchmark}/{variant}".rstrip("/"),
+            descriptions[str(benchmark)],
+        )
         ns = text.convert_to_shown(description, own["median_ns"])
         runs = own.assign(host=own["host_name"].map(figures.shorten_middle), ns=ns)
         rounds = [
@@ -218,7 +293,9 @@ def _draw_dots_by_kind_and_relation(
         ]
         ticks, unit = pd.concat(rounds) if rounds else None, description.label
         medians = runs.groupby("host", sort=False)["ns"].median()
-        listed = "; ".join(f"{host} {format_ns(float(ns))}" for host, ns in medians.items())
+        listed = "; ".join(
+            f"{host} {format_ns(float(ns))}" for host, ns in medians.items()
+        )
         title = f"{kind} {about}".rstrip()
         panels[title][str(column)] = figures.draw(
             f"dots-{title.replace('/', '-')}-{column}",
@@ -231,12 +308,17 @@ def _draw_dots_by_kind_and_relation(
 
 
 def _build_map(
-    reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]
+    reading: Reading,
+    part: Part,
+    shared: dict[str, heatmap.Limits],
+    readings: Sequence[Reading],
 ) -> dict[str, Any]:
-    """Return the map of a part for the template: numbers of pairs if they fit, else a picture.
+    """Return the map of a part for the template: numbers of pairs if they fit, else a
+    picture.
 
-    Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or None), `tips` by row and
-    column (one per pair), `picture` or None. readings: of the page; if few are in detail, pairs get numbers.
+    Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or
+    None), `tips` by row and column (one per pair), `picture` or None. readings: of the
+    page; if few are in detail, pairs get numbers.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
@@ -248,7 +330,9 @@ def _build_map(
     about = {"limits": drawn.limits, "number": number}
     if fits and few:
         return about | {"cells": drawn, "tips": tips, "picture": None}
-    shapes = [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()]
+    shapes = [
+        (f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()
+    ]
     scales = [("own", drawn)]
     if len(readings) > 1:
         scales.append(("common", replace(drawn, limits=shared[part.name])))
@@ -261,15 +345,24 @@ def _build_map(
 
 
 def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
-    """Return a caption and a run's first map, ladder or distribution, for the first screen, or None."""
+    """Return a caption and a run's first map, ladder or distribution, for the first
+    screen, or None.
+    """
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
-            title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
-            return f"{part.name}: dark is fast", figures.draw_map(title, [("own", drawn)], side=_FRONT)
+            title = (
+                f"Map of {part.name} on {reading.name}, small; the section of the run"
+                " has it with numbers"
+            )
+            return f"{part.name}: dark is fast", figures.draw_map(
+                title, [("own", drawn)], side=_FRONT
+            )
     if reading.ladders:
         ladder = reading.ladders[0]
-        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", draw_ladder(reading, ladder, 0)
+        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", draw_ladder(
+            reading, ladder, 0
+        )
     for part in reading.parts:
         if part.curves:
             return f"{part.name}: all samples", _draw_ecdf(reading, part, "front")
@@ -287,37 +380,62 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (figures.PANEL, 260),
         partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves))),
+        margins=(
+            50,
+            42,
+            18,
+            16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves)),
+        ),
     )
 
 
-def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[int, int], str]:
-    """Return each pair's tip, keyed by (row, column) of one of its cells. number: the column drawn."""
+def _pair_tips(
+    pairs: pd.DataFrame, order: Layout, number: str
+) -> dict[tuple[int, int], str]:
+    """Return each pair's tip, keyed by (row, column) of one of its cells. number: the
+    column drawn.
+    """
     places, tips = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
     for row in text.to_records(pairs):
         ping, pong = row["ping_cpu"], row["pong_cpu"]
-        half = f" {text.format_half_width(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
+        half = (
+            f" {text.format_half_width(row['spread'])}".removesuffix(" -")
+            if number == "median_ns"
+            else ""
+        )
         flags = f", {row['flags']}" if row["flags"] else ""
         tip = f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}"
         tips[places[ping], places[pong]] = one_line(tip)
     return tips
 
 
-def _list_block_paths_and_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
-    """Return a path and a tip for the pairs between any two groups: relations, median, lowest, highest."""
+def _list_block_paths_and_tips(
+    pairs: pd.DataFrame, order: Layout, number: str
+) -> list[tuple[str, str]]:
+    """Return a path and a tip for the pairs between any two groups: relations, median,
+    lowest, highest.
+    """
     blocks, _ = heatmap.choose_blocks(order)
     places = {cpu: place for place, block in enumerate(blocks) for cpu in block}
-    ends = np.sort([pairs["ping_cpu"].map(places), pairs["pong_cpu"].map(places)], axis=0)
+    ends = np.sort(
+        [pairs["ping_cpu"].map(places), pairs["pong_cpu"].map(places)], axis=0
+    )
     starts = np.cumsum([0, *map(len, blocks)])
     groups: Iterator[Any] = iter(pairs.groupby([*ends], sort=True))
     tips = []
     for (a, b), part in groups:
         shapes = [
-            f"M{starts[x]} {starts[y]}h{len(blocks[x])}v{len(blocks[y])}h-{len(blocks[x])}z"
+            f"M{starts[x]}"
+            f" {starts[y]}h{len(blocks[x])}v{len(blocks[y])}h-{len(blocks[x])}z"
             for x, y in ((b, a), (a, b))
         ]
         across, values = ", ".join(part["relation"].unique()), part[number]
-        where = " and ".join(format_cpus(blocks[place]) for place in dict.fromkeys((a, b)))
-        tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
+        where = " and ".join(
+            format_cpus(blocks[place]) for place in dict.fromkeys((a, b))
+        )
+        tip = (
+            f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to"
+            f" {values.max():.1f})"
+        )
         tips.append(("".join(dict.fromkeys(shapes)), tip))
     return tips

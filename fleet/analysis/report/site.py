@@ -1,7 +1,9 @@
-"""Write a static site: an index, a page and card per machine, a page per CPU model, and the changes.
+"""Write a static site: an index, a page and card per machine, a page per CPU model, and
+the changes.
 
-See docs/report.md, "A site". Only pages whose content changed are rebuilt, and only files that
-`.fleet-site.json` lists are ever replaced or removed. Equal runs give equal bytes.
+See docs/report.md, "A site". Only pages whose content changed are rebuilt, and only
+files that `.fleet-site.json` lists are ever replaced or removed. Equal runs give equal
+bytes.
 """
 
 import base64
@@ -25,7 +27,13 @@ from markupsafe import Markup
 from fleet.analysis.base import text
 from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_cpus, is_guessed, load_imports
+from fleet.analysis.exchange.imports import (
+    PREFIX,
+    compute_half_widths,
+    derive_cpus,
+    is_guessed,
+    load_imports,
+)
 from fleet.analysis.exchange.run_files import export_runs
 from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
@@ -35,7 +43,11 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.compare import CHANGE_TITLES
-from fleet.analysis.views.overview import compute_host_medians, draw_sparkline, list_last_changes
+from fleet.analysis.views.overview import (
+    compute_host_medians,
+    draw_sparkline,
+    list_last_changes,
+)
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
@@ -56,17 +68,35 @@ _OURS = re.compile(
     r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
 )
 _FACTS = (
-    *("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor"),
+    *(
+        "kernel",
+        "distribution",
+        "governor",
+        "microcode",
+        "board",
+        "firmware",
+        "hypervisor",
+    ),
     *("number", "conditions", "source"),
 )
-_MACHINE_TITLES = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
+_MACHINE_TITLES = (
+    "machine",
+    "CPUs",
+    "medians, ns",
+    "memory, ns",
+    "memory, GB/s",
+    "kernel",
+    "date",
+    "runs",
+)
 _LINK = Markup('<a href="{}">{}</a>')
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Files = dict[str, str | bytes]  # by name
 Row = dict[str, Any]  # a machine as runs.json has it, from `_render_machine`
-# A site as last written. keys: a digest of what each machine and CPU model was made from, by name. rows: by
-# host. changes: lists of [day, slug, cells, model], by slug of the model. files: the digest of each, by name.
+# A site as last written. keys: a digest of what each machine and CPU model was made
+# from, by name. rows: by host. changes: lists of [day, slug, cells, model], by slug of
+# the model. files: the digest of each, by name.
 State = dict[str, dict[str, Any]]
 
 
@@ -79,17 +109,29 @@ def write_site(
     heading: str = "",
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Write the site about these runs and summaries into `folder`; return how much was written, in words.
+    """Write the site about these runs and summaries into `folder`; return how much was
+    written, in words.
 
-    summaries: rows by name. heading: from `render_heading`, for the index. ranges: what is expected of
-    machines. Raise UsageError if a file that fleet did not write is in the way.
+    summaries: rows by name. heading: from `render_heading`, for the index. ranges: what
+    is expected of machines. Raise UsageError if a file that fleet did not write is in
+    the way.
     """
-    listing, hosts, before = open_listing(root), group_by_host(runs), _read_state(folder)
+    listing, hosts, before = (
+        open_listing(root),
+        group_by_host(runs),
+        _read_state(folder),
+    )
     tables = {f"{name}{_SUMMARY}": rows for name, rows in summaries.items()}
-    contents = {host: _digest([(run.run_id, run.labels) for run in own]) for host, own in hosts.items()}
+    contents = {
+        host: _digest([(run.run_id, run.labels) for run in own])
+        for host, own in hosts.items()
+    }
     contents |= {host: _digest(rows.to_csv()) for host, rows in tables.items()}
     cpu_models = {host: own[-1].cpu_model for host, own in hosts.items()}
-    cpu_models |= {host: next(iter(rows["cpu_model"].dropna()), None) for host, rows in tables.items()}
+    cpu_models |= {
+        host: next(iter(rows["cpu_model"].dropna()), None)
+        for host, rows in tables.items()
+    }
     models = defaultdict[str, list[str]](list)
     for host, cpu_model in cpu_models.items():
         models[_make_slug(cpu_model)].append(host)
@@ -102,22 +144,40 @@ def write_site(
             continue
         ids = ",".join(run.run_id for host in own for run in hosts.get(host, ()))
         findings[slug] = find(listing, [ids], ranges=ranges)
-        by_host |= {host: findings[slug].hosts.get(host, HostFindings()) for host in own}
+        by_host |= {
+            host: findings[slug].hosts.get(host, HostFindings()) for host in own
+        }
         keys |= {host: _digest(contents[host], by_host[host]) for host in own}
     changed = [host for host in contents if before["keys"].get(host) != keys[host]]
     for name in (*_SHARED_FILES, *(f"m/{host}.html" for host in changed)):
         if (folder / name).exists() and name not in before["files"]:
-            raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
+            raise UsageError(
+                f"{folder / name}: not made by fleet; it was not changed. Name another"
+                " folder."
+            )
     unchanged = keys.keys() - {*changed, *findings}
-    files = {name: digest for name, digest in before["files"].items() if Path(name).stem in unchanged}
-    rows_by_host = {host: row for host, row in before["rows"].items() if host in unchanged}
+    files = {
+        name: digest
+        for name, digest in before["files"].items()
+        if Path(name).stem in unchanged
+    }
+    rows_by_host = {
+        host: row for host, row in before["rows"].items() if host in unchanged
+    }
     new = {host: hosts[host] for host in changed if host in hosts}
     others = (_render_summary(host, tables[host]) for host in changed if host in tables)
     for row, machine_files in (*_render_machines(listing, new, by_host), *others):
         rows_by_host[row["host"]] = row
-        files |= {name: _write_file(folder, name, data) for name, data in machine_files.items()}
-    rows = sorted(rows_by_host.values(), key=lambda row: (row["model"], row["name"], row["host"]))
-    changes = {slug: own for slug, own in before["changes"].items() if slug in unchanged}
+        files |= {
+            name: _write_file(folder, name, data)
+            for name, data in machine_files.items()
+        }
+    rows = sorted(
+        rows_by_host.values(), key=lambda row: (row["model"], row["name"], row["host"])
+    )
+    changes = {
+        slug: own for slug, own in before["changes"].items() if slug in unchanged
+    }
     for slug, past in findings.items():
         members = [row for row in rows if row["slug"] == slug]
         model = members[0]["model"]
@@ -126,11 +186,16 @@ def write_site(
         titles = ("finding", "95 % interval, and what else")
         sections = [
             ("Machines", note, _MACHINE_TITLES, [*_format_machine_cells(members)]),
-            *((answer.question, answer.headline, titles, answer.findings) for answer in past.answers),
+            *(
+                (answer.question, answer.headline, titles, answer.findings)
+                for answer in past.answers
+            ),
         ]
         page = _render_page("tables.html", title=model, up="../", sections=sections)
         files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", page)
-    for name, content in _render_index_files(rows, sorted(chain(*changes.values())), title, heading):
+    for name, content in _render_index_files(
+        rows, sorted(chain(*changes.values())), title, heading
+    ):
         files[name] = _write_file(folder, name, content, before["files"].get(name))
     for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
@@ -144,39 +209,76 @@ def write_site(
 def _render_index_files(
     rows: Sequence[Row], changes: Sequence[Any], title: str | None, heading: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file about all machines. changes: as in `State`, oldest first."""
-    subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
+    """Yield the name and text of each file about all machines. changes: as in `State`,
+    oldest first.
+    """
+    subject = (
+        title
+        or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
+    )
     lines, entries = [], []
     for day, slug, cells, model in reversed(changes):
-        page, identity = f"model/{slug}.html", json.dumps([slug, cells], ensure_ascii=False)
+        page, identity = (
+            f"model/{slug}.html",
+            json.dumps([slug, cells], ensure_ascii=False),
+        )
         lines.append((_LINK.format(page, model), *cells))
         # An ID lasts as long as its words.
-        entries.append((uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, day, page, model, cells))
-    section = ("", "Of each CPU model at one error rate.", ("CPU model", *CHANGE_TITLES), lines)
-    groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row["model"])]
+        entries.append(
+            (uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, day, page, model, cells)
+        )
+    section = (
+        "",
+        "Of each CPU model at one error rate.",
+        ("CPU model", *CHANGE_TITLES),
+        lines,
+    )
+    groups = [
+        (model, list(own)) for model, own in groupby(rows, lambda row: row["model"])
+    ]
     until = max((row["date"] for row in rows), default="")
     numbers = {"groups": groups, "until": until, "changes": len(changes)}
-    yield "index.html", _render_page("site.html", title=subject, heading=heading, **numbers)
+    yield (
+        "index.html",
+        _render_page("site.html", title=subject, heading=heading, **numbers),
+    )
     yield "runs.json", json.dumps(rows, indent=0, ensure_ascii=False)
-    yield "changes.html", _render_page("tables.html", title="What changed when", up="", sections=[section])
+    yield (
+        "changes.html",
+        _render_page(
+            "tables.html", title="What changed when", up="", sections=[section]
+        ),
+    )
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
 
 
 def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each machine's line in the table of a model (titles: _MACHINE_TITLES)."""
+    """Yield the cells of each machine's line in the table of a model (titles:
+    _MACHINE_TITLES).
+    """
     for row in rows:
-        numbers = ["" if row[name] is None else f"{row[name]:.1f}" for name in ("memory", "bandwidth")]
+        numbers = [
+            "" if row[name] is None else f"{row[name]:.1f}"
+            for name in ("memory", "bandwidth")
+        ]
         about = (row["kernel"], row["date"], str(row["runs"] or row["course"]))
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
         yield (link, str(row["cpus"]), row["shared"], *numbers, *about)
 
 
 def _render_page(name: str, **values: Any) -> str:
-    """Render a page of the site; its content security policy allows only its own style and script."""
+    """Render a page of the site; its content security policy allows only its own style
+    and script.
+    """
     base, own, script = (
-        (_TEMPLATES / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
+        (_TEMPLATES / part).read_text("utf-8")
+        for part in ("base.css", "site.css", "site.js")
     )
-    parts = {"style": Markup(f"\n{base}{own}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
+    parts = {
+        # Our own files.
+        "style": Markup(f"\n{base}{own}"),  # noqa: S704
+        "script": Markup(f"\n{script}"),  # noqa: S704
+    }
     for part, content in [*parts.items()]:
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         parts[f"{part}_digest"] = Markup("sha256-{}").format(digest)
@@ -184,9 +286,11 @@ def _render_page(name: str, **values: Any) -> str:
 
 
 def _read_state(folder: Path) -> State:
-    """Read the site's state in the folder, or return an empty one. Raises UsageError if it is unreadable.
+    """Read the site's state in the folder, or return an empty one. Raises UsageError if
+    it is unreadable.
 
-    If a file of the site is missing, only `files` is filled, so that all pages are written anew.
+    If a file of the site is missing, only `files` is filled, so that all pages are
+    written anew.
     """
     empty: State = {"keys": {}, "rows": {}, "changes": {}, "files": {}}
     try:
@@ -195,14 +299,20 @@ def _read_state(folder: Path) -> State:
     except FileNotFoundError:
         return empty
     except (ValueError, KeyError, TypeError) as err:
-        raise UsageError(f"{folder / STATE} is not what fleet wrote: {err}. Remove the folder.") from err
-    files = {name: digest for name, digest in state["files"].items() if _OURS.match(name)}
+        raise UsageError(
+            f"{folder / STATE} is not what fleet wrote: {err}. Remove the folder."
+        ) from err
+    files = {
+        name: digest for name, digest in state["files"].items() if _OURS.match(name)
+    }
     is_complete = all((folder / name).exists() for name in files)
     return (state if is_complete else empty) | {"files": files}
 
 
 def _make_slug(model: str | None) -> str:
-    """Return a file name for a CPU model. Unlike a host's, it ends in a dot and a digest."""
+    """Return a file name for a CPU model. Unlike a host's, it ends in a dot and a
+    digest.
+    """
     words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
 
@@ -213,15 +323,24 @@ def _digest(*parts: object) -> str:
 
 @cache
 def _digest_code() -> str:
-    sources = [*sorted(Path(__file__).parent.glob("*.py")), *sorted(_TEMPLATES.iterdir())]
+    sources = [
+        *sorted(Path(__file__).parent.glob("*.py")),
+        *sorted(_TEMPLATES.iterdir()),
+    ]
     texts = b"".join(path.read_bytes() for path in sources)
     return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
 
 
-def _write_file(folder: Path, name: str, data: str | bytes, written: str | None = None) -> str:
-    """Write a file unless it is there and `written` is the digest of `data`; return the digest of `data`."""
+def _write_file(
+    folder: Path, name: str, data: str | bytes, written: str | None = None
+) -> str:
+    """Write a file unless it is there and `written` is the digest of `data`; return the
+    digest of `data`.
+    """
     path = folder / name
-    digest = hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+    digest = hashlib.sha256(
+        data.encode() if isinstance(data, str) else data
+    ).hexdigest()
     if digest != written or not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -232,30 +351,39 @@ def _write_file(folder: Path, name: str, data: str | bytes, written: str | None 
 
 
 def _render_machines(
-    listing: Listing, hosts: Mapping[str, Sequence[RunSummary]], findings: Mapping[str, HostFindings]
+    listing: Listing,
+    hosts: Mapping[str, Sequence[RunSummary]],
+    findings: Mapping[str, HostFindings],
 ) -> Iterator[tuple[Row, Files]]:
     """Yield the index row and the files of each machine."""
     for start in range(0, len(hosts), _AT_ONCE):
         batch = list(hosts)[start : start + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        history = load_overview_history(listing, every, descriptions=merge_descriptions(every))
+        history = load_overview_history(
+            listing, every, descriptions=merge_descriptions(every)
+        )
         past = mark_usual(listing, history)
         runs, _, cpus = read_runs(listing, [hosts[host][-1].run_id for host in batch])
         pairs = as_float64(load_pairs(listing, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
             own, own_cpus = (
-                table[table["run_id"] == run["run_id"]].reset_index(drop=True) for table in (pairs, cpus)
+                table[table["run_id"] == run["run_id"]].reset_index(drop=True)
+                for table in (pairs, cpus)
             )
             own_past = past[past["host_id"] == host]
             usual = compute_host_medians(own_past).rename(columns={"half": "spread"})
             cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
             file = _encode_medians(listing, run["run_id"])
-            yield _render_machine(run | {"runs": len(hosts[host])}, *numbers, findings[host], file=file)
+            yield _render_machine(
+                run | {"runs": len(hosts[host])}, *numbers, findings[host], file=file
+            )
 
 
 def _encode_medians(listing: Listing, run_id: str) -> bytes | None:
-    """Return a run's medians as `fleet export --medians --keep hostname` writes them, or None without any."""
+    """Return a run's medians as `fleet export --medians --keep hostname` writes them,
+    or None without any.
+    """
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path = Path(folder, "medians.parquet")
         export_runs(listing, [run_id], path, ("hostname",), medians=True)
@@ -273,9 +401,11 @@ def _render_machine(
     foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, Files]:
-    """Return the index row and the files of a machine, or of a summary, which has no runs.
+    """Return the index row and the files of a machine, or of a summary, which has no
+    runs.
 
-    In the row, shared: medians as text. far: the slowest of them, in ns. marks: findings in a few words.
+    In the row, shared: medians as text. far: the slowest of them, in ns. marks:
+    findings in a few words.
     course: the last medians as blocks, or whether a summary has intervals.
     """
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
@@ -287,9 +417,12 @@ def _render_machine(
     shared = usual[usual["benchmark"] + "/" + usual["variant"] == kind]
     shared = shared.sort_values("median_ns", kind="stable")
     far = shared["relation"].iloc[-1] if len(shared) else ""
-    course = past[(past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)]
+    course = past[
+        (past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)
+    ]
     medians = (
-        f"{cell['relation']} {text.format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
+        f"{cell['relation']}"
+        f" {text.format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
         for cell in text.to_records(shared)
     )
     row = {
@@ -306,7 +439,11 @@ def _render_machine(
         "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
-        "course": _draw_sparkline(course["median_ns"].iloc[-_COURSE:]) if run["runs"] else run["interval"],
+        "course": (
+            _draw_sparkline(course["median_ns"].iloc[-_COURSE:])
+            if run["runs"]
+            else run["interval"]
+        ),
         "runs": run["runs"],
         "has_map": card is not None,
         "marks": findings.marks,
@@ -326,7 +463,10 @@ def _render_machine(
     if file:
         files[f"m/{host}.parquet"] = file
     if card is not None:
-        files |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
+        files |= {
+            f"card/{host}{suffix}": write(card)
+            for suffix, write in cards.FORMATS.items()
+        }
         files[f"map/{host}.png"] = cards.to_png(card.cells, min(_MAP, len(card.cells)))
     return row, files
 
@@ -335,44 +475,80 @@ def _draw_sparkline(medians: "pd.Series[float]") -> str:
     return draw_sparkline(medians.to_numpy(dtype=float)) if len(medians) > 1 else ""
 
 
-def _find_best_memory_number(usual: pd.DataFrame, benchmark: str, descriptions: Descriptions) -> float | None:
-    """Return a machine's best memory number, in ns per load or GB/s; None if it was not measured."""
-    medians = usual.loc[(usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"]
+def _find_best_memory_number(
+    usual: pd.DataFrame, benchmark: str, descriptions: Descriptions
+) -> float | None:
+    """Return a machine's best memory number, in ns per load or GB/s; None if it was not
+    measured.
+    """
+    medians = usual.loc[
+        (usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"
+    ]
     if medians.empty:
         return None
-    return round(float(text.convert_to_shown(descriptions[benchmark], medians.min())), 3)
+    return round(
+        float(text.convert_to_shown(descriptions[benchmark], medians.min())), 3
+    )
 
 
 def _list_usual_numbers(
     usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
 ) -> list[tuple[str, ...]]:
-    """Return rows of name, relation, usual number, ±95 %, pairs, runs, lowest, highest and course."""
+    """Return rows of name, relation, usual number, ±95 %, pairs, runs, lowest, highest
+    and course.
+    """
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
     lines = []
     for row in text.to_records(usual):
-        medians, benchmark = courses[tuple(row[key] for key in _CELL)], descriptions[row["benchmark"]]
+        medians, benchmark = (
+            courses[tuple(row[key] for key in _CELL)],
+            descriptions[row["benchmark"]],
+        )
         ends = sorted((medians.min(), medians.max()), reverse=text.is_rate(benchmark))
-        number, *extremes = (text.format_value(benchmark, ns) for ns in (row["median_ns"], *ends))
+        number, *extremes = (
+            text.format_value(benchmark, ns) for ns in (row["median_ns"], *ends)
+        )
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         counts = (str(row["pairs"]), str(len(medians)))
         half = text.format_half_width(row["spread"])
-        lines.append((name, row["relation"], number, half, *counts, *extremes, _draw_sparkline(medians)))
+        lines.append(
+            (
+                name,
+                row["relation"],
+                number,
+                half,
+                *counts,
+                *extremes,
+                _draw_sparkline(medians),
+            )
+        )
     return lines
 
 
 def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
-    """Return the index row and the files of a summary. The `spread` of a pair without interval is NaN."""
-    first = {name: None if text.is_none(value) else value for name, value in rows.iloc[0].items()}
+    """Return the index row and the files of a summary. The `spread` of a pair without
+    interval is NaN.
+    """
+    first = {
+        name: None if text.is_none(value) else value
+        for name, value in rows.iloc[0].items()
+    }
     run_id, spread = f"{PREFIX}{first['summary']}", compute_half_widths(rows)
-    pairs = rows.assign(variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread)
+    pairs = rows.assign(
+        variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread
+    )
     pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
     numbers = dict.fromkeys(("bursts", "flagged_bursts", "p99_ns"), float("nan"))
     pairs = pairs.assign(run_id=run_id, flags="", **numbers)
     interval = "no interval" if spread.isna().all() else "with intervals"
     interval += ", relations guessed" if is_guessed(rows).any() else ""
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
-    run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
-    run |= {name: first[name] for name in ("cpu_model", "os", "conditions", "source")} | {
+    run = dict.fromkeys(
+        column.name.removesuffix("_json") for column in schema.TABLES["runs"]
+    )
+    run |= {
+        name: first[name] for name in ("cpu_model", "os", "conditions", "source")
+    } | {
         "host_id": host,
         "runs": 0,
         "run_id": run_id,
@@ -383,6 +559,12 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
         "number": number,
         "interval": interval,
     }
-    foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
+    foot = one_line(
+        " · ".join(
+            filter(None, (number, interval, first["conditions"], first["source"]))
+        )
+    )
     cells = summarize_relations(pairs).assign(run_id=run_id, about="", since=None)
-    return _render_machine(run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot)
+    return _render_machine(
+        run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot
+    )

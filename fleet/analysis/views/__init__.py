@@ -33,9 +33,24 @@ if TYPE_CHECKING:
         tabulate_points,
     )
     from fleet.analysis.views.runs import render_runs, runs_as_json
-    from fleet.analysis.views.samples import find_main_level, load_pair_bursts, make_bins, render_histograms
-    from fleet.analysis.views.show import select_runs_to_show, show_as_csv, show_as_json, show_run, show_runs
+    from fleet.analysis.views.samples import (
+        find_main_level,
+        load_pair_bursts,
+        make_bins,
+        render_histograms,
+    )
+    from fleet.analysis.views.show import (
+        select_runs_to_show,
+        show_as_csv,
+        show_as_json,
+        show_run,
+        show_runs,
+    )
     from fleet.analysis.views.topology import describe_topology, list_cpu_groups
-    from fleet.analysis.views.warnings import ADVICE, load_marked_bursts, verify_marked_bursts
+    from fleet.analysis.views.warnings import (
+        ADVICE,
+        load_marked_bursts,
+        verify_marked_bursts,
+    )
 
 __getattr__ = import_on_access(__name__)

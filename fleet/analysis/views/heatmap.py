@@ -1,4 +1,6 @@
-"""Render a heat map as text: numbers if they fit, else coloured half blocks, else groups, with a legend."""
+"""Render a heat map as text: numbers if they fit, else coloured half blocks, else
+groups, with a legend.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,7 +22,8 @@ MAX_CPUS = 64
 _LEGEND_STEPS = 7
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
-# Seven points of matplotlib's viridis, which takes too long to import here; it reads without colour vision.
+# Seven points of matplotlib's viridis, which takes too long to import here; it reads
+# without colour vision.
 _VIRIDIS = (
     *((68, 1, 84), (68, 57, 131), (49, 104, 142), (33, 145, 140)),
     *((53, 183, 121), (144, 215, 67), (253, 231, 37)),
@@ -32,7 +35,9 @@ _LIGHT = 3.2  # steps of _VIRIDIS; from there on black text is easier to read
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A terminal of `width` columns and `height` lines (None: unlimited), with or without colour."""
+    """A terminal of `width` columns and `height` lines (None: unlimited), with or
+    without colour.
+    """
 
     width: int | None = None
     colour: bool = False
@@ -57,34 +62,55 @@ def draw_matrix(
     marked: Pairs = frozenset(),
     as_map: bool = False,
 ) -> Text:
-    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no colour, draw shades."""
+    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no
+    colour, draw shades.
+    """
     drawn, cpus = heatmap.map_cpus(table, order), order.cpus
-    marks = np.array([[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool)
+    marks = np.array(
+        [[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool
+    )
     many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
-    for number in () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}"):
+    for number in (
+        () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
+    ):
         texts = [
-            [text + ("*" if mark else " ") * bool(marked) for text, mark in zip(row, line, strict=True)]
+            [
+                text + ("*" if mark else " ") * bool(marked)
+                for text, mark in zip(row, line, strict=True)
+            ]
             for row, line in zip(drawn.format_cells(number, "-"), marks, strict=True)
         ]
         ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas.colour)
         if canvas.fits(ruled.plain):
             flagged = "; *: pair with a flag of its own (Warnings)" if marked else ""
-            return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
+            return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(
+                ruled
+            )
     if canvas.colour or as_map:
-        cells = (_draw_half_blocks if canvas.colour else _draw_characters)(drawn, label, marks)
+        cells = (_draw_half_blocks if canvas.colour else _draw_characters)(
+            drawn, label, marks
+        )
         if canvas.fits(cells.plain):
             return cells
     return _draw_groups(table, order, canvas, label)
 
 
 def _lay_out_matrix(
-    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], drawn: Heatmap, colour: bool
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    drawn: Heatmap,
+    colour: bool,
 ) -> Text:
-    """Lay out right-aligned cells, with a rule before each row and column that has a border."""
+    """Lay out right-aligned cells, with a rule before each row and column that has a
+    border.
+    """
     label = max(map(len, rows))
     width = max(len(cell) for line in (*cells, columns) for cell in line)
 
-    def format_line(name: str, line_cells: Sequence[str], shades: Iterable[int]) -> Text:
+    def format_line(
+        name: str, line_cells: Sequence[str], shades: Iterable[int]
+    ) -> Text:
         text = Text(f"{name:>{label}} |")
         for cell, border, shade in zip(line_cells, drawn.borders, shades, strict=True):
             style = _choose_style(shade) if colour and shade >= 0 else ""
@@ -101,7 +127,9 @@ def _lay_out_matrix(
 
 
 def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a matrix in colours, two cells of a column per character, with gaps between groups."""
+    """Draw a matrix in colours, two cells of a column per character, with gaps between
+    groups.
+    """
     label = max(map(len, drawn.labels))
     flagged = "; x: pair with a flag" * bool(marks.any())
     text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
@@ -125,13 +153,17 @@ def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
 
 @cache
 def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
-    """Return the style of a character that shows two pairs. Those not measured stay dark."""
+    """Return the style of a character that shows two pairs. Those not measured stay
+    dark.
+    """
     upper, lower = (
         Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
         for shade in (top, bottom)
     )
     if is_marked:
-        return Style(color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower)
+        return Style(
+            color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower
+        )
     return Style(color=upper, bgcolor=lower)
 
 
@@ -139,34 +171,47 @@ def _draw_characters(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
     """Draw a character for each pair, without colour; darker is slower."""
     label, (low, high) = max(map(len, drawn.labels)), drawn.limits
     scale = ", logarithmic" * heatmap.is_log(drawn.limits)
+    legend = "; x: pair with a flag" if marks.any() else ""
     text = Text(
-        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows ping, columns pong"
-        f"{'; x: pair with a flag' * bool(marks.any())}\n{_render_column_labels(drawn, label)}"
+        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows"
+        f" ping, columns pong{legend}\n{_render_column_labels(drawn, label)}"
     )
     steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
-    signs = np.where(marks, "x", np.array([*_SIGNS, " "])[steps])  # nothing was measured at step -1
+    # nothing was measured at step -1
+    signs = np.where(marks, "x", np.array([*_SIGNS, " "])[steps])
     for name, row, border in zip(drawn.labels, signs, drawn.borders, strict=True):
-        text.append("\n" * border + f"{name:>{label}} {_spread_words(row, drawn.borders)}\n")
+        text.append(
+            "\n" * border + f"{name:>{label}} {_spread_words(row, drawn.borders)}\n"
+        )
     return text
 
 
 def _render_column_labels(drawn: Heatmap, label: int) -> str:
-    """Render the columns' names vertically, a digit per line, so that neighbours do not run together."""
+    """Render the columns' names vertically, a digit per line, so that neighbours do not
+    run together.
+    """
     lines = (
-        " " * (label + 1) + _spread_words([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
+        " " * (label + 1)
+        + _spread_words(
+            [f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders
+        )
         for digit in range(-label, 0)
     )
     return "".join(f"{line}\n" for line in lines)
 
 
 def _spread_words(words: Sequence[str], gaps: Sequence[bool]) -> str:
-    return "".join(" " * gap + word for word, gap in zip(words, gaps, strict=True)).rstrip()
+    return "".join(
+        " " * gap + word for word, gap in zip(words, gaps, strict=True)
+    ).rstrip()
 
 
 @cache
 def _choose_style(shade: int) -> Style:
     colour = Color.from_rgb(*shade_to_rgb(shade))
-    return Style(color="black" if is_light_shade(shade) else "bright_white", bgcolor=colour)
+    return Style(
+        color="black" if is_light_shade(shade) else "bright_white", bgcolor=colour
+    )
 
 
 def is_light_shade(shade: int) -> bool:
@@ -182,25 +227,42 @@ def shade_to_rgb(shade: int) -> tuple[int, ...]:
 
 
 def colour_by_rank(text: str, rank: float) -> str:
-    """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
+    """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest,
+    light.
+    """
     return _choose_style(round(rank * (heatmap.SHADES - 1))).render(text)
 
 
-def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
+def _draw_groups(
+    table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str
+) -> Text:
     """Draw the medians between groups of CPUs as numbers, for as many groups as fit."""
-    for max_groups in (heatmap.MAX_GROUPS, heatmap.MAX_GROUPS // 2, heatmap.MAX_GROUPS // 4, 2):
+    for max_groups in (
+        heatmap.MAX_GROUPS,
+        heatmap.MAX_GROUPS // 2,
+        heatmap.MAX_GROUPS // 4,
+        2,
+    ):
         drawn = heatmap.map_groups(table, order, max_groups)
         letters = [_name_group(number) for number in range(len(drawn.labels))]
-        rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
-        body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas.colour)
+        rows = [
+            f"{label} {letter}"
+            for label, letter in zip(drawn.labels, letters, strict=True)
+        ]
+        body = _lay_out_matrix(
+            rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas.colour
+        )
         if canvas.fits(body.plain):
             break
     return Text(
-        f"{len(order.cpus)} CPUs as {len(letters)} groups ({drawn.groups}):\n"
-        f"{quantity}; median of the pairs between two groups, on the diagonal within one\n"
+        f"{len(order.cpus)} CPUs as {len(letters)} groups"
+        f" ({drawn.groups}):\n{quantity}; median of the pairs between two groups, on"
+        " the diagonal within one\n"
     ).append_text(body)
 
 
 def _name_group(number: int) -> str:
     """Return the name of a group: A, B, ... Z, AA, AB, ..."""
-    return ("" if number < 26 else _name_group(number // 26 - 1)) + chr(ord("A") + number % 26)
+    return ("" if number < 26 else _name_group(number // 26 - 1)) + chr(
+        ord("A") + number % 26
+    )

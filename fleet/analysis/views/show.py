@@ -9,14 +9,23 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import selection, text
-from fleet.analysis.base.text import format_csv, format_document, format_json, indent_lines
+from fleet.analysis.base.text import (
+    format_csv,
+    format_document,
+    format_json,
+    indent_lines,
+)
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import ladders, load
 from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.line_place import explain_place_scatter
-from fleet.analysis.reduce.matrices import estimator_column, lay_out_matrix, summarize_relations
+from fleet.analysis.reduce.matrices import (
+    estimator_column,
+    lay_out_matrix,
+    summarize_relations,
+)
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, load_host_history
@@ -26,7 +35,12 @@ from fleet.analysis.views.overview import render_host_history
 from fleet.analysis.views.point_tables import render_ladder, render_tables
 from fleet.analysis.views.samples import render_message_directions
 from fleet.analysis.views.topology import describe_topology
-from fleet.analysis.views.warnings import BURST_COLUMNS, list_warnings, render_warnings, select_marked_rows
+from fleet.analysis.views.warnings import (
+    BURST_COLUMNS,
+    list_warnings,
+    render_warnings,
+    select_marked_rows,
+)
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions, take_one_of_each_core
 from fleet.plan.cpulist import format_cpus
@@ -37,13 +51,22 @@ from fleet.text import format_count, one_line, table
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
 _MAX_EVENTS = 20  # lines of events that are printed without being asked for
-_NOT_NAMED = {"benchmarks", "preset", "few_pairs", "seed", "deadline_s"}  # options that the header omits
+# options that the header omits
+_NOT_NAMED = {
+    "benchmarks",
+    "preset",
+    "few_pairs",
+    "seed",
+    "deadline_s",
+}
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run to show. pairs: in plan order. counters: per unit. number: the column of `pairs` to show."""
+    """A run to show. pairs: in plan order. counters: per unit. number: the column of
+    `pairs` to show.
+    """
 
     run: dict[str, Any]
     cpus: pd.DataFrame
@@ -57,23 +80,39 @@ class RunData:
 
 
 def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
-    """Load the data that is shown of a run. Raises UsageError if nothing of `only` was measured."""
+    """Load the data that is shown of a run. Raises UsageError if nothing of `only` was
+    measured.
+    """
     (run,), _, cpus = load.read_runs(root, [run_id])
-    pairs, descriptions = as_float64(load_pairs(root, run_id=run_id)), read_descriptions(run["hello"])
-    places = {name: place for place, name in enumerate(run["benchmarks"])}  # in the order of the plan
+    pairs, descriptions = (
+        as_float64(load_pairs(root, run_id=run_id)),
+        read_descriptions(run["hello"]),
+    )
+    # in the order of the plan
+    places = {name: place for place, name in enumerate(run["benchmarks"])}
     kinds = pairs["benchmark"] + "/" + pairs["variant"]
     place = kinds.map(lambda name: places.get(name, len(places)))
-    pairs = only.select(pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True), cpus)
+    pairs = only.select(
+        pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True), cpus
+    )
     order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     plateaus = ladders.find_plateaus(pairs, cpus, descriptions)
-    counters = point_tables.count_per_unit(load.load_counters(root, run_id=run_id), pairs)
+    counters = point_tables.count_per_unit(
+        load.load_counters(root, run_id=run_id), pairs
+    )
     number = estimator_column(run)
-    return RunData(run, cpus, order, bursts, pairs, plateaus, counters, descriptions, number)
+    return RunData(
+        run, cpus, order, bursts, pairs, plateaus, counters, descriptions, number
+    )
 
 
-def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: bool) -> Iterator[str]:
-    """Yield a run's header, then each benchmark and variant and its events, then tables by NUMA node."""
+def render_sections(
+    data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: bool
+) -> Iterator[str]:
+    """Yield a run's header, then each benchmark and variant and its events, then tables
+    by NUMA node.
+    """
     legend, width, descriptions = True, canvas.width, data.descriptions
     memory = ladders.describe_memory(data.run, data.pairs, data.cpus, descriptions)
     yield "\n".join((_render_header(data), *map(one_line, memory)))
@@ -85,24 +124,47 @@ def render_sections(data: RunData, canvas: Canvas, *, all_sizes: bool, as_map: b
                     yield _render_cpus(part, data)
                 case View.MATRIX:
                     for _, pairs in part.groupby("point", sort=False, dropna=False):
-                        yield _render_pairs(pairs, data, canvas, legend=legend, as_map=as_map)
+                        yield _render_pairs(
+                            pairs, data, canvas, legend=legend, as_map=as_map
+                        )
                         legend = False
                 case View.LADDER:
-                    yield render_ladder(part, data.plateaus, descriptions, all_sizes=all_sizes, width=width)
+                    yield render_ladder(
+                        part,
+                        data.plateaus,
+                        descriptions,
+                        all_sizes=all_sizes,
+                        width=width,
+                    )
                 case View.TABLE | View.BLOCKS:
-                    yield render_tables(point_tables.tabulate_points(part, descriptions), width)
+                    yield render_tables(
+                        point_tables.tabulate_points(part, descriptions), width
+                    )
                 case View.PRODUCTS:
-                    yield render_tables(point_tables.tabulate_gemm_points(part, descriptions), width)
+                    yield render_tables(
+                        point_tables.tabulate_gemm_points(part, descriptions), width
+                    )
             yield _render_events(data, (name, variant), width, all_events=all_sizes)
     nodes = point_tables.tabulate_by_node(data.pairs, data.cpus, data.run, descriptions)
-    for tables in (*nodes, *point_tables.tabulate_line_nodes(data.pairs, data.cpus, descriptions)):
+    for tables in (
+        *nodes,
+        *point_tables.tabulate_line_nodes(data.pairs, data.cpus, descriptions),
+    ):
         yield render_tables(tables, width)
 
 
-def _render_events(data: RunData, kind: tuple[Any, Any], width: int | None, *, all_events: bool) -> str:
-    """Render the events of a benchmark and variant; "" without any. If too many, only say how to see all."""
-    own = (data.counters["benchmark"] == kind[0]) & (data.counters["variant"] == kind[1])
-    tables = point_tables.tabulate_events(data.counters[own], data.run["hello"], data.descriptions)
+def _render_events(
+    data: RunData, kind: tuple[Any, Any], width: int | None, *, all_events: bool
+) -> str:
+    """Render the events of a benchmark and variant; "" without any. If too many, only
+    say how to see all.
+    """
+    own = (data.counters["benchmark"] == kind[0]) & (
+        data.counters["variant"] == kind[1]
+    )
+    tables = point_tables.tabulate_events(
+        data.counters[own], data.run["hello"], data.descriptions
+    )
     if tables is None:
         return ""
     count = sum(len(point_table.lines) for point_table in tables.tables)
@@ -112,27 +174,54 @@ def _render_events(data: RunData, kind: tuple[Any, Any], width: int | None, *, a
 
 
 def _render_header(data: RunData) -> str:
-    """Render host, machine, kernel, governor, clock, labels, topology, and the preset if there was one."""
+    """Render host, machine, kernel, governor, clock, labels, topology, and the preset
+    if there was one.
+    """
     run, all_cpus = data.run, data.cpus
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
-        clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
-    cpus, labels = format_count(run["cpus_measured"], "CPU"), text.format_labels(run["labels"])
+        clock += (
+            " (one reading"
+            f" {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
+        )
+    cpus, labels = (
+        format_count(run["cpus_measured"], "CPU"),
+        text.format_labels(run["labels"]),
+    )
     online = all_cpus[all_cpus["online"] & all_cpus["core"].notna()]
-    one_of_each = take_one_of_each_core(online[["cpu", "package", "core"]].itertuples(index=False, name=None))
+    one_of_each = take_one_of_each_core(
+        online[["cpu", "package", "core"]].itertuples(index=False, name=None)
+    )
     has_siblings = len(one_of_each) < len(online)
     are_cores = has_siblings and one_of_each == tuple(sorted(data.order.cpus))
-    smt = selection.describe_smt(run["smt"], run["smt_control"], run["hypervisor"], has_siblings=has_siblings)
-    preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
+    smt = selection.describe_smt(
+        run["smt"], run["smt_control"], run["hypervisor"], has_siblings=has_siblings
+    )
+    preset = (
+        f"preset {run['preset']}: the number of a pair is its"
+        f" {_IN_WORDS[run['estimator']]}"
+    )
     options = [
         f"--{name.replace('_', '-')} {_format_option(value)}"
         for name, value in run["plan"].items()
         if value is not None and name not in _NOT_NAMED
     ]
     lines = (
-        f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
+        (
+            f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M}"
+            f" UTC  {run['state']}"
+        ),
         f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}",
-        ", ".join([*(f"{fact} {run[fact]}" for fact in ("kernel", "governor") if run[fact]), clock]),
+        ", ".join(
+            [
+                *(
+                    f"{fact} {run[fact]}"
+                    for fact in ("kernel", "governor")
+                    if run[fact]
+                ),
+                clock,
+            ]
+        ),
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
         f"options: {', '.join(options)}" if options else "",
@@ -144,76 +233,144 @@ def _render_header(data: RunData) -> str:
 
 
 def _format_option(value: Any) -> str:
-    """Format a stored option as it is typed: CPUs as 0-3, pairs as 0-1,0-2, ordered or per-relation:3."""
+    """Format a stored option as it is typed: CPUs as 0-3, pairs as 0-1,0-2, ordered or
+    per-relation:3.
+    """
     if isinstance(value, dict) and "which" in value:
         listed = ",".join(f"{ping}-{pong}" for ping, pong in value["listed"])
         some = f"{value['which']}:{value['per_relation']}"
         return some if value["per_relation"] else listed or str(value["which"])
     if isinstance(value, list):
-        return format_cpus(value) if all(type(item) is int for item in value) else ",".join(map(str, value))
+        return (
+            format_cpus(value)
+            if all(type(item) is int for item in value)
+            else ",".join(map(str, value))
+        )
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def _render_pairs(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, legend: bool, as_map: bool) -> str:
-    """Render one benchmark and variant: relations, extreme pairs and matrix. legend: explain the words."""
+def _render_pairs(
+    pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, legend: bool, as_map: bool
+) -> str:
+    """Render one benchmark and variant: relations, extreme pairs and matrix. legend:
+    explain the words.
+    """
     first, number, run = pairs.iloc[0].to_dict(), data.number, data.run
-    heading, name = data.descriptions[first["benchmark"]].heading, text.name_benchmark(first)
+    heading, name = (
+        data.descriptions[first["benchmark"]].heading,
+        text.name_benchmark(first),
+    )
     name += "" if text.is_none(first["point"]) else f" {first['point']}"
-    estimator_note = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
+    estimator_note = (
+        f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
+    )
     lines = [f"{name}: {heading}{estimator_note}, by what two CPUs share"]
     marked = _find_flagged_pairs(pairs)
     mark_column = ("*",) if marked.any() else ()
-    titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged", *mark_column)
+    titles = (
+        "relation",
+        "pairs",
+        "median",
+        "min",
+        "max",
+        "p99",
+        "±95%",
+        "flagged",
+        *mark_column,
+    )
     rows = []
     for row in text.to_records(summarize_relations(pairs, number)):
-        marks = (str((marked & (pairs["relation"] == row["relation"])).sum()) for _ in mark_column)
-        numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns"))
-        ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
+        marks = (
+            str((marked & (pairs["relation"] == row["relation"])).sum())
+            for _ in mark_column
+        )
+        numbers = (
+            f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")
+        )
+        ends = (
+            text.format_half_width(row["spread"]),
+            text.format_share(row["flagged_share"]),
+        )
         rows.append((row["relation"], str(row["pairs"]), *numbers, *ends, *marks))
     lines.append(table(titles, rows, right=set(range(1, len(titles)))))
     if legend:
         lines.append(text.explain_relations(row[0] for row in rows))
-        words = "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts"
+        words = (
+            "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of"
+            " bursts"
+        )
         lines.append(words + "; *: pairs with a flag of their own" * bool(mark_column))
     lines.append(_describe_precision(pairs, number))
-    lines += [*_render_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
+    lines += [
+        *_render_extremes(pairs, number, canvas.width),
+        *describe_burst_levels(pairs),
+    ]
     return "\n".join(lines) + "\n\n" + render_matrix(pairs, data, canvas, as_map=as_map)
 
 
-def render_matrix(pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, as_map: bool) -> str:
+def render_matrix(
+    pairs: pd.DataFrame, data: RunData, canvas: Canvas, *, as_map: bool
+) -> str:
     """Render the matrix of one benchmark and variant, flagged pairs marked."""
     values = lay_out_matrix(pairs, data.order.cpus, data.number)
     label = data.descriptions[pairs["benchmark"].iloc[0]].label
     own = pairs[_find_flagged_pairs(pairs)]
-    marked = frozenset((min(ends), max(ends)) for ends in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
-    drawn = draw_matrix(values, data.order, canvas, label=label, marked=marked, as_map=as_map)
+    marked = frozenset(
+        (min(ends), max(ends))
+        for ends in zip(own["ping_cpu"], own["pong_cpu"], strict=True)
+    )
+    drawn = draw_matrix(
+        values, data.order, canvas, label=label, marked=marked, as_map=as_map
+    )
     return text.render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def _render_cpus(pairs: pd.DataFrame, data: RunData) -> str:
     """Render a row per CPU; of many CPUs, only those furthest from the median."""
-    first, costs = pairs.iloc[0].to_dict(), {row["ping_cpu"]: row for row in text.to_records(pairs)}
-    low, middle, high = (getattr(pairs["median_ns"], statistic)() for statistic in ("min", "median", "max"))
+    first, costs = (
+        pairs.iloc[0].to_dict(),
+        {row["ping_cpu"]: row for row in text.to_records(pairs)},
+    )
+    low, middle, high = (
+        getattr(pairs["median_ns"], statistic)()
+        for statistic in ("min", "median", "max")
+    )
     heading = data.descriptions[first["benchmark"]].heading
     title = f"{text.name_benchmark(first)}: {heading}, per CPU"
-    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {format_count(len(costs), 'CPU')}"
+    summary = (
+        f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over"
+        f" {format_count(len(costs), 'CPU')}"
+    )
     cpus = [cpu for cpu in data.order.cpus if cpu in costs]
     if len(cpus) > _FEW_CPUS:
-        cpus = sorted(cpus, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
+        cpus = sorted(cpus, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[
+            :PAIRS_LISTED
+        ]
         summary += "; furthest from the median:"
     rows = []
     for row in map(costs.__getitem__, cpus):
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns"))
         flagged = text.format_share(row["flagged_bursts"] / row["bursts"])
-        rows.append((str(row["ping_cpu"]), *numbers, text.format_half_width(row["spread"]), flagged))
-    listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
+        rows.append(
+            (
+                str(row["ping_cpu"]),
+                *numbers,
+                text.format_half_width(row["spread"]),
+                flagged,
+            )
+        )
+    listed = table(
+        ("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6))
+    )
     legend = "±95%: within the run; flagged: of bursts"
     return "\n".join((title, summary, listed, legend, *describe_burst_levels(pairs)))
 
 
 def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
-    bursts = (format_count(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
+    bursts = (
+        format_count(few, "burst") if few == many else f"{few} to {many} bursts"
+    ) + " a pair"
     if number != "median_ns":
         return f"interval: none; only medians have one ({bursts})"
     if pairs["spread"].isna().all():
@@ -221,30 +378,52 @@ def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     if len(pairs) == 1:
         return f"interval: {text.format_half_width(worst)} ({bursts})"
-    return f"interval: {text.describe_half_widths('half the pairs', middle, worst)} ({bursts})"
+    return (
+        f"interval: {text.describe_half_widths('half the pairs', middle, worst)}"
+        f" ({bursts})"
+    )
 
 
 def _find_flagged_pairs(pairs: pd.DataFrame) -> "pd.Series[bool]":
-    """Report for each pair whether it has a flag itself; a flag of only some bursts does not count."""
-    return pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
+    """Report for each pair whether it has a flag itself; a flag of only some bursts
+    does not count.
+    """
+    return (
+        pairs["flags"]
+        .map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
+        .astype(bool)
+    )
 
 
 def _render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
-    """Render the fastest and slowest pairs, as many as fit, of relations with many pairs; [] without any."""
+    """Render the fastest and slowest pairs, as many as fit, of relations with many
+    pairs; [] without any.
+    """
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
         if len(part) > 2 * PAIRS_LISTED:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
             texts = [  # the heading has the point
-                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in text.to_records(end)]
+                [
+                    f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}"
+                    for row in text.to_records(end)
+                ]
                 for end in ends
             ]
             rows.append((part[number].median(), str(relation), texts))
-    longest = max((len(pair) for *_, ends in rows for end in ends for pair in end), default=0)
+    longest = max(
+        (len(pair) for *_, ends in rows for end in ends for pair in end), default=0
+    )
     for count in range(PAIRS_LISTED, 0, -1):
         listed = [
-            (relation, *("  ".join(f"{pair:>{longest}}" for pair in end[:count]) for end in ends))
+            (
+                relation,
+                *(
+                    "  ".join(f"{pair:>{longest}}" for pair in end[:count])
+                    for end in ends
+                ),
+            )
             for _, relation, ends in sorted(rows)
         ]
         extremes = table(("relation", "fastest pairs", "slowest pairs"), listed)
@@ -254,12 +433,17 @@ def _render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> lis
 
 
 def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
-    """Describe the pairs with bursts at another level, those with the largest share first."""
-    switching = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
+    """Describe the pairs with bursts at another level, those with the largest share
+    first.
+    """
+    switching = pairs[pairs["other_ns"].notna()].sort_values(
+        "other_share", ascending=False, kind="stable"
+    )
     lines = [
-        f"levels of {text.format_pair(row)}: {row['median_ns']:.1f} {text.format_half_width(row['spread'])}, "
-        f"and {text.format_share(row['other_share'])} of bursts at another level, median "
-        f"{row['other_ns']:.1f}"
+        f"levels of {text.format_pair(row)}: {row['median_ns']:.1f}"
+        f" {text.format_half_width(row['spread'])}, and"
+        f" {text.format_share(row['other_share'])} of bursts at another level, median"
+        f" {row['other_ns']:.1f}"
         for row in text.to_records(switching.head(PAIRS_LISTED))
     ]
     if len(switching) > PAIRS_LISTED:
@@ -270,10 +454,12 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RunsToShow:
-    """The selection of `fleet show`. runs: oldest first. latest: the ID of each host's last run.
+    """The selection of `fleet show`. runs: oldest first. latest: the ID of each host's
+    last run.
 
-    left_out: if nothing was selected, how many hosts have runs but were not in the last session. missing:
-    selected hosts that the session of the last run, or a later one, could not measure.
+    left_out: if nothing was selected, how many hosts have runs but were not in the last
+    session. missing: selected hosts that the session of the last run, or a later one,
+    could not measure.
     """
 
     runs: tuple[RunSummary, ...]
@@ -283,20 +469,27 @@ class RunsToShow:
 
 
 def show_as_json(
-    root: Root, run_ids: Sequence[str], only: Only = ALL, missing: Sequence[selection.MissingHost] = ()
+    root: Root,
+    run_ids: Sequence[str],
+    only: Only = ALL,
+    missing: Sequence[selection.MissingHost] = (),
 ) -> Iterator[str]:
     """Yield one JSON document about these runs, in pieces.
 
-    A run has `run`, `relations`, `pairs` (in ns per unit of work) and `cpus` in topology order. A missing
-    host comes last, with empty lists and the `state` "missing". `plateaus` and `ladder` have a row per memory
-    level and per size, in ns per unit by all threads together (if the unit is a byte, 1 / `median_ns` is
-    GB/s). `counters`: per unit. `number`: the column of `pairs` that the text shows.
+    A run has `run`, `relations`, `pairs` (in ns per unit of work) and `cpus` in
+    topology order. A missing host comes last, with empty lists and the `state`
+    "missing". `plateaus` and `ladder` have a row per memory level and per size, in ns
+    per unit by all threads together (if the unit is a byte, 1 / `median_ns` is GB/s).
+    `counters`: per unit. `number`: the column of `pairs` that the text shows.
     """
     start, end = format_document("show", []).split("[]")
     yield f"{start}["
     absent = [
         {"host_name": host.name, "session_id": host.session_id, "state": "missing"}
-        | {"why": host.failure.message or "interrupted", "time_utc": host.failure.time_utc}
+        | {
+            "why": host.failure.message or "interrupted",
+            "time_utc": host.failure.time_utc,
+        }
         for host in missing
     ]
     objects = chain(
@@ -320,10 +513,13 @@ def show_run(
     as_map: bool = False,
     earlier: Sequence[RunSummary] = (),
 ) -> str:
-    """Render one run: header, a table by relation, the matrix, the ladders, the warnings.
+    """Render one run: header, a table by relation, the matrix, the ladders, the
+    warnings.
 
-    all_sizes: every size of ladders and every counted event. both_ways: with the directions of messages.
-    as_map: as in `draw_matrix`. earlier: comparable runs of the host; two or more get a table.
+    all_sizes: every size of ladders and every counted event. both_ways: with the
+    directions of messages.
+    as_map: as in `draw_matrix`. earlier: comparable runs of the host; two or more get a
+    table.
     """
     data = load_run_data(root, run_id, only)
     run, pairs, descriptions = data.run, data.pairs, data.descriptions
@@ -337,20 +533,26 @@ def show_run(
         parts.append(render_message_directions(root, run) or none)
     parts.append("\n".join(explain_place_scatter(root, run, descriptions)))
     checked = check_run(run, pairs, data.cpus, descriptions)
-    findings = check_topology(pairs, load_host_history(root, run, descriptions), descriptions)
+    findings = check_topology(
+        pairs, load_host_history(root, run, descriptions), descriptions
+    )
     rows = select_marked_rows(pairs, data.bursts, {run_id: len(data.bursts)})[run_id]
     parts.append(render_warnings(list_warnings(run, rows, checked, findings)))
     return "\n\n".join(filter(None, parts))
 
 
 def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
-    """Render a run's heat maps, each below its benchmark and host; "" if nothing of `only` was measured."""
+    """Render a run's heat maps, each below its benchmark and host; "" if nothing of
+    `only` was measured.
+    """
     try:
         data = load_run_data(root, run_id, only)
     except UsageError:
         return ""
     maps = []
-    kinds = load.drop_points(data.pairs, data.descriptions).groupby(["benchmark", "variant"], sort=False)
+    kinds = load.drop_points(data.pairs, data.descriptions).groupby(
+        ["benchmark", "variant"], sort=False
+    )
     for (name, variant), part in kinds:
         if data.descriptions[str(name)].view is View.MATRIX:
             drawn = render_matrix(part, data, canvas, as_map=True)
@@ -359,10 +561,16 @@ def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> st
 
 
 def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
-    """Return the pairs of several runs as CSV: facts of the run, then the table `pairs`, unrounded."""
+    """Return the pairs of several runs as CSV: facts of the run, then the table
+    `pairs`, unrounded.
+    """
     rows = as_float64(load_pairs(root, run_id=run_ids))
-    rows = only.select(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
-    return format_csv(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
+    rows = only.select(
+        rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows
+    )
+    return format_csv(
+        load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))
+    ).removesuffix("\n")
 
 
 def _make_run_object(data: RunData) -> dict[str, Any]:
@@ -371,10 +579,14 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
     nodes = ladders.select_node_cells(pairs, data.cpus, descriptions)
     numbers = ["median_ns", "low_ns", "high_ns"]
     tables = {
-        "relations": summarize_relations(load.drop_points(pairs, descriptions), data.number),
+        "relations": summarize_relations(
+            load.drop_points(pairs, descriptions), data.number
+        ),
         "plateaus": data.plateaus.drop(columns=["host_id", "run_id"]),
         "ladder": steps[[*ladders.LADDER, "bytes", "pages", *numbers]],
-        "nodes": nodes[[*ladders.NODE_CELL, "threads", "ping_cpu", "pong_cpu", *numbers]],
+        "nodes": nodes[
+            [*ladders.NODE_CELL, "threads", "ping_cpu", "pong_cpu", *numbers]
+        ],
         "counters": data.counters,
         "pairs": pairs.drop(columns=["host_id", "run_id", "stats_version"]),
     }
@@ -383,11 +595,15 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 
 
 def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
-    """Select the comparable runs of a selection, or of the last session. Raises UsageError if none."""
+    """Select the comparable runs of a selection, or of the last session. Raises
+    UsageError if none.
+    """
     listed, left_out = root.runs, 0
     chosen = texts or selection.find_last_session_runs(listed, root.place)
     hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))
-    comparable_runs = [selection.keep_comparable_with_last(runs) for runs in hosts.values()]
+    comparable_runs = [
+        selection.keep_comparable_with_last(runs) for runs in hosts.values()
+    ]
     ids = {run.run_id for runs in comparable_runs for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
     missing = selection.list_missing_hosts(listed, root.place, counting[-1].session_id)
@@ -399,14 +615,27 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     return RunsToShow(counting, latest, left_out, tuple(missing))
 
 
-def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
-    """Render one host's last run, or several hosts. detail: for `show_run`; several use only `as_map`."""
+def show_runs(
+    root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any
+) -> str:
+    """Render one host's last run, or several hosts. detail: for `show_run`; several use
+    only `as_map`.
+    """
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
-        page = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+        page = show_run(
+            root,
+            shown.latest[0],
+            canvas=canvas,
+            only=only,
+            earlier=shown.runs,
+            **detail,
+        )
         return f"{heading}\n\n{page}" if shown.missing else page
     descriptions = load.merge_descriptions(shown.runs)
-    history = mark_usual(root, load_overview_history(root, shown.runs, only, descriptions))
+    history = mark_usual(
+        root, load_overview_history(root, shown.runs, only, descriptions)
+    )
     medians = overview.compute_host_medians(history)
     parts = [heading, _render_hosts(medians, shown.runs, canvas, only, descriptions)]
     if detail.get("as_map"):
@@ -418,9 +647,16 @@ def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, *
 
 
 def render_overview(
-    root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
+    root: Root,
+    runs: Sequence[RunSummary],
+    canvas: Canvas,
+    earlier: Sequence[RunSummary] = (),
+    *,
+    ends: bool,
 ) -> str:
-    """Render an overview of runs; name hosts it lacks. earlier: comparable runs. ends: extreme hosts only."""
+    """Render an overview of runs; name hosts it lacks. earlier: comparable runs. ends:
+    extreme hosts only.
+    """
     descriptions = load.merge_descriptions([*earlier, *runs])
     history = load_overview_history(root, [*earlier, *runs], ALL, descriptions)
     if earlier:
@@ -444,4 +680,6 @@ def _render_hosts(
         listed = overview.render_extremes(medians, canvas.width, descriptions)
     else:
         listed = overview.render_host_table(medians, canvas, descriptions)
-    return "\n\n".join(filter(None, (listed, overview.name_hosts_without_numbers(medians, runs, only))))
+    return "\n\n".join(
+        filter(None, (listed, overview.name_hosts_without_numbers(medians, runs, only)))
+    )

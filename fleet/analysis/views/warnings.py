@@ -11,9 +11,19 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, to_pandas
-from fleet.analysis.base.text import format_half_width, format_pair, format_share, to_records
+from fleet.analysis.base.text import (
+    format_half_width,
+    format_pair,
+    format_share,
+    to_records,
+)
 from fleet.analysis.reduce import cross_checks
-from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, count_flags
+from fleet.analysis.reduce.flags import (
+    MEANINGS,
+    MINOR_IF_FEW,
+    SIBLING_NEARER,
+    count_flags,
+)
 from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.pairs import verify_derived
 from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
@@ -36,15 +46,22 @@ _LACK = 0.1  # of a burst's time; a burst with `busy_cpu` has lacked at least th
 _QUIETER = "Stop other work (`fleet check` names it), then run again."
 _FREQUENCY = "Fix the frequency (--governor performance, --boost off), then run again."
 _PLACED = "Place the memory yourself (--node), then run again."
-_TOPOLOGY = "Trust the latencies, not the topology; without a hypervisor report it to the vendor."
+_TOPOLOGY = (
+    "Trust the latencies, not the topology; without a hypervisor report it to the"
+    " vendor."
+)
 _TWO_CPUS = "Stop other work, or place the line yourself (--node), then run again."
 # What the reader can do about each kind of warning, the most serious first.
 ADVICE: Mapping[str, str] = {
     "empty": "Ask `fleet check` what hinders it, then run again.",
     "partial": "Remove the cause that is named, then run again.",
-    "multimodal": "Quote both levels (--pair draws them). Pin vCPUs; elsewhere fix the frequency.",
+    "multimodal": (
+        "Quote both levels (--pair draws them). Pin vCPUs; elsewhere fix the frequency."
+    ),
     "smt_pair": _TOPOLOGY,
-    "drift": "Warm up, fix the frequency, run again; compare only runs taken alternately.",
+    "drift": (
+        "Warm up, fix the frequency, run again; compare only runs taken alternately."
+    ),
     "coarse_clock": "Leave --iterations to the agent.",
     "frequency_moved": _FREQUENCY,
     "skewed": "Stop other work, or take longer samples (--iterations).",
@@ -56,14 +73,24 @@ ADVICE: Mapping[str, str] = {
     "preempted": "Stop other work, raise --priority, or isolate CPUs.",
     "busy_cpu": _QUIETER,
     "busy": _QUIETER,
-    "steal": "Give the virtual machine CPUs of its own, or measure when its neighbours are idle.",
-    "hypervisor": "Pin the virtual CPUs on the hypervisor's host, or measure on bare metal.",
+    "steal": (
+        "Give the virtual machine CPUs of its own, or measure when its neighbours are"
+        " idle."
+    ),
+    "hypervisor": (
+        "Pin the virtual CPUs on the hypervisor's host, or measure on bare metal."
+    ),
     "siblings": _TOPOLOGY,
     "order": "Expected of clusters of slow cores; otherwise mistrust the topology.",
     "history": "Pin the virtual machine's CPUs; `fleet compare HOST` says since when.",
-    "asymmetry": "Run again; if it stays, choose the home of the line (--owner, --node).",
+    "asymmetry": (
+        "Run again; if it stays, choose the home of the line (--owner, --node)."
+    ),
     "l1_cycles": _FREQUENCY,
-    "ladder_order": "Stop neighbours on a shared cache; check the cache sizes that the host reports.",
+    "ladder_order": (
+        "Stop neighbours on a shared cache; check the cache sizes that the host"
+        " reports."
+    ),
     "port_limit": _FREQUENCY,
     "group_rate": _QUIETER,
     "one_buffer": _PLACED,
@@ -85,24 +112,41 @@ ADVICE: Mapping[str, str] = {
     "minor": "Nothing to do: medians tolerate them.",
 }
 ORDER = (*ADVICE, "")  # keys of warnings; notes have none
+# kinds of warnings, by words of the notes that state their fact
 _KINDS_OF_NOTES = {
     "A hypervisor (": "hypervisor",
     "The host is busy": "busy",
     " numbers are known to ": "not_converged",
-}  # kinds of warnings, by words of the notes that state their fact
+}
 _SAME_FACT = {"busy": "busy_cpu", "hypervisor": "steal"}
 _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 # Columns of `samples` that warnings are made of.
-BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
+BURST_COLUMNS = (
+    "run_id",
+    "flags",
+    "benchmark",
+    "point",
+    "round",
+    "ping_cpu",
+    "pong_cpu",
+    *_STEAL,
+)
 _MARKED = Derived("marked bursts", "samples", BURST_COLUMNS)
+# columns of `pairs` that warnings show
 _OF_PAIRS = (
     *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
     *("median_ns", "spread", "other_share", "drift", "outliers", "other_rate"),
-)  # columns of `pairs` that warnings show
+)
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "multimodal": ("other_share", lambda row: f"{format_share(row['other_share'])} of bursts"),
-    "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
+    "multimodal": (
+        "other_share",
+        lambda row: f"{format_share(row['other_share'])} of bursts",
+    ),
+    "smt_pair": (
+        "median_ns",
+        lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}",
+    ),
     "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
     "underfed": ("other_rate", lambda row: f"{row['other_rate']:.1f} GB/s"),
     "outliers": ("outliers", lambda row: format_share(row["outliers"])),
@@ -114,8 +158,10 @@ _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 class RunWarning:
     """One warning about one run; `str()` is the whole line.
 
-    key: the flag or check it is about, empty for a note. text: a sentence that is the same for every run.
-    extent: how much of this run it concerns. worst: the worst few cases. minor: medians tolerate it.
+    key: the flag or check it is about, empty for a note. text: a sentence that is the
+    same for every run.
+    extent: how much of this run it concerns. worst: the worst few cases. minor: medians
+    tolerate it.
     """
 
     key: str
@@ -137,7 +183,9 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """Pairs and bursts of a run that may be worth a warning. pair_count, burst_count: of the whole run."""
+    """Pairs and bursts of a run that may be worth a warning. pair_count, burst_count:
+    of the whole run.
+    """
 
     pairs: list[dict[str, Any]]
     pair_count: int
@@ -145,22 +193,33 @@ class MarkedRows:
     burst_count: int
 
 
-def _derive_marked_bursts(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
-    """Yield the runs whose samples can be read, and their bursts that may be worth a warning."""
+def _derive_marked_bursts(
+    place: Place, keys: Sequence[Key]
+) -> Iterator[tuple[list[Key], Any]]:
+    """Yield the runs whose samples can be read, and their bursts that may be worth a
+    warning.
+    """
 
     def read_marked_rows(file_name: str) -> Any:
         rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
         flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
-        lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
+        lost = (
+            pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL
+        )
         return rows.filter(reduce(pc.or_, lost, flagged))
 
     names = {samples_name(*key): key for key in keys}
     if rows := read_undamaged(list(names), read_marked_rows):
-        yield [names[name] for name in rows], concat_tables(list(rows.values()), "samples", BURST_COLUMNS)
+        yield (
+            [names[name] for name in rows],
+            concat_tables(list(rows.values()), "samples", BURST_COLUMNS),
+        )
 
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
-    """Return the runs' bursts that have a flag or lost time to a hypervisor, with BURST_COLUMNS."""
+    """Return the runs' bursts that have a flag or lost time to a hypervisor, with
+    BURST_COLUMNS.
+    """
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.stamps[run.key] for run in runs}
@@ -170,25 +229,38 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
 
 def verify_marked_bursts(root: Root) -> list[str]:
-    """Derive the marked bursts in the index again; return a problem for each run whose bursts differ."""
+    """Derive the marked bursts in the index again; return a problem for each run whose
+    bursts differ.
+    """
     listing = open_listing(root)
     marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
-    return verify_derived(listing, _MARKED, marks, partial(_derive_marked_bursts, listing.place))
+    return verify_derived(
+        listing, _MARKED, marks, partial(_derive_marked_bursts, listing.place)
+    )
 
 
 def select_marked_rows(
     pairs: pd.DataFrame, bursts: pd.DataFrame, burst_counts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Return marked rows by run ID. bursts: with BURST_COLUMNS. burst_counts: of all bursts, by run ID."""
+    """Return marked rows by run ID. bursts: with BURST_COLUMNS. burst_counts: of all
+    bursts, by run ID.
+    """
     pair_counts = Counter(pairs["run_id"].astype(str).tolist())
-    some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
+    some = (pairs["flags"] != "").to_numpy(dtype=bool) | (
+        pairs["spread"].to_numpy() > _WIDE
+    )
     groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
     rows = {str(run_id): to_records(part) for run_id, part in groups}
     lost = [bursts[name].notna().to_numpy() for name in _STEAL]
     few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
-    parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
+    parts = {
+        str(run_id): part
+        for run_id, part in few.groupby("run_id", sort=False, observed=True)
+    }
     return {
-        run_id: MarkedRows(rows.get(run_id, []), pair_counts[run_id], parts.get(run_id, few[:0]), count)
+        run_id: MarkedRows(
+            rows.get(run_id, []), pair_counts[run_id], parts.get(run_id, few[:0]), count
+        )
         for run_id, count in burst_counts.items()
     }
 
@@ -199,20 +271,28 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """List a run's warnings, one per fact, most serious first, then its notes. checked: from `check_run`."""
+    """List a run's warnings, one per fact, most serious first, then its notes. checked:
+    from `check_run`.
+    """
     warnings = [
         *_warn_about_failures(run, rows),
         *_warn_about_flags(run, rows),
         *(_warn_about_steal(rows) if len(rows.bursts) else ()),
         *_warn_about_checks(findings, checked),
     ]
-    minor = ", ".join(f"{warning.key} {warning.extent}" for warning in warnings if warning.minor)
+    minor = ", ".join(
+        f"{warning.key} {warning.extent}" for warning in warnings if warning.minor
+    )
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
     if minor:
-        by_key["minor"] = RunWarning("minor", "few bursts have a flag", worst=minor, minor=True)
+        by_key["minor"] = RunWarning(
+            "minor", "few bursts have a flag", worst=minor, minor=True
+        )
     notes = []
     for note in run["notes"]:
-        kind = next((kind for words, kind in _KINDS_OF_NOTES.items() if words in note), "")
+        kind = next(
+            (kind for words, kind in _KINDS_OF_NOTES.items() if words in note), ""
+        )
         fact = _SAME_FACT.get(kind, kind)
         if (kind == "not_converged" and fact in by_key) or note.startswith(FORECAST):
             continue
@@ -223,19 +303,32 @@ def list_warnings(
             by_key[fact] = replace(by_key[fact], worst="; ".join(causes))
         else:
             by_key[kind] = RunWarning(kind, note.removesuffix("."))
-    return [*sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key)), *notes]
+    return [
+        *sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key)),
+        *notes,
+    ]
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
-    """Render a heading, each warning with what to do about it, then the notes; return "" without any."""
-    notes = [warning for warning in warnings if isinstance(warning, RunWarning) and not warning.key]
+    """Render a heading, each warning with what to do about it, then the notes; return
+    "" without any.
+    """
+    notes = [
+        warning
+        for warning in warnings
+        if isinstance(warning, RunWarning) and not warning.key
+    ]
     lines = []
     for warning in warnings:
         if warning not in notes:
             lines.append(f"  {one_line(str(warning))}")
-            lines += [f"      {warning.advice}"] if isinstance(warning, RunWarning) else []
+            lines += (
+                [f"      {warning.advice}"] if isinstance(warning, RunWarning) else []
+            )
     parts = {HEADING: lines, "Notes": [f"  {one_line(str(note))}" for note in notes]}
-    return "\n\n".join("\n".join([heading, *part]) for heading, part in parts.items() if part)
+    return "\n\n".join(
+        "\n".join([heading, *part]) for heading, part in parts.items() if part
+    )
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
@@ -245,75 +338,127 @@ def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunW
         return
     reasons_by_form: dict[str, list[str]] = {}
     for failed in run["failed"]:
-        reasons_by_form.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(failed["reason"])
+        reasons_by_form.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(
+            failed["reason"]
+        )
     groups = sorted(reasons_by_form.values(), key=len, reverse=True)
-    listed = "; ".join(f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in groups[:_LISTED])
+    listed = "; ".join(
+        f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in groups[:_LISTED]
+    )
     counts = Counter(failed["benchmark"] for failed in run["failed"])
     extent = str(counts.total())
     if len(counts) > 1:
-        extent += ": " + ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        extent += ": " + ", ".join(
+            f"{name} {count}" for name, count in counts.most_common()
+        )
     yield RunWarning("partial", "bursts failed and have no samples", extent, listed)
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
-    """Merge reasons that differ only in numbers into one, with a range for each number."""
-    numbers = [sorted(set(values), key=float) for values in zip(*map(_NUMBER.findall, reasons), strict=True)]
-    ranges = iter(values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}" for values in numbers)
+    """Merge reasons that differ only in numbers into one, with a range for each
+    number.
+    """
+    numbers = [
+        sorted(set(values), key=float)
+        for values in zip(*map(_NUMBER.findall, reasons), strict=True)
+    ]
+    ranges = iter(
+        values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
+        for values in numbers
+    )
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
-        pairs = [row for row in rows.pairs if flag in row["flags"].split(",")] if flag in _MEASURES else []
+        pairs = (
+            [row for row in rows.pairs if flag in row["flags"].split(",")]
+            if flag in _MEASURES
+            else []
+        )
         if pairs:
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
             share, cause = counts[flag] / rows.burst_count, ""
-            if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
-                marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
+            if (
+                flag == "busy_cpu"
+            ):  # a hypervisor, not other work, may have taken the time
+                marked = rows.bursts["flags"].map(
+                    lambda flags: "busy_cpu" in flags.split(",")
+                )
                 taken_shares = _compute_steal_shares(rows.bursts[marked.astype(bool)])
                 taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
                 if taken == of:
                     continue  # `steal` is the same fact
-                cause = f"the hypervisor took it from {taken} of {format_count(of, 'burst')}" * bool(taken)
+                cause = (
+                    f"the hypervisor took it from {taken} of"
+                    f" {format_count(of, 'burst')}" * bool(taken)
+                )
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:  # else `not_converged` names them
-        extent, worst = f"{len(wide)} of {rows.pair_count}", _format_worst_pairs(wide, "not_converged")
+        extent, worst = (
+            f"{len(wide)} of {rows.pair_count}",
+            _format_worst_pairs(wide, "not_converged"),
+        )
         yield RunWarning(
-            "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
+            "wide",
+            f"pairs have an interval wider than {format_half_width(_WIDE)}",
+            extent,
+            worst,
         )
 
 
 def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
-    """Return the largest share of each burst's time that a hypervisor took from a thread; 0 if unknown."""
+    """Return the largest share of each burst's time that a hypervisor took from a
+    thread; 0 if unknown.
+    """
     parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
     return shares
 
 
 def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
+    """Yield one warning about time that the hypervisor took, with the bursts that lost
+    most.
+    """
     bursts = rows.bursts.assign(share=_compute_steal_shares(rows.bursts))
-    felt = bursts[bursts["share"] >= _FELT].sort_values("share", ascending=False, kind="stable")
+    felt = bursts[bursts["share"] >= _FELT].sort_values(
+        "share", ascending=False, kind="stable"
+    )
     if len(felt):
         listed = ", ".join(
-            f"{row['benchmark']} {format_pair(row)} in round {row['round']} ({format_share(row['share'])})"
+            f"{row['benchmark']} {format_pair(row)} in round {row['round']}"
+            f" ({format_share(row['share'])})"
             for row in to_records(felt.head(_LISTED))
         )
         extent = f"{format_share(len(felt) / rows.burst_count)}, on average "
         extent += f"{format_share(felt['share'].mean())} of their time"
         minor = len(felt) <= _FEW_BURSTS * rows.burst_count
-        yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
+        yield RunWarning(
+            "steal",
+            "bursts lost CPU time to the hypervisor",
+            extent,
+            listed,
+            minor=minor,
+        )
 
 
 def _warn_about_pairs(
-    flag: str, text: str, run: dict[str, Any], pairs: list[dict[str, Any]], pair_count: int
+    flag: str,
+    text: str,
+    run: dict[str, Any],
+    pairs: list[dict[str, Any]],
+    pair_count: int,
 ) -> Iterator[RunWarning]:
-    """Yield a warning about pairs with a flag, if more have it than are expected by chance."""
-    if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
+    """Yield a warning about pairs with a flag, if more have it than are expected by
+    chance.
+    """
+    if (
+        flag == "smt_pair"
+    ):  # siblings that are not the nearest are named by the check `siblings`
         pairs = [row for row in pairs if row["relation"] != "smt"]
     extent, by_chance = f"{len(pairs)} of {pair_count}", 0
     if flag == "drift" and (by_chance := round(_CHANCE * pair_count)):
@@ -325,16 +470,24 @@ def _warn_about_pairs(
 
 
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the worst pairs by the flag's column in _MEASURES: the largest or, for some, the smallest."""
+    """Format the worst pairs by the flag's column in _MEASURES: the largest or, for
+    some, the smallest.
+    """
     column, describe = _MEASURES[flag]
     sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
     worst = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))[:_LISTED]
-    return ", ".join(f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst)
+    return ", ".join(
+        f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst
+    )
 
 
-def _warn_about_checks(findings: pd.DataFrame, checked: pd.DataFrame) -> Iterator[RunWarning]:
-    """Yield a warning per failed check of the topology, then per failed cross-check; worst cases first."""
+def _warn_about_checks(
+    findings: pd.DataFrame, checked: pd.DataFrame
+) -> Iterator[RunWarning]:
+    """Yield a warning per failed check of the topology, then per failed cross-check;
+    worst cases first.
+    """
     if len(findings):
         usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
         far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))

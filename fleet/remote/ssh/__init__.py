@@ -1,1 +1,3 @@
-"""Connects to a host over SSH: everything that imports paramiko and fabric. Start with `connection`."""
+"""Connects to a host over SSH: everything that imports paramiko and fabric. Start with
+`connection`.
+"""

@@ -1,4 +1,6 @@
-"""Connects to a host over SSH with a shell that runs one command after another. Every wait is limited."""
+"""Connects to a host over SSH with a shell that runs one command after another. Every
+wait is limited.
+"""
 
 import contextlib
 import logging
@@ -16,7 +18,14 @@ from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
 from fleet.remote import output, shell
 from fleet.remote.connection import Connection, SftpChannel
-from fleet.remote.output import Answer, Completed, RefusedError, Stream, collect_answer, timeout_message
+from fleet.remote.output import (
+    Answer,
+    Completed,
+    RefusedError,
+    Stream,
+    collect_answer,
+    timeout_message,
+)
 from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
 
 _log = logging.getLogger(__name__)
@@ -39,16 +48,26 @@ class SshConnection(Connection):
         self._mark = shell.new_mark()
         self._closed = False
 
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """See Connection.run. After a timeout the command may run on, without stdin and stdout."""
-        with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
+    def run(
+        self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Completed:
+        """See Connection.run. After a timeout the command may run on, without stdin and
+        stdout.
+        """
+        with self._limit(
+            timeout_s, timeout_message(self.host_name, timeout_s)
+        ) as deadline:
             channel, mark = self._take_shell(timeout_s), self._mark
             try:
                 text = shell.render_command(command, self._env, mark, last=bool(stdin))
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
                 received = _exchange(channel, text + stdin, deadline, no_eof=not stdin)
                 if (done := collect_answer(received, out, err)) is None:
-                    return Completed(self._exit_code(channel, deadline), bytes(out.data), bytes(err.data))
+                    return Completed(
+                        self._exit_code(channel, deadline),
+                        bytes(out.data),
+                        bytes(err.data),
+                    )
                 if not stdin:
                     self._shell = channel
                 return done
@@ -57,7 +76,12 @@ class SshConnection(Connection):
                     _close_channel(channel)
 
     def stream(
-        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+        self,
+        command: str,
+        *,
+        idle_timeout_s: float,
+        limit_s: float = math.inf,
+        stdin: bytes = b"",
     ) -> "SshStream":
         """See Connection.stream."""
         return SshStream(self, command, idle_timeout_s, limit_s, stdin)
@@ -65,7 +89,9 @@ class SshConnection(Connection):
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
         """Open an SFTP session for the block; yield None if the host has no SFTP."""
-        too_late = f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
+        too_late = (
+            f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
+        )
 
         @contextlib.contextmanager
         def limit() -> Iterator[None]:
@@ -85,7 +111,9 @@ class SshConnection(Connection):
             with contextlib.suppress(RefusedError), limit():
                 channel.invoke_subsystem("sftp")
                 opened = SftpChannel(paramiko.SFTPClient(channel), limit)
-            outcome = "sftp opened" if opened else "no sftp there; files go through the shell"
+            outcome = (
+                "sftp opened" if opened else "no sftp there; files go through the shell"
+            )
             _log.info("%s: %s", self.host_name, outcome)
             yield opened
         finally:
@@ -97,9 +125,13 @@ class SshConnection(Connection):
         hang_up(self._link)
 
     def _take_shell(self, timeout_s: float) -> paramiko.Channel:
-        """Return the waiting shell, else a new one. Some hosts allow one session only."""
+        """Return the waiting shell, else a new one. Some hosts allow one session
+        only.
+        """
         waiting, self._shell = self._shell, None
-        return waiting or _start_command(self._transport, shell.LOADER + self._mark, timeout_s)
+        return waiting or _start_command(
+            self._transport, shell.LOADER + self._mark, timeout_s
+        )
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -115,7 +147,9 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Yield the deadline; turn a failure of the link into LinkError. Hang up if the block hangs."""
+        """Yield the deadline; turn a failure of the link into LinkError. Hang up if the
+        block hangs.
+        """
         hung_up = threading.Event()
 
         def give_up() -> None:
@@ -141,8 +175,8 @@ class SshConnection(Connection):
         if transport.is_active():
             if isinstance(error, ChannelException):
                 return (
-                    f"{self.host_name}: the host's sshd opened no session for a command: {error.text}. "
-                    "Does its sshd_config limit MaxSessions?"
+                    f"{self.host_name}: the host's sshd opened no session for a"
+                    f" command: {error.text}. Does its sshd_config limit MaxSessions?"
                 )
             why = str(error) or type(error).__name__
             return f"{self.host_name}: the host ended the command's channel: {why}."
@@ -153,8 +187,8 @@ class SshConnection(Connection):
         elif isinstance(cause, TimeoutError):
             description = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
         return (
-            f"{self.host_name}: the SSH session broke: {description}. What the command did is unknown. "
-            "Is the host still up, and the network between?"
+            f"{self.host_name}: the SSH session broke: {description}. What the command"
+            " did is unknown. Is the host still up, and the network between?"
         )
 
 
@@ -162,13 +196,24 @@ class SshStream(Stream):
     """A command running over SSH; see Stream."""
 
     def __init__(
-        self, connection: SshConnection, command: str, idle_timeout_s: float, limit_s: float, stdin: bytes
+        self,
+        connection: SshConnection,
+        command: str,
+        idle_timeout_s: float,
+        limit_s: float,
+        stdin: bytes,
     ) -> None:
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
-        late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
+        late = (
+            f"{connection.host_name}: the command did not start within"
+            f" {idle_timeout_s:g} s."
+        )
         with connection._limit(idle_timeout_s, late):
-            self._channel, self._mark = connection._take_shell(idle_timeout_s), connection._mark
+            self._channel, self._mark = (
+                connection._take_shell(idle_timeout_s),
+                connection._mark,
+            )
             head = shell.render_command(command, connection._env, self._mark, last=True)
             for begin in range(0, len(head), _SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + _SLICE_BYTES])
@@ -181,7 +226,11 @@ class SshStream(Stream):
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
         try:
             yield from _exchange(
-                self._channel, self._stdin, self._deadline, no_eof=True, idle_timeout_s=self._idle_timeout_s
+                self._channel,
+                self._stdin,
+                self._deadline,
+                no_eof=True,
+                idle_timeout_s=self._idle_timeout_s,
             )
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
@@ -191,7 +240,9 @@ class SshStream(Stream):
             raise LinkError(self._connection._broken_link_message(error)) from error
 
     def _end_command(self, *, given_up: bool) -> None:
-        """Let the command end by itself for a while, discarding its output, unless given up; then close."""
+        """Let the command end by itself for a while, discarding its output, unless
+        given up; then close.
+        """
         deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
             with contextlib.suppress(*LOST):
@@ -206,7 +257,9 @@ _READ_BYTES = 256 << 10
 _WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
 
 
-def _start_command(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:
+def _start_command(
+    transport: paramiko.Transport, command: str, timeout_s: float
+) -> paramiko.Channel:
     """Open a channel and request `command` without waiting for the answer."""
     channel = transport.open_session(timeout=timeout_s)
     channel.settimeout(timeout_s)
@@ -229,7 +282,9 @@ def _exchange(
     no_eof: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Send `stdin`, then end-of-file unless no_eof; yield (is_stderr, data). Raises TimeoutError."""
+    """Send `stdin`, then end-of-file unless no_eof; yield (is_stderr, data). Raises
+    TimeoutError.
+    """
     left = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
@@ -255,7 +310,9 @@ def _exchange(
 
 
 def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
-    """Send one slice and return the rest, which is empty if the command has ended without reading it."""
+    """Send one slice and return the rest, which is empty if the command has ended
+    without reading it.
+    """
     try:
         return left[channel.send(bytes(left[:_SLICE_BYTES])) :]
     except OSError:
@@ -271,7 +328,9 @@ def _close_channel(channel: paramiko.Channel) -> None:
 
 
 def _is_timeout(error: Exception) -> bool:
-    """Report whether our own wait, not the link, timed out. paramiko raises one of two errors for that."""
+    """Report whether our own wait, not the link, timed out. paramiko raises one of two
+    errors for that.
+    """
     if isinstance(error, TimeoutError):
         return error.errno is None
     return isinstance(error, SSHException) and str(error).startswith("Timeout")

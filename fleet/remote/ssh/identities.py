@@ -1,4 +1,6 @@
-"""Authenticates with public keys only: chooses which to offer, in which order; for `dial`."""
+"""Authenticates with public keys only: chooses which to offer, in which order; for
+`dial`.
+"""
 
 import base64
 import binascii
@@ -16,7 +18,11 @@ from pathlib import Path
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
 from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey
-from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
+from paramiko.ssh_exception import (
+    AuthenticationException,
+    BadAuthenticationType,
+    SSHException,
+)
 
 from fleet.errors import AuthError
 from fleet.late import once
@@ -26,7 +32,12 @@ from fleet.remote.ssh.known_hosts import fingerprint
 _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
-_OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}  # methods that ssh has and asks nobody for
+# methods that ssh has and asks nobody for
+_OF_OPENSSH = {
+    "gssapi-with-mic",
+    "gssapi-keyex",
+    "hostbased",
+}
 _AGENT_ANSWERS_S = 5.0
 _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
@@ -44,7 +55,9 @@ class Identity(InMemoryPrivateKey):
 
 
 class _SshAgent(AgentSSH):
-    """The ssh-agent at the socket `path`, which must answer in time; paramiko's class would wait for ever."""
+    """The ssh-agent at the socket `path`, which must answer in time; paramiko's class
+    would wait for ever.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -64,7 +77,9 @@ class _SshAgent(AgentSSH):
 
 
 class Identities(AuthStrategy):
-    """Offers every allowed key once, in order, and stops at the first conclusive answer."""
+    """Offers every allowed key once, in order, and stops at the first conclusive
+    answer.
+    """
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
         super().__init__(ssh_config=paramiko.SSHConfig())
@@ -75,7 +90,9 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer keys, then ask without one, as asking first costs time. Raises AuthError or SilentError."""
+        """Offer keys, then ask without one, as asking first costs time. Raises
+        AuthError or SilentError.
+        """
         tried: list[str] = []
         other_methods: Sequence[str] = ()
         with contextlib.closing(self.get_sources()) as sources:
@@ -83,7 +100,10 @@ class Identities(AuthStrategy):
                 tried.append(source.display_name)
                 try:
                     is_accepted = self._offer(transport, source, tried)
-                    self._log_step(f"key {source.display_name} {'accepted' if is_accepted else 'refused'}")
+                    self._log_step(
+                        f"key {source.display_name}"
+                        f" {'accepted' if is_accepted else 'refused'}"
+                    )
                     if is_accepted:
                         return AuthResult(self)
                 except BadAuthenticationType as error:
@@ -94,18 +114,27 @@ class Identities(AuthStrategy):
             return AuthResult(self)
         if other_methods or "publickey" not in methods:
             methods = other_methods or methods
-            openssh = ", or set `via: openssh` for this host" if _OF_OPENSSH & {*methods} else ""
+            openssh = (
+                ", or set `via: openssh` for this host"
+                if _OF_OPENSSH & {*methods}
+                else ""
+            )
             raise AuthError(
-                f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
-                f"Allow PubkeyAuthentication in the host's sshd_config{openssh}."
+                f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers"
+                " keys only. Allow PubkeyAuthentication in the host's"
+                f" sshd_config{openssh}."
             )
         raise AuthError(self._refused_message(tried))
 
     def _log_step(self, text: str) -> None:
         _log.info("%s: %s", self._host_name, text)
 
-    def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Ask without a key; return the methods, none if let in. first: raise SilentError if unanswered."""
+    def _ask_without_key(
+        self, transport: paramiko.Transport, *, first: bool
+    ) -> Sequence[str]:
+        """Ask without a key; return the methods, none if let in. first: raise
+        SilentError if unanswered.
+        """
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
@@ -116,7 +145,9 @@ class Identities(AuthStrategy):
             return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order; the agent, if it is needed, stays open meanwhile."""
+        """Yield the keys to offer, in order; the agent, if it is needed, stays open
+        meanwhile.
+        """
         offered: set[bytes] = set()
         try:
             for identity in self._allowed_identities():
@@ -127,7 +158,9 @@ class Identities(AuthStrategy):
             if self._agent is not None:
                 self._agent.close()
 
-    def _offer(self, transport: paramiko.Transport, identity: Identity, tried: list[str]) -> bool:
+    def _offer(
+        self, transport: paramiko.Transport, identity: Identity, tried: list[str]
+    ) -> bool:
         try:
             more = identity.authenticate(transport)
         except BadAuthenticationType:
@@ -141,20 +174,23 @@ class Identities(AuthStrategy):
             if len(tried) == 1 and not reason:  # it was the link
                 raise SilentError from error
             raise AuthError(
-                f"{self._where} closed the connection after {len(tried)} of our keys "
-                f"({', '.join(tried)}){reason and f': {reason!r}'}. Name the right one with `identity_files` "
-                "in the inventory, or with IdentityFile and IdentitiesOnly in ssh_config."
+                f"{self._where} closed the connection after {len(tried)} of our keys"
+                f" ({', '.join(tried)}){reason and f': {reason!r}'}. Name the right one"
+                " with `identity_files` in the inventory, or with IdentityFile and"
+                " IdentitiesOnly in ssh_config."
             ) from error
         except (SSHException, EOFError, OSError) as error:
-            # With a text: the key failed, for instance an agent refused to sign. Without: the link.
+            # With a text: the key failed, for instance an agent refused to sign.
+            # Without: the link.
             if transport.is_active() and isinstance(error, SSHException) and str(error):
                 self._unusable.append(f"{identity.display_name}: {error}")
                 return False
             raise SilentError from error
         if more:
             raise AuthError(
-                f"{self._where} accepted {identity.display_name} but wants {', '.join(more)} as well, "
-                "which fleet cannot give. Exempt this key in the host's sshd_config (AuthenticationMethods)."
+                f"{self._where} accepted {identity.display_name} but wants"
+                f" {', '.join(more)} as well, which fleet cannot give. Exempt this key"
+                " in the host's sshd_config (AuthenticationMethods)."
             )
         return True
 
@@ -163,13 +199,26 @@ class Identities(AuthStrategy):
         end = self._endpoint
         yield from self._file_identities(end.inventory_files, report_missing=True)
         if not end.only_these:
-            named = {public: path for path in end.identity_files if (public := _public_blob(path))}
-            for blob in (*(blob for blob in named if blob in self._agent_keys), *self._agent_keys):
+            named = {
+                public: path
+                for path in end.identity_files
+                if (public := _public_blob(path))
+            }
+            for blob in (
+                *(blob for blob in named if blob in self._agent_keys),
+                *self._agent_keys,
+            ):
                 yield self._agent_identity(blob, named.get(blob))
-        yield from self._file_identities(end.identity_files, report_missing=end.only_these)
+        yield from self._file_identities(
+            end.identity_files, report_missing=end.only_these
+        )
 
-    def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
-        """Yield each file's key, or ssh-agent's if the file cannot be loaded; record unusable files."""
+    def _file_identities(
+        self, paths: Sequence[str], *, report_missing: bool
+    ) -> Iterator[Identity]:
+        """Yield each file's key, or ssh-agent's if the file cannot be loaded; record
+        unusable files.
+        """
         for path in paths:
             key_or_reason = _load_key_or_reason(path)
             if isinstance(key_or_reason, paramiko.PKey):
@@ -184,35 +233,55 @@ class Identities(AuthStrategy):
     def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
         key = self._agent_keys[blob]
         name = path or key.comment or key.get_name()
-        return Identity(self._endpoint.user, key, f"{name} (agent, {fingerprint(blob)})")
+        return Identity(
+            self._endpoint.user, key, f"{name} (agent, {fingerprint(blob)})"
+        )
 
     @cached_property
     def _agent_keys(self) -> Mapping[bytes, AgentKey]:
-        """The keys in ssh-agent, by their public halves. ssh-agent is asked on first use."""
+        """The keys in ssh-agent, by their public halves. ssh-agent is asked on first
+        use.
+        """
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:
             return {}
         try:
             self._agent = _SshAgent(path)
         except TimeoutError:
-            self._unusable.append(f"ssh-agent: no answer at {path} within {_AGENT_ANSWERS_S:g} s")
+            self._unusable.append(
+                f"ssh-agent: no answer at {path} within {_AGENT_ANSWERS_S:g} s"
+            )
             self._log_step(self._unusable[-1])
-        except (SSHException, OSError, struct.error) as error:  # a dead socket is no agent
+        except (
+            SSHException,
+            OSError,
+            struct.error,
+        ) as error:  # a dead socket is no agent
             self._log_step(f"no ssh-agent at {path}: {error}")
-        return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
+        return (
+            {key.asbytes(): key for key in self._agent.get_keys()}
+            if self._agent
+            else {}
+        )
 
     def _refused_message(self, tried: list[str]) -> str:
-        unusable = f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}." if self._unusable else ""
+        unusable = (
+            f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}."
+            if self._unusable
+            else ""
+        )
         user = self._endpoint.user
         if not tried:
             return (
-                f"{self._where}: no key to offer for user {user!r}.{unusable} Load one into "
-                "ssh-agent (`ssh-add`), or name one with `identity_files` in the inventory."
+                f"{self._where}: no key to offer for user {user!r}.{unusable} Load one"
+                " into ssh-agent (`ssh-add`), or name one with `identity_files` in the"
+                " inventory."
             )
         return (
-            f"{self._where} refused user {user!r} with every key we may offer: "
-            f"{', '.join(tried)}.{unusable} Put the public key into ~{user}/.ssh/authorized_keys on the "
-            "host, or set `user` or `identity_files` in the inventory."
+            f"{self._where} refused user {user!r} with every key we may offer:"
+            f" {', '.join(tried)}.{unusable} Put the public key into"
+            f" ~{user}/.ssh/authorized_keys on the host, or set `user` or"
+            " `identity_files` in the inventory."
         )
 
 
@@ -221,19 +290,29 @@ def _load_key_or_reason(path: str) -> paramiko.PKey | str:
     try:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
-        return "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return (
+            "no such file"
+            if isinstance(error, FileNotFoundError)
+            else error.strerror or str(error)
+        )
     if not stat.S_ISREG(seen.st_mode):
         return "is not a file"
-    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS and not _is_public_key(path):  # ssh's own rule
+    if (
+        seen.st_uid == os.getuid()
+        and seen.st_mode & _OTHERS
+        and not _is_public_key(path)
+    ):  # ssh's own rule
         return (
-            f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
-            f"it; run `chmod 600 {shlex.quote(path)}`"
+            f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so"
+            f" neither ssh nor fleet uses it; run `chmod 600 {shlex.quote(path)}`"
         )
     return _parse_key_or_reason(path, seen.st_mtime_ns, seen.st_size)
 
 
 @once  # one key opens many hosts
-def _parse_key_or_reason(path: str, _written_ns: int, _size: int) -> paramiko.PKey | str:
+def _parse_key_or_reason(
+    path: str, _written_ns: int, _size: int
+) -> paramiko.PKey | str:
     try:
         return paramiko.PKey.from_path(path)
     except TypeError:  # cryptography's word for a missing passphrase
@@ -243,7 +322,11 @@ def _parse_key_or_reason(path: str, _written_ns: int, _size: int) -> paramiko.PK
             return "has a passphrase"
         if _is_public_key(path):
             return "is a public key; name the private one"
-        return "holds no private key" if "PEM" in str(error) else str(error) or type(error).__name__
+        return (
+            "holds no private key"
+            if "PEM" in str(error)
+            else str(error) or type(error).__name__
+        )
 
 
 def _is_public_key(path: str) -> bool:
@@ -254,14 +337,20 @@ def _is_public_key(path: str) -> bool:
 
 
 def _public_blob(path: str) -> bytes | None:
-    """Return a key file's public half without its passphrase: from PATH.pub, else from the file itself."""
+    """Return a key file's public half without its passphrase: from PATH.pub, else from
+    the file itself.
+    """
     try:
         public = Path(f"{path}.pub")
         if public.exists():
             return base64.b64decode(public.read_text().split()[1])
         if not Path(path).is_file():
             return None
-        lines = [line for line in Path(path).read_text().splitlines() if not line.startswith("-----")]
+        lines = [
+            line
+            for line in Path(path).read_text().splitlines()
+            if not line.startswith("-----")
+        ]
         message = paramiko.Message(base64.b64decode("".join(lines)))
         if message.get_bytes(len(_MAGIC)) != _MAGIC:
             return None

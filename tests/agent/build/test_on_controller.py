@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, compile_here, controller_target, find_first_toolchain
+from fleet.agent.build.on_controller import (
+    Builder,
+    compile_here,
+    controller_target,
+    find_first_toolchain,
+)
 from fleet.agent.build.source import read_sources
 from fleet.errors import BuildError
 from fleet.model import Target
@@ -19,12 +24,15 @@ HERE = controller_target()
 OTHER = Target("linux", "aarch64" if HERE.arch != "aarch64" else "x86_64")
 
 
-@pytest.mark.parametrize(("target", "advice"), [(HERE, "a C compiler"), (OTHER, "a cross compiler")])
+@pytest.mark.parametrize(
+    ("target", "advice"), [(HERE, "a C compiler"), (OTHER, "a cross compiler")]
+)
 def test_a_cross_compiler_is_advised_for_other_machines_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Target, advice: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda _: None)  # no zig either
+    # no zig either
+    monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda _: None)
     files = tc.select_sources(target, read_sources())
     assert files is not None
     text = rf"Install {advice} \(.+\) or the extra: pip install 'corefleet\[cross\]'\.$"
@@ -40,7 +48,9 @@ def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_so
 ) -> None:
     needs.program("cc", "gcc")
     toolchain = tc.host_toolchain("cc", HERE, ("-Wall", "-Wextra", "-Werror"))
-    sources = tc.select_small_agent_if_enough(tc.select_sources(HERE, read_sources()) or {}, [benchmark])
+    sources = tc.select_small_agent_if_enough(
+        tc.select_sources(HERE, read_sources()) or {}, [benchmark]
+    )
     agent = tmp_path / "agent"
     agent.write_bytes(compile_here(toolchain, sources, "0" * 16, nullcontext))
     agent.chmod(0o700)
@@ -56,7 +66,9 @@ def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_so
 def test_a_compiler_that_leaves_a_process_behind_has_built(tmp_path: Path) -> None:
     """It holds both outputs open, and is still there when the binary is."""
     compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
-    compiler.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho binary >fleet-agent\n")
+    compiler.write_text(
+        f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho binary >fleet-agent\n"
+    )
     compiler.chmod(0o755)
     toolchain = tc.Toolchain("leavecc", (str(compiler),), (), controller_target())
     binary = compile_here(toolchain, {"main.c": b""}, "0" * 16, nullcontext)

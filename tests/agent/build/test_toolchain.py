@@ -16,24 +16,47 @@ X86 = Target("linux", "x86_64")
 ARM = Target("linux", "aarch64")
 
 
-@pytest.mark.parametrize(("os", "arch"), [("linux", "aarch64"), *(("qnx", arch) for arch in VARIANTS)])
+@pytest.mark.parametrize(
+    ("os", "arch"), [("linux", "aarch64"), *(("qnx", arch) for arch in VARIANTS)]
+)
 def test_a_target_is_built_from_its_own_files_and_no_others(os: str, arch: str) -> None:
     picked = tc.select_sources(Target(os, arch), read_sources())
     assert picked is not None
-    native = {name for name in picked if name.startswith("native/") and name.endswith(".c")}
+    native = {
+        name for name in picked if name.startswith("native/") and name.endswith(".c")
+    }
     assert {f"native/{os}.c", f"native/{arch}.c", "native/generic.c"} <= native
-    assert all(name.startswith((f"native/{os}", f"native/{arch}", "native/generic")) for name in native)
+    assert all(
+        name.startswith((f"native/{os}", f"native/{arch}", "native/generic"))
+        for name in native
+    )
     assert {"main.c", "native/native.h"} <= picked.keys()
 
 
 def test_only_files_without_timed_loops_are_compiled_together_and_each_once() -> None:
     sources = tc.select_sources(ARM, read_sources()) or {}
     toolchain = tc.host_toolchain("cc", ARM)
-    loops, rooms = toolchain.list_timed_files(sources), toolchain.merge_untimed_files(sources)
-    included = [line.split('"')[1] for text in rooms.values() for line in text.decode().splitlines()]
-    assert sorted([*loops, *included]) == sorted(name for name in sources if name.endswith(".c"))
-    assert {"bench/chase.c", "burst/samples.c", "native/aarch64.c", "native/generic.c"} <= {*loops}
-    assert not any(name.startswith(("plan/", "emit/", "native/linux")) for name in loops)
+    loops, rooms = (
+        toolchain.list_timed_files(sources),
+        toolchain.merge_untimed_files(sources),
+    )
+    included = [
+        line.split('"')[1]
+        for text in rooms.values()
+        for line in text.decode().splitlines()
+    ]
+    assert sorted([*loops, *included]) == sorted(
+        name for name in sources if name.endswith(".c")
+    )
+    assert {
+        "bench/chase.c",
+        "burst/samples.c",
+        "native/aarch64.c",
+        "native/generic.c",
+    } <= {*loops}
+    assert not any(
+        name.startswith(("plan/", "emit/", "native/linux")) for name in loops
+    )
 
 
 def test_the_build_id_changes_with_everything_that_goes_in() -> None:
@@ -48,12 +71,17 @@ def test_the_build_id_changes_with_everything_that_goes_in() -> None:
         tc.build_id(files, tc.host_toolchain("cc", X86, ("-O3",))),
     }
     assert len(ids) == 6
-    assert tc.build_id(files, base) == tc.build_id(dict(files), tc.host_toolchain("cc", X86))
+    assert tc.build_id(files, base) == tc.build_id(
+        dict(files), tc.host_toolchain("cc", X86)
+    )
 
 
 def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     cc = needs.program("cc", "gcc")
-    show = b'#include <stdio.h>\n#include "base/build_facts.h"\nint main(void) { puts(FLEET_CFLAGS); }\n'
+    show = (
+        b'#include <stdio.h>\n#include "base/build_facts.h"\nint main(void) {'
+        b" puts(FLEET_CFLAGS); }\n"
+    )
     toolchain = tc.Toolchain("cc", (cc,), ("-O1", '-DWORD="a b\\\\"'), X86)
     for name, text in toolchain.files_to_compile({"bench/show.c": show}, "id").items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -61,7 +89,9 @@ def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     line = shlex.join(toolchain.command_line({"bench/show.c": show}, "show"))
     assert "FLEET_" not in line
     subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
-    printed = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        [tmp_path / "show"], capture_output=True, text=True, check=True
+    )
     assert printed.stdout == '-O1 -DWORD="a b\\\\"\n'
 
 
@@ -87,10 +117,15 @@ def test_a_wished_compiler_is_the_only_one_tried() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_every_architecture_an_inventory_may_name_has_sources_and_compilers(arch: str) -> None:
+def test_every_architecture_an_inventory_may_name_has_sources_and_compilers(
+    arch: str,
+) -> None:
     assert tc.select_sources(Target("linux", arch), read_sources()) is not None
     commands = [
-        t.command for t in tc.controller_toolchains(Target("linux", arch), Target("linux", "vax"), None)
+        t.command
+        for t in tc.controller_toolchains(
+            Target("linux", arch), Target("linux", "vax"), None
+        )
     ]
     assert any(command[0].endswith("-gcc") for command in commands)
     assert commands[-1][:3] == ZIG

@@ -1,4 +1,6 @@
-"""The wire's reader: what docs/wire.md allows goes through unchanged, everything else is refused in words."""
+"""The wire's reader: what docs/wire.md allows goes through unchanged, everything else
+is refused in words.
+"""
 
 import itertools
 import json
@@ -63,7 +65,11 @@ def test_a_burst_arrives_number_for_number() -> None:
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
     assert burst_key(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
-    assert (burst.line_page, burst.line_offset, burst.line_node) == (34359738368, 128, None)
+    assert (burst.line_page, burst.line_offset, burst.line_node) == (
+        34359738368,
+        128,
+        None,
+    )
 
 
 def test_a_whole_conversation_is_a_finished_run() -> None:
@@ -75,17 +81,25 @@ def test_a_whole_conversation_is_a_finished_run() -> None:
 
 def test_what_a_login_script_prints_is_a_note() -> None:
     reader = feed_lines(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
-    assert reader.notes == ["before hello the host printed: 'Welcome to \\x1b[31mboard7'"]
+    assert reader.notes == [
+        "before hello the host printed: 'Welcome to \\x1b[31mboard7'"
+    ]
     assert reader.read_line(b"Welcome again") is None
-    assert reader.notes[1:] == ["among the agent's records the host printed: 'Welcome again'"]
+    assert reader.notes[1:] == [
+        "among the agent's records the host printed: 'Welcome again'"
+    ]
     with pytest.raises(WireError, match="not a JSON record"):
         reader.read_line(b"{Welcome again")
 
 
 def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None:
-    reader = feed_lines(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
+    reader = feed_lines(
+        line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END)
+    )
     assert reader.explain_unfinished() is None
-    assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
+    assert reader.notes == [
+        "among the agent's records the host printed: 'You have mail. '"
+    ]
     lines = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
     assert len(list(conversation.decode_bursts([lines]))) == 1
 
@@ -94,7 +108,11 @@ CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
 BEGUN, FEW = [line(HELLO)], line(HELLO, bursts=2, bursts_max=4)
 REFUSED = [
     (CHATTER, b"la", "still no hello"),
-    ([*BEGUN, *CHATTER], b"la", r"lines that are not records; does a login script print.* The last: 'la'"),
+    (
+        [*BEGUN, *CHATTER],
+        b"la",
+        r"lines that are not records; does a login script print.* The last: 'la'",
+    ),
     ([], b" " * (conversation.LINE_LIMIT_BYTES + 1), "bytes; at"),
     ([], line(HELLO, protocol=2), "wire protocol 2; this fleet speaks 1"),
     ([], line(HELLO, build=7), "build: expected str, got int"),
@@ -103,12 +121,24 @@ REFUSED = [
     ([], line(HELLO, plan={}), "plan: object missing required field benchmarks"),
     ([*BEGUN, line(BURST)], line(HELLO), "a second hello record"),
     ([*BEGUN, line(BURST)], line(HELLO, build="f" * 16), "a second hello record"),
-    (BEGUN, line(BURST, ticks=[1, -2, 3]), r"ticks\[1\]: expected int >= 0: '{\"record\":\"burst\""),
+    (
+        BEGUN,
+        line(BURST, ticks=[1, -2, 3]),
+        r"ticks\[1\]: expected int >= 0: '{\"record\":\"burst\"",
+    ),
     (BEGUN, line(BURST, ticks=[1, 2.5, 3]), r"ticks\[1\]: expected int, got float"),
     (BEGUN, line(BURST, ticks=[1, True, 3]), r"ticks\[1\]: expected int, got bool"),
-    (BEGUN, line(BURST, ticks=[2**63, 1]), r"ticks\[0\]: expected int <= 9007199254740992"),
+    (
+        BEGUN,
+        line(BURST, ticks=[2**63, 1]),
+        r"ticks\[0\]: expected int <= 9007199254740992",
+    ),
     (BEGUN, line(BURST, ticks=[5]), "leave none"),
-    (BEGUN, line(BURST, ticks=[1, 1, 1], iterations=1_000_000), r"4e-07 ns a round_trip, less than a CPU"),
+    (
+        BEGUN,
+        line(BURST, ticks=[1, 1, 1], iterations=1_000_000),
+        r"4e-07 ns a round_trip, less than a CPU",
+    ),
     (BEGUN, line(BURST, ticks=[0, 0, 0]), "most samples took no time"),
     (BEGUN, line(BURST, iterations=0), "iterations: expected int >= 1"),
     (BEGUN, line(BURST, ping_cpus=[0, 1]), "asked for CPUs 0,3 but ran on"),
@@ -123,8 +153,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("before", "bad", "words"), REFUSED, ids=[words for *_, words in REFUSED])
-def test_a_line_that_is_not_allowed_is_refused(before: list[bytes], bad: bytes, words: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "bad", "words"), REFUSED, ids=[words for *_, words in REFUSED]
+)
+def test_a_line_that_is_not_allowed_is_refused(
+    before: list[bytes], bad: bytes, words: str
+) -> None:
     reader = feed_lines(*before)
     with pytest.raises(WireError, match=words):
         reader.read_line(bad)
@@ -133,7 +167,10 @@ def test_a_line_that_is_not_allowed_is_refused(before: list[bytes], bad: bytes, 
 def test_as_much_noise_as_allowed_may_come_before_hello() -> None:
     assert Reader().read_line(b" " * conversation.LINE_LIMIT_BYTES) is None
     reader = feed_lines(*CHATTER, line(HELLO))
-    assert (reader.notes[0], len(reader.notes)) == ("before hello the host printed: 'la'", len(CHATTER))
+    assert (reader.notes[0], len(reader.notes)) == (
+        "before hello the host printed: 'la'",
+        len(CHATTER),
+    )
     assert reader.hello is not None
 
 
@@ -145,7 +182,11 @@ ROUNDS = [line(BURST, round=at) for at in range(4)]
     [
         ([], None, "the agent sent no hello record"),
         ([*BEGUN, *ROUNDS[:1]], None, "cut after 1 of 2 bursts"),
-        ([*BEGUN, *ROUNDS[:1]], {}, "the end record counts 2 bursts and 0 failed ones, but 1 and 0 arrived"),
+        (
+            [*BEGUN, *ROUNDS[:1]],
+            {},
+            "the end record counts 2 bursts and 0 failed ones, but 1 and 0 arrived",
+        ),
         (BEGUN, {"bursts": 0}, "2 bursts were promised, 0 arrived"),
         (
             [*BEGUN, *ROUNDS[:1]],
@@ -153,7 +194,11 @@ ROUNDS = [line(BURST, round=at) for at in range(4)]
             "ended early (deadline) after 1 of 2 bursts",
         ),
         ([FEW, *ROUNDS[:2]], None, "cut after 2 of at least 2 bursts"),
-        ([FEW, *ROUNDS[:1]], {"bursts": 1}, "at least 2 bursts were promised, 1 arrived"),
+        (
+            [FEW, *ROUNDS[:1]],
+            {"bursts": 1},
+            "at least 2 bursts were promised, 1 arrived",
+        ),
         ([FEW, *ROUNDS[:1]], {"bursts": 1, "reason": "time budget"}, None),
         ([FEW, *ROUNDS[:2]], {"bursts": 2}, None),
         ([FEW, *ROUNDS[:3]], {"bursts": 3}, None),
@@ -172,7 +217,9 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
     reader = feed_lines(
         line(HELLO),
         line(BURST),
-        line({"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}),
+        line(
+            {"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}
+        ),
         line(END, bursts=1, failed=1),
     )
     assert reader.explain_unfinished() is None
@@ -181,8 +228,17 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
 
 def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
     hello = line(HELLO, clock_quantum_ticks=10_000)
-    interrupted = {"switches": [0, 0, 0, 2], "ticks": [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]}
-    lines = [b'{"record":"burst"}', hello, line(BURST), line(BURST, **interrupted), line(END)]
+    interrupted = {
+        "switches": [0, 0, 0, 2],
+        "ticks": [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])],
+    }
+    lines = [
+        b'{"record":"burst"}',
+        hello,
+        line(BURST),
+        line(BURST, **interrupted),
+        line(END),
+    ]
     calm, pushed = conversation.decode_bursts([lines])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")
@@ -199,7 +255,9 @@ CAS = {
 }
 
 
-@pytest.mark.parametrize("name", ["..", "", "a/b", "Cas", "1st", "a b", "a,b", "a=b", "cas\n", "x" * 48, "é"])
+@pytest.mark.parametrize(
+    "name", ["..", "", "a/b", "Cas", "1st", "a b", "a,b", "a=b", "cas\n", "x" * 48, "é"]
+)
 def test_a_benchmark_has_a_name_that_the_command_line_can_take(name: str) -> None:
     plan = {"benchmarks": [{"benchmark": name, "variant": "cmpxchg"}]}
     with pytest.raises(WireError, match="benchmark"):
@@ -211,19 +269,48 @@ def test_a_benchmark_has_a_name_that_the_command_line_can_take(name: str) -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rate": "GB/s"}, "benchmark cas has rate GB/s, which this version knows as None"),
-        ({"unit": "byte"}, "benchmark cas has unit byte, which this version knows as round_trip"),
-        ({"latencies": 1}, "benchmark cas has latencies 1, which this version knows as 2"),
-        ({"shape": "group"}, "benchmark cas has shape group, which this version knows as pair"),
-        ({"view": "ladder"}, "benchmark cas has view table, which this version knows as matrix"),
-        ({"name": "walk", "unit": "load", "latencies": 1, "shape": "group", "view": "table"}, "lacks its"),
-        ({"name": "load"}, "benchmark load has unit round_trip, which this version knows as byte"),
+        (
+            {"rate": "GB/s"},
+            "benchmark cas has rate GB/s, which this version knows as None",
+        ),
+        (
+            {"unit": "byte"},
+            "benchmark cas has unit byte, which this version knows as round_trip",
+        ),
+        (
+            {"latencies": 1},
+            "benchmark cas has latencies 1, which this version knows as 2",
+        ),
+        (
+            {"shape": "group"},
+            "benchmark cas has shape group, which this version knows as pair",
+        ),
+        (
+            {"view": "ladder"},
+            "benchmark cas has view table, which this version knows as matrix",
+        ),
+        (
+            {
+                "name": "walk",
+                "unit": "load",
+                "latencies": 1,
+                "shape": "group",
+                "view": "table",
+            },
+            "lacks its",
+        ),
+        (
+            {"name": "load"},
+            "benchmark load has unit round_trip, which this version knows as byte",
+        ),
     ],
 )
 def test_a_description_that_contradicts_a_known_benchmark_is_refused(
     changes: dict[str, object], words: str
 ) -> None:
-    assert Reader().read_line(line(HELLO, benchmarks=[CAS | {"heading": "any", "question": "other words"}]))
+    assert Reader().read_line(
+        line(HELLO, benchmarks=[CAS | {"heading": "any", "question": "other words"}])
+    )
     with pytest.raises(WireError, match=words):
         Reader().read_line(line(HELLO, benchmarks=[CAS | changes]))
 
@@ -231,7 +318,9 @@ def test_a_description_that_contradicts_a_known_benchmark_is_refused(
 def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
     lines = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
     reader = feed_lines(*lines, b'{"record":"exit","code":3}')
-    assert reader.explain_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
+    assert (
+        reader.explain_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
+    )
 
 
 def test_deep_nesting_is_refused_not_followed() -> None:
@@ -252,26 +341,39 @@ def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
         reader.read_line(note)
 
 
-def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_burst_too_many_is_refused_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(conversation, "FAILED_LIMIT", 2)
     failed = {k: BURST[k] for k in ("benchmark", "variant", "ping", "pong")}
     failed |= {"record": "failed", "reason": "no"}
-    reader = feed_lines(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
+    reader = feed_lines(
+        line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2))
+    )
     assert len(reader.failed) == 2
     with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
         reader.read_line(line(failed, round=2))
 
 
 @pytest.mark.parametrize(
-    ("ping", "pong", "known"), [(0, 1, True), (1, 0, True), (3, 1, True), (2, 0, False), (0, 2, False)]
+    ("ping", "pong", "known"),
+    [(0, 1, True), (1, 0, True), (3, 1, True), (2, 0, False), (0, 2, False)],
 )
-def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int, known: bool) -> None:
+def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(
+    ping: int, pong: int, known: bool
+) -> None:
     reader = feed_lines(
-        line(HELLO, bursts=9), line(BURST), line(BURST, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])
+        line(HELLO, bursts=9),
+        line(BURST),
+        line(BURST, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0]),
     )
-    other = line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2)
+    other = line(
+        BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2
+    )
     if not known:
-        with pytest.raises(WireError, match=f"pair {ping},{pong} is not in the plan's CPUs"):
+        with pytest.raises(
+            WireError, match=f"pair {ping},{pong} is not in the plan's CPUs"
+        ):
             reader.read_line(other)
         return
     reader.read_line(other)
@@ -284,15 +386,25 @@ def test_all_pairs_of_many_cpus_are_told_apart() -> None:
     cpus = list(range(0, 36, 2))
     reader = feed_lines(line(HELLO, cpus=cpus, bursts=18 * 17))
     for ping, pong in itertools.permutations(cpus, 2):
-        reader.read_line(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
+        reader.read_line(
+            line(
+                BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2
+            )
+        )
     assert reader.bursts == 18 * 17
     with pytest.raises(WireError, match="came twice"):
-        reader.read_line(line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2))
+        reader.read_line(
+            line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2)
+        )
 
 
 def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
-    lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
+    lines = [
+        line(hello),
+        line(BURST, ticks=[99, 99]),
+        line(BURST, ticks=[99, 100], round=1),
+    ]
     assert [burst.flags for burst in conversation.decode_bursts([lines])] == [
         ("preempted", "coarse_clock")[1:],
         (),
@@ -300,7 +412,10 @@ def test_without_a_known_quantum_a_tick_is_one() -> None:
 
 
 def test_a_long_text_is_kept_up_to_its_limit() -> None:
-    for length, note in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
+    for length, note in (
+        (TEXT_LIMIT, "x" * TEXT_LIMIT),
+        (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "..."),
+    ):
         reader = feed_lines(line(HELLO), line({"record": "note", "text": "x" * length}))
         assert reader.notes == [note]
 
@@ -319,7 +434,15 @@ def test_counts_arrive_thread_by_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    "counts", [[[COUNT, None]], [[COUNT], [COUNT]], [[COUNT, None]] * 3, [[COUNT, [1, 2]]] * 2, [[-1]], 5]
+    "counts",
+    [
+        [[COUNT, None]],
+        [[COUNT], [COUNT]],
+        [[COUNT, None]] * 3,
+        [[COUNT, [1, 2]]] * 2,
+        [[-1]],
+        5,
+    ],
 )
 def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
     with pytest.raises(WireError, match="counters"):
@@ -330,12 +453,18 @@ def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_an_output_in_another_encoding_is_named(encoding: str) -> None:
-    with pytest.raises(WireError, match="the hello record is in UTF-16, or has a byte order mark"):
+    with pytest.raises(
+        WireError, match="the hello record is in UTF-16, or has a byte order mark"
+    ):
         feed_lines(line(HELLO).decode().encode(encoding))
 
 
 def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
     reader = feed_lines(
-        b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END)
+        b'{"record":"hello","protocol":1',
+        line(HELLO),
+        line(BURST),
+        line(BURST, round=1),
+        line(END),
     )
     assert (reader.explain_unfinished(), len(reader.notes)) == (None, 1)

@@ -1,4 +1,6 @@
-"""What the agent tells of a machine becomes CPUs and groups; anything else is refused in words."""
+"""What the agent tells of a machine becomes CPUs and groups; anything else is refused
+in words.
+"""
 
 import json
 from dataclasses import replace
@@ -8,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire.machine import MACHINE_MARK, Machine, ask_topology, merge_facts, read_machine
+from fleet.agent.wire.machine import (
+    MACHINE_MARK,
+    Machine,
+    ask_topology,
+    merge_facts,
+    read_machine,
+)
 from fleet.agent.wire.records import WireError
 from fleet.facts.gather import gather
 from fleet.model import Agent, Cache, Cpu, Facts, Host, Relation, Target, Topology, Via
@@ -17,14 +25,38 @@ from tests.native import qnx
 from tests.native.agent import run
 from tests.shared import local_connection
 
-BOARD = Facts(os="qnx", arch="aarch64", cpus=(Cpu(0, model="Cortex-A76"), Cpu(1)), probe="as asked")
+BOARD = Facts(
+    os="qnx",
+    arch="aarch64",
+    cpus=(Cpu(0, model="Cortex-A76"), Cpu(1)),
+    probe="as asked",
+)
 
 
 def records(arch: str, *cpus: dict[str, object], **first: object) -> bytes:
-    head = {"record": "machine", "protocol": 1, "build": "b1d5", "os": "qnx", "arch": arch, "cpus": len(cpus)}
-    empty = {"record": "cpu", "name": None, "mhz": None, "hardware_id": None, "core": None, "caches": []}
-    records = [{**head, **first}, *({**empty, "cpu": number, **cpu} for number, cpu in enumerate(cpus))]
-    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+    head = {
+        "record": "machine",
+        "protocol": 1,
+        "build": "b1d5",
+        "os": "qnx",
+        "arch": arch,
+        "cpus": len(cpus),
+    }
+    empty = {
+        "record": "cpu",
+        "name": None,
+        "mhz": None,
+        "hardware_id": None,
+        "core": None,
+        "caches": [],
+    }
+    records = [
+        {**head, **first},
+        *({**empty, "cpu": number, **cpu} for number, cpu in enumerate(cpus)),
+    ]
+    return b"".join(
+        json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records
+    )
 
 
 def relations(machine: Machine) -> dict[tuple[int, int], Relation]:
@@ -39,19 +71,35 @@ def arm(*ids: int) -> Machine:
 
 def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
     two_of_two = arm(0x80000000, 0x80000001, 0x80000100, 0x80000101)
-    assert [(cpu.core, cpu.cluster) for cpu in two_of_two.cpus] == [(0, 0), (1, 0), (2, 2), (3, 2)]
+    assert [(cpu.core, cpu.cluster) for cpu in two_of_two.cpus] == [
+        (0, 0),
+        (1, 0),
+        (2, 2),
+        (3, 2),
+    ]
     assert relations(two_of_two) == {
-        (0, 1): Relation.CLUSTER, (2, 3): Relation.CLUSTER,
-        (0, 2): Relation.SYSTEM, (0, 3): Relation.SYSTEM,
-        (1, 2): Relation.SYSTEM, (1, 3): Relation.SYSTEM,
-    }  # fmt: skip
+        (0, 1): Relation.CLUSTER,
+        (2, 3): Relation.CLUSTER,
+        (0, 2): Relation.SYSTEM,
+        (0, 3): Relation.SYSTEM,
+        (1, 2): Relation.SYSTEM,
+        (1, 3): Relation.SYSTEM,
+    }
 
 
 @pytest.mark.parametrize(
     ("ids", "cores", "clusters"),
     [
-        ([0x81000000 | core << 8 for core in range(4)], [0, 1, 2, 3], [0] * 4),  # threads in the lowest field
-        ([core << 8 for core in range(4)], [0, 1, 2, 3], [0] * 4),  # the same without the register's flags
+        (
+            [0x81000000 | core << 8 for core in range(4)],
+            [0, 1, 2, 3],
+            [0] * 4,
+        ),  # threads in the lowest field
+        (
+            [core << 8 for core in range(4)],
+            [0, 1, 2, 3],
+            [0] * 4,
+        ),  # the same without the register's flags
         ([0x81000000, 0x81000001, 0x81000100], [0, 0, 2], [0] * 3),
         ([0x80000000, 0x180000000], [0, 1], [0, 1]),  # the highest field lies apart
         ([0, 0], [None] * 2, [None] * 2),
@@ -62,16 +110,37 @@ def test_cores_and_clusters_of_an_arm_are_known_where_the_fields_tell_cpus_apart
     ids: list[int], cores: list[int | None], clusters: list[int | None]
 ) -> None:
     cpus = arm(*ids).cpus
-    assert ([cpu.core for cpu in cpus], [cpu.cluster for cpu in cpus]) == (cores, clusters)
+    assert ([cpu.core for cpu in cpus], [cpu.cluster for cpu in cpus]) == (
+        cores,
+        clusters,
+    )
 
 
 def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
     def cpu(id_: int) -> dict[str, object]:
         caches = [
-            {"level": 1, "kind": "Data", "bytes": 32768, "line_bytes": 64, "group": id_ >> 1},
-            {"level": 3, "kind": "Unified", "bytes": 1 << 24, "line_bytes": 64, "group": id_ >> 2},
+            {
+                "level": 1,
+                "kind": "Data",
+                "bytes": 32768,
+                "line_bytes": 64,
+                "group": id_ >> 1,
+            },
+            {
+                "level": 3,
+                "kind": "Unified",
+                "bytes": 1 << 24,
+                "line_bytes": 64,
+                "group": id_ >> 2,
+            },
         ]
-        return {"hardware_id": id_, "core": id_ >> 1, "package": id_ >> 3, "mhz": 2500, "caches": caches}
+        return {
+            "hardware_id": id_,
+            "core": id_ >> 1,
+            "package": id_ >> 3,
+            "mhz": 2500,
+            "caches": caches,
+        }
 
     machine = read_machine(records("x86_64", *(cpu(id_) for id_ in range(16))))
     assert [c.core for c in machine.cpus[:4]] == [0, 0, 2, 2]
@@ -81,12 +150,17 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
     assert machine.cpus[0].max_khz == 2_500_000
     pairs = relations(machine)
     assert [pairs[0, other] for other in (1, 2, 4, 8)] == [
-        Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM
-    ]  # fmt: skip
+        Relation.SMT,
+        Relation.LLC,
+        Relation.PACKAGE,
+        Relation.SYSTEM,
+    ]
 
 
 def test_what_the_probe_found_stays_and_a_cpu_we_may_not_use_is_known_as_such() -> None:
-    machine = read_machine(records("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
+    machine = read_machine(
+        records("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400})
+    )
     facts = merge_facts(BOARD, machine)
     assert [(cpu.cpu, cpu.allowed, cpu.model) for cpu in facts.cpus] == [
         (0, True, "Cortex-A76"),
@@ -103,7 +177,9 @@ def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
 
 
 def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
-    machine = read_machine(records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
+    machine = read_machine(
+        records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"})
+    )
     facts = merge_facts(replace(BOARD, cpus=()), machine)
     assert [cpu.cpu for cpu in facts.cpus] == [0, 1]
     assert facts.cpu_model == "Cortex-A72"
@@ -124,17 +200,26 @@ def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
             records("x86_64", {"caches": [{"level": 1, "kind": "Data"}] * 9}),
             "caches: expected array of length <= 8",
         ),
-        (records("x86_64", {"caches": [{"level": 1, "kind": None}]}), "kind: expected str, got null"),
+        (
+            records("x86_64", {"caches": [{"level": 1, "kind": None}]}),
+            "kind: expected str, got null",
+        ),
     ],
 )
-def test_what_the_wire_does_not_allow_is_refused_in_words(output: bytes, words: str) -> None:
+def test_what_the_wire_does_not_allow_is_refused_in_words(
+    output: bytes, words: str
+) -> None:
     with pytest.raises(WireError, match=words):
         read_machine(output)
 
 
 @given(st.binary(max_size=200))
 def test_whatever_a_host_prints_is_a_machine_or_an_error_in_words(noise: bytes) -> None:
-    for output in (noise, b'{"record":' + noise, records("x86_64", {}).replace(b"null", noise, 1)):
+    for output in (
+        noise,
+        b'{"record":' + noise,
+        records("x86_64", {}).replace(b"null", noise, 1),
+    ):
         try:
             read_machine(output)
         except WireError as err:
@@ -171,6 +256,12 @@ def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
         assert cpu.core in (None, linux.core)
         assert cpu.package in (None, linux.package)
         assert cpu.llc in (None, linux.llc)
-        shared = {(cache.level, cache.kind, cache.shared_cpus) for cache in cpu.caches if cache.shared_cpus}
-        assert shared <= {(cache.level, cache.kind, cache.shared_cpus) for cache in linux.caches}
+        shared = {
+            (cache.level, cache.kind, cache.shared_cpus)
+            for cache in cpu.caches
+            if cache.shared_cpus
+        }
+        assert shared <= {
+            (cache.level, cache.kind, cache.shared_cpus) for cache in linux.caches
+        }
     assert any(cpu.llc is not None for cpu in machine.cpus)

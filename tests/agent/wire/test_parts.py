@@ -1,4 +1,6 @@
-"""Runs that took several agents: what their parts say together, and what cannot be one run."""
+"""Runs that took several agents: what their parts say together, and what cannot be one
+run.
+"""
 
 from typing import Any
 
@@ -25,13 +27,23 @@ def burst(round_: int, **changes: Any) -> bytes:
 
 
 FIRST = [b"Welcome", hello(), burst(0), line(FAILED, round=1)]
-SECOND = [hello(done=2, monotonic_ns=9_000_000), burst(2), burst(3), line(END, bursts=2)]
+SECOND = [
+    hello(done=2, monotonic_ns=9_000_000),
+    burst(2),
+    burst(3),
+    line(END, bursts=2),
+]
 
 
 def test_the_parts_of_a_run_make_one_finished_run() -> None:
     run = read_run([FIRST, [b"no hello came"], SECOND])
     assert run.missing is None
-    assert (run.parts, run.done.visits, run.done.bursts, len(run.failed)) == (2, 4, 3, 1)
+    assert (run.parts, run.done.visits, run.done.bursts, len(run.failed)) == (
+        2,
+        4,
+        3,
+        1,
+    )
     assert run.end is not None
     assert (run.end.bursts, run.end.failed) == (3, 1)
     assert isinstance(run.hello, Hello)
@@ -52,7 +64,11 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
     bursts: list[Burst] = []
     run = read_run(journal[:2], bursts.append)
     reader = Reader(run.done, run.hello)
-    bursts += [record for text in journal[2] if isinstance(record := reader.read_line(text), Burst)]
+    bursts += [
+        record
+        for text in journal[2]
+        if isinstance(record := reader.read_line(text), Burst)
+    ]
     assert bursts == list(decode_bursts(journal))
     assert [visit.flags for visit in bursts] == [(), ("preempted",), ()]
     read: list[Burst] = []
@@ -61,15 +77,35 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
-    done = read_run([[hello(), burst(0, ticks=[9, 1, 2, 5, 4], iterations=2), line(FAILED, round=1)]]).done
+    done = read_run(
+        [
+            [
+                hello(),
+                burst(0, ticks=[9, 1, 2, 5, 4], iterations=2),
+                line(FAILED, round=1),
+            ]
+        ]
+    ).done
     assert list(done.lines()) == ["cas cmpxchg 0 3 2 6 -\n", "end\n"]
 
 
 def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
-    half = read_run([[hello(), burst(0), burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]])
+    half = read_run(
+        [
+            [
+                hello(),
+                burst(0),
+                burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0]),
+            ]
+        ]
+    )
     assert len(list(half.done.lines())) == 2
     plan = {**PLAN["plan"], "pairs": "ordered"}
-    both = [hello(plan=plan), burst(0), burst(0, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]
+    both = [
+        hello(plan=plan),
+        burst(0),
+        burst(0, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0]),
+    ]
     assert len(list(read_run([both]).done.lines())) == 3
 
 
@@ -85,14 +121,19 @@ def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
         ([hello(done=2, cpus=[0, 1])], "another cpus"),
         ([hello(done=2, counters=[{"event": "cycles"}])], "another counters"),
         ([hello(done=2, plan={**PLAN["plan"], "samples": 3})], "another plan"),
-        ([hello(done=2, ticks_per_second=2_510_000_000)], "2510000000 times a second now"),
+        (
+            [hello(done=2, ticks_per_second=2_510_000_000)],
+            "2510000000 times a second now",
+        ),
         ([hello(done=1)], "counts 1 visits as done, not 2"),
         ([hello()], "counts 0 visits as done, not 2"),
         ([hello(done=2), burst(1)], "came twice"),
         ([hello(done=2), burst(3)], "of round 3 came where round 2 was the next"),
     ],
 )
-def test_parts_that_are_not_of_one_run_are_refused(second: list[bytes], words: str) -> None:
+def test_parts_that_are_not_of_one_run_are_refused(
+    second: list[bytes], words: str
+) -> None:
     run = read_run([FIRST, second])
     assert words in (run.damage or "")
     assert run.lines == (len(FIRST), len(second) - 1)
@@ -100,12 +141,20 @@ def test_parts_that_are_not_of_one_run_are_refused(second: list[bytes], words: s
 
 
 @pytest.mark.parametrize(
-    "bad", [b'{"record":"burst"', b"{}", FIRST[1]], ids=["torn", "no record", "hello again"]
+    "bad",
+    [b'{"record":"burst"', b"{}", FIRST[1]],
+    ids=["torn", "no record", "hello again"],
 )
-def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(bad: bytes) -> None:
+def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(
+    bad: bytes,
+) -> None:
     first = read_run([FIRST])
     run = read_run([[*FIRST, bad, *SECOND[1:]]])
-    assert (run.bursts, run.done.visits, run.refused) == (first.bursts, first.done.visits, len(SECOND))
+    assert (run.bursts, run.done.visits, run.refused) == (
+        first.bursts,
+        first.done.visits,
+        len(SECOND),
+    )
     assert run.lines == (len(FIRST),)
     assert run.missing is not None
     again = read_run([FIRST, SECOND])
@@ -114,7 +163,11 @@ def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(bad: bytes
 
 
 def test_blank_lines_and_words_among_the_records_are_noise() -> None:
-    noisy = [line for record in FIRST[1:] for line in (record, b"", b"You have new mail.", b"\0\0")]
+    noisy = [
+        line
+        for record in FIRST[1:]
+        for line in (record, b"", b"You have new mail.", b"\0\0")
+    ]
     run = read_run([noisy])
     assert (run.damage, run.bursts, run.done.visits) == (None, 1, 2)
     assert len(list(decode_bursts([noisy]))) == run.bursts
@@ -131,8 +184,18 @@ def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
 
 
 def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
-    first = [hello(), line({"record": "note", "text": "one"}), burst(0), line(FAILED, round=1)]
-    second = [hello(done=2), line({"record": "note", "text": "two"}), line(FAILED, round=2), burst(3)]
+    first = [
+        hello(),
+        line({"record": "note", "text": "one"}),
+        burst(0),
+        line(FAILED, round=1),
+    ]
+    second = [
+        hello(done=2),
+        line({"record": "note", "text": "two"}),
+        line(FAILED, round=2),
+        burst(3),
+    ]
     together = read_run([first, [*second, line(END, bursts=1, failed=1)]])
     assert together.notes == ("one", "two")
     assert [failure.round for failure in together.failed] == [1, 2]
@@ -151,9 +214,16 @@ def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
 
 @pytest.mark.parametrize(
     ("ticks_per_second", "allowed"),
-    [(2_502_499_000, True), (2_497_501_000, True), (2_502_501_000, False), (2_497_499_000, False)],
+    [
+        (2_502_499_000, True),
+        (2_497_501_000, True),
+        (2_502_501_000, False),
+        (2_497_499_000, False),
+    ],
 )
-def test_the_clock_may_differ_by_a_tenth_of_a_percent(ticks_per_second: int, allowed: bool) -> None:
+def test_the_clock_may_differ_by_a_tenth_of_a_percent(
+    ticks_per_second: int, allowed: bool
+) -> None:
     second = [hello(done=2, ticks_per_second=ticks_per_second)]
     if allowed:
         assert read_run([FIRST, second]).parts == 2
@@ -167,15 +237,22 @@ def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None
     silent = [hello(monotonic_ns=None), *FIRST[2:]]
     starts = [
         visit.start_offset_ns
-        for visit in decode_bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
+        for visit in decode_bursts(
+            [silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]]
+        )
     ]
     assert starts == [BURST["start_ns"]] * 3
     third = [hello(done=3, monotonic_ns=4_000_000), burst(3)]
-    later = [visit.start_offset_ns for visit in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])]
+    later = [
+        visit.start_offset_ns
+        for visit in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])
+    ]
     assert later == [BURST["start_ns"] + ns for ns in (0, 8_000_000, 3_000_000)]
 
 
-def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_without_iterations() -> None:
+def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_without_iterations() -> (
+    None
+):
     other = {"ping": 0, "pong": 1, "ping_cpus": [0, 0], "pong_cpus": [1, 1]}
     lines = [
         hello(),

@@ -1,4 +1,6 @@
-"""Benchmarks that are measured at points, on the wire: what a burst has, what identifies it, what is done."""
+"""Benchmarks that are measured at points, on the wire: what a burst has, what
+identifies it, what is done.
+"""
 
 from typing import Any
 
@@ -24,7 +26,13 @@ POINT = {
     "core_mhz": [3700, 3600],
     "sample_mhz": 3100,
     "pong_cpus": [0, 0],
-    "parameters": {"bytes": 16384, "stride_bytes": 256, "order": "random", "pages": "huge", "threads": 1},
+    "parameters": {
+        "bytes": 16384,
+        "stride_bytes": 256,
+        "order": "random",
+        "pages": "huge",
+        "threads": 1,
+    },
 }
 GROUP = {"pong": 3, "pong_cpus": [3, 3], "cpus": [0, 3], "other_ticks": [[1, 2, 3]]}
 ALONE = {"reason": "no progress for 5 s", "point": NAMES[1], "pong": 0}
@@ -70,7 +78,9 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
         ({**GROUP, "begin_ns": [0, -1]}, "begin_ns"),
     ],
 )
-def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: str | None) -> None:
+def test_a_point_that_does_not_fit_is_refused(
+    changes: dict[str, Any], words: str | None
+) -> None:
     if words is None:
         assert records.decode_record(point_line(**changes))
         return
@@ -81,7 +91,10 @@ def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: st
 def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
     ticks = BURST["ticks"]
     for begin_ns, flags in ((None, ()), ([0, 310], ()), ([0, max(ticks)], ("skewed",))):
-        lines = [line(HELLO, plan=PLAN), point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
+        lines = [
+            line(HELLO, plan=PLAN),
+            point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns),
+        ]
         (burst,) = conversation.decode_bursts([lines])
         assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
 
@@ -89,10 +102,17 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     reader = Reader()
     failed = line({**BURST, **ALONE, "record": "failed"})
-    for text in (line(HELLO, plan=PLAN), point_line(), failed, line(END, bursts=1, failed=1)):
+    for text in (
+        line(HELLO, plan=PLAN),
+        point_line(),
+        failed,
+        line(END, bursts=1, failed=1),
+    ):
         reader.read_line(text)
     assert reader.explain_unfinished() is None
-    assert reader.failed == [Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])]
+    assert reader.failed == [
+        Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +124,9 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
         ({**GROUP, "cpus": [0, 7, 3], "other_ticks": []}, "not in the plan's CPUs"),
     ],
 )
-def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(
+    changes: dict[str, Any], words: str
+) -> None:
     reader = Reader()
     reader.read_line(line(HELLO, plan=PLAN))
     reader.read_line(point_line())
@@ -113,8 +135,15 @@ def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[st
 
 
 def test_what_is_done_is_listed_by_point() -> None:
-    rising = point_line(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
-    lines = [line(HELLO, plan=PLAN, bursts=3), point_line(), rising, point_line(round=1)]
+    rising = point_line(
+        point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"}
+    )
+    lines = [
+        line(HELLO, plan=PLAN, bursts=3),
+        point_line(),
+        rising,
+        point_line(round=1),
+    ]
     done = conversation.read_run([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",
@@ -124,21 +153,45 @@ def test_what_is_done_is_listed_by_point() -> None:
 
 
 MESSAGE = ["x1", "x4"]
-PAIRS = {"benchmarks": [{"benchmark": "message", "variant": "mov", "points": MESSAGE}], "pairs": "half"}
+PAIRS = {
+    "benchmarks": [{"benchmark": "message", "variant": "mov", "points": MESSAGE}],
+    "pairs": "half",
+}
 
 
 def message(round_: int, point: str, **changes: object) -> bytes:
-    """Return a burst of CPUs 0 and 3, which change sides each round; a sample means both directions."""
+    """Return a burst of CPUs 0 and 3, which change sides each round; a sample means
+    both directions.
+    """
     ping, pong = (0, 3) if round_ % 2 == 0 else (3, 0)
-    sides = {"ping": ping, "pong": pong, "ping_cpus": [ping] * 2, "pong_cpus": [pong] * 2}
-    names = {"benchmark": "message", "variant": "mov", "point": point, "unit": "message"}
-    times = {"cpus": [ping, pong], "other_ticks": [[3, 2, 1]], "parameters": {"pages": "base", "threads": 2}}
+    sides = {
+        "ping": ping,
+        "pong": pong,
+        "ping_cpus": [ping] * 2,
+        "pong_cpus": [pong] * 2,
+    }
+    names = {
+        "benchmark": "message",
+        "variant": "mov",
+        "point": point,
+        "unit": "message",
+    }
+    times = {
+        "cpus": [ping, pong],
+        "other_ticks": [[3, 2, 1]],
+        "parameters": {"pages": "base", "threads": 2},
+    }
     return line({**BURST, **names, **sides, **times}, round=round_, **changes)
 
 
 def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None:
     def hello(done: int) -> bytes:
-        return line({**HELLO, "seed": 7, "monotonic_ns": 1}, plan=PAIRS, done=done, bursts=4 - done)
+        return line(
+            {**HELLO, "seed": 7, "monotonic_ns": 1},
+            plan=PAIRS,
+            done=done,
+            bursts=4 - done,
+        )
 
     first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
     partial = conversation.read_run([first])
@@ -152,7 +205,8 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
     parts = [first, last]
     assert conversation.read_run(parts).missing is None
     assert [
-        (row.point, row.round, row.ping_cpu, row.pong_cpu) for row in conversation.decode_bursts(parts)
+        (row.point, row.round, row.ping_cpu, row.pong_cpu)
+        for row in conversation.decode_bursts(parts)
     ] == [*(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))]
     again = conversation.read_run([first, [hello(3), message(1, "x4")]])
     assert "came twice" in (again.damage or "")

@@ -1,4 +1,6 @@
-"""Is a machine as it should be: the prediction on arrays, ranges by hand, and the command on the lab."""
+"""Is a machine as it should be: the prediction on arrays, ranges by hand, and the
+command on the lab.
+"""
 
 import csv
 import io
@@ -30,7 +32,9 @@ def test_a_prediction_is_of_one_more_value() -> None:
 
 
 def test_good_machines_pass_and_a_slow_one_does_not() -> None:
-    false, detected, inside = simulate(8, 1, between=0.01, within=0.005, sessions=60, seed=3)
+    false, detected, inside = simulate(
+        8, 1, between=0.01, within=0.005, sessions=60, seed=3
+    )
     assert false <= 0.1
     assert detected >= 0.9
     assert inside == pytest.approx(0.95, abs=0.04)
@@ -59,11 +63,21 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
     done = fleet_here("accept", "node*", *root)
     assert done.exit_code == EXIT_BELOW
     lines = done.stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines if ": below: " in line] == ["node6"]
+    assert [line.partition(":")[0] for line in lines if ": below: " in line] == [
+        "node6"
+    ]
     assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
-    rows = [*csv.DictReader(io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout))]
+    rows = [
+        *csv.DictReader(
+            io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout)
+        )
+    ]
     (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
-    assert (below["relation"], below["source"], below["count"]) == ("package", "equal machines", "8.0")
+    assert (below["relation"], below["source"], below["count"]) == (
+        "package",
+        "equal machines",
+        "8.0",
+    )
     assert float(below["ns"]) > float(below["high"])
     (machine,) = fleet_here("accept", "node6", "--json", *root).json
     assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
@@ -79,9 +93,14 @@ def test_a_host_without_any_expectation_has_its_own_exit_code(
     )
     ranges = tmp_path / "expected.yaml"
     ranges.write_text("- host: verona\n  cas:\n    smt: at most 100\n")
-    done = fleet_here("accept", "verona", "--expected", str(ranges), "-r", str(made_lab / "results"))
+    done = fleet_here(
+        "accept", "verona", "--expected", str(ranges), "-r", str(made_lab / "results")
+    )
     assert done.exit_code == 0
-    assert "1 number held against expected.yaml; no expectation for 213 numbers" in done.stdout
+    assert (
+        "1 number held against expected.yaml; no expectation for 213 numbers"
+        in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,10 +121,14 @@ def test_tables_of_the_model_count_where_nothing_else_does(
         alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
         for number, factor in enumerate(factors)
     )
-    (machine,) = judge_last_runs(root, ["verona"], only=Only("cas"), load_tables=lambda model: tables)
+    (machine,) = judge_last_runs(
+        root, ["verona"], only=Only("cas"), load_tables=lambda model: tables
+    )
     line = render_acceptance(machine)
     assert (machine.outcome, words in line) == (outcome, True), line
-    (other,) = judge_last_runs(root, ["node7"], only=Only("cas"), load_tables=lambda model: tables)
+    (other,) = judge_last_runs(
+        root, ["node7"], only=Only("cas"), load_tables=lambda model: tables
+    )
     assert {*other.rows["source"]} == {"earlier runs", "equal machines"}
 
 
@@ -127,13 +150,26 @@ def test_each_outcome_has_its_exit_code_and_a_line_that_a_scheduler_takes(
     exit_code: int,
 ) -> None:
     file = tmp_path / "expected.yaml"
-    file.write_text(f"- host: {'verona' if text else 'another'}\n  cas:\n    smt: {text or 'at most 1'}\n")
+    file.write_text(
+        f"- host: {'verona' if text else 'another'}\n  cas:\n    smt:"
+        f" {text or 'at most 1'}\n"
+    )
     done = fleet_here(
-        "accept", "verona", "-b", "cas", "--expected", str(file), "-r", str(made_lab / "results")
+        "accept",
+        "verona",
+        "-b",
+        "cas",
+        "--expected",
+        str(file),
+        "-r",
+        str(made_lab / "results"),
     )
     (line,) = done.stdout.splitlines()
     assert ("no entry of" in done.stderr) == (text is None)
-    assert (done.exit_code, line.startswith(f"verona: {outcome}: ")) == (exit_code, True), line
+    assert (done.exit_code, line.startswith(f"verona: {outcome}: ")) == (
+        exit_code,
+        True,
+    ), line
     assert len(line) <= 240
     assert line.isascii()
     assert not set(line) & set("\"'`$\\=|\n")
@@ -152,17 +188,29 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             (tmp_path / "expected.yaml").write_text(f"- host: here\n  cas:\n{ranges}")
             done = fleet("accept", "--run", "-b", "cas", "--json")
             (machine,) = done.json
-            assert (machine["host"], {row["outcome"] for row in machine["rows"]}) == ("here", {outcome})
-            disturbed = max(machine["failed"], machine["flagged"]) >= 0.5  # by other work here
-            expected = (Outcome.CANNOT_TELL, EXIT_SOME_FAILED) if disturbed else (outcome, exit_code)
+            assert (machine["host"], {row["outcome"] for row in machine["rows"]}) == (
+                "here",
+                {outcome},
+            )
+            # by other work here
+            disturbed = max(machine["failed"], machine["flagged"]) >= 0.5
+            expected = (
+                (Outcome.CANNOT_TELL, EXIT_SOME_FAILED)
+                if disturbed
+                else (outcome, exit_code)
+            )
             assert (machine["outcome"], done.exit_code) == expected, done.stderr
             assert "gone" in done.stderr
 
 
-def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Path) -> None:
+def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(
+    tmp_path: Path,
+) -> None:
     run = builders.a_run(builders.small_desktop())
     for host, hypervisor, count in (("bare", None, 6), ("virtual", "kvm", 3)):
-        own = replace(run, run_id=f"{run.run_id[:-8]}{count:08x}", host=Host(host, "192.0.2.7"))
+        own = replace(
+            run, run_id=f"{run.run_id[:-8]}{count:08x}", host=Host(host, "192.0.2.7")
+        )
         own = replace(own, facts=replace(run.facts, hypervisor=hypervisor))
         Store(tmp_path).publish(own, builders.make_bursts(own))
         (alone,) = judge_last_runs(str(tmp_path), [host])
@@ -170,15 +218,23 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Pa
             alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
             for number, factor in enumerate((0.99, 1.0, 1.01, 3.99, 4.0, 4.01))
         )
-        (machine,) = judge_last_runs(str(tmp_path), [host], load_tables=lambda _, tables=tables: tables)
+        (machine,) = judge_last_runs(
+            str(tmp_path), [host], load_tables=lambda _, tables=tables: tables
+        )
         assert set(machine.rows["count"]) == {count}
 
 
-def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(made_lab: Path) -> None:
+def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(
+    made_lab: Path,
+) -> None:
     (machine,) = judge_last_runs(str(made_lab / "results"), ["node7"])
-    assert "bursts" not in render_acceptance(replace(machine, failed=0.09, flagged=0.09))
+    assert "bursts" not in render_acceptance(
+        replace(machine, failed=0.09, flagged=0.09)
+    )
     line = render_acceptance(replace(machine, failed=0.17, flagged=0.4))
-    assert line.endswith("8 equal machines; 17% of bursts failed; 40% of bursts are flagged")
+    assert line.endswith(
+        "8 equal machines; 17% of bursts failed; 40% of bursts are flagged"
+    )
 
 
 @pytest.mark.parametrize("shares", [{"failed": 0.5}, {"flagged": 0.5}])
@@ -189,12 +245,16 @@ def test_nothing_is_told_of_a_host_that_was_disturbed_half_of_the_time(
     assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.BELOW
     disturbed = replace(machine, **shares)
     assert disturbed.outcome is Outcome.CANNOT_TELL
-    assert render_acceptance(disturbed).startswith("node6: cannot tell: other work disturbed the run")
+    assert render_acceptance(disturbed).startswith(
+        "node6: cannot tell: other work disturbed the run"
+    )
 
 
 def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
     Store(tmp_path).publish(builders.a_run(), [])
-    with pytest.raises(UsageError, match="these runs have no latencies between CPUs and no levels"):
+    with pytest.raises(
+        UsageError, match="these runs have no latencies between CPUs and no levels"
+    ):
         judge_last_runs(str(tmp_path), ["all"])
 
 
@@ -203,7 +263,12 @@ def test_written_ranges_are_read_again_and_replace_other_expectations(
     made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
 ) -> None:
     file, root = tmp_path / "expected.yaml", ("-r", str(made_lab / "results"))
-    assert fleet_here("accept", "node*", "pisa", "--write", "--expected", str(file), *root).exit_code == 0
+    assert (
+        fleet_here(
+            "accept", "node*", "pisa", "--write", "--expected", str(file), *root
+        ).exit_code
+        == 0
+    )
     again = fleet_here("accept", "node*", "--write", "--expected", str(file), *root)
     assert (again.exit_code, "exists" in again.stderr) == (UsageError.exit_code, True)
     done = fleet_here("accept", "node*", "pisa", "--expected", str(file), *root)
@@ -213,7 +278,8 @@ def test_written_ranges_are_read_again_and_replace_other_expectations(
 
 
 @pytest.mark.parametrize(
-    ("text", "low", "high"), [("20 to 28", 20, 28), ("at most 28", None, 28), ("at least 0.5", 0.5, None)]
+    ("text", "low", "high"),
+    [("20 to 28", 20, 28), ("at most 28", None, 28), ("at least 0.5", 0.5, None)],
 )
 def test_a_range_is_read_as_it_is_written(
     tmp_path: Path, text: str, low: float | None, high: float | None
@@ -221,8 +287,17 @@ def test_a_range_is_read_as_it_is_written(
     file = tmp_path / "expected.yaml"
     file.write_text(f"- host: web*\n  cas/llsc:\n    package: {text}\n")
     (expected,) = read_expected(file)
-    assert (expected.low, expected.high, expected.source) == (low, high, "expected.yaml:3")
-    run = {"cpu_model": None, "host_name": "web3", "host_id": "web3", "labels_json": "{}"}
+    assert (expected.low, expected.high, expected.source) == (
+        low,
+        high,
+        "expected.yaml:3",
+    )
+    run = {
+        "cpu_model": None,
+        "host_name": "web3",
+        "host_id": "web3",
+        "labels_json": "{}",
+    }
     assert expected.matches(run, "cas", "llsc", "package")
     assert not expected.matches(run, "cas", "c11", "package")
     assert not expected.matches(run, "cas", "llsc", "llc")
@@ -233,7 +308,12 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
     file.write_text("- label: rack=b*\n  bandwidth:\n    mem read: 10 to 20\n")
     (expected,) = read_expected(file)
     assert expected.limits_ns(is_rate=True) == (0.05, 0.1)
-    run = {"cpu_model": "x", "host_name": "a", "host_id": "a", "labels_json": '{"rack": "b2"}'}
+    run = {
+        "cpu_model": "x",
+        "host_name": "a",
+        "host_id": "a",
+        "labels_json": '{"rack": "b2"}',
+    }
     assert expected.matches(run, "bandwidth", "avx2", "mem read")
 
 
@@ -247,22 +327,37 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
         ("- host: a\n  cas: 20 to 30\n", r":2: .*a relation and its range"),
         ("- host: a\n  cas:\n    llc: at least zero\n", r":3: .*is not a range"),
         (f"- host: a\n  cas:\n    llc: 1 to {'9' * 400}\n", r":3: .*is not a range"),
-        ("- host: a\n  bandwidth:\n    mem raed: 1 to 2\n", r":3: .*needs a setting, such as mem read"),
-        ("- host: a\n  chase:\n    L2: 1 to 2\n", r":3: .*needs a setting, such as L2 random"),
+        (
+            "- host: a\n  bandwidth:\n    mem raed: 1 to 2\n",
+            r":3: .*needs a setting, such as mem read",
+        ),
+        (
+            "- host: a\n  chase:\n    L2: 1 to 2\n",
+            r":3: .*needs a setting, such as L2 random",
+        ),
         ("- host: a\n  cas:\n    llc:\n", r":3: .*has no range; write"),
         (
             "- host: a\n  cas:\n    pakage: 20 to 30\n",
             r":3: .*not a relation or level; did you mean 'package'",
         ),
-        ("- host: a\n  cass:\n    llc: 20 to 30\n", r":2: .*is not a benchmark; did you mean 'cas'"),
+        (
+            "- host: a\n  cass:\n    llc: 20 to 30\n",
+            r":2: .*is not a benchmark; did you mean 'cas'",
+        ),
         (
             "- hots: a\n  host: b\n  cas:\n    llc: 2 to 3\n",
             r":1: .*hots: is not a benchmark; did you mean 'host'",
         ),
-        ("- host: a\n  cas:\n    llc: 2 to 3\n    llc: 2 to 4\n", r":4: .*duplicate key"),
+        (
+            "- host: a\n  cas:\n    llc: 2 to 3\n    llc: 2 to 4\n",
+            r":4: .*duplicate key",
+        ),
         ("- host: a\n", r":1: .*names no benchmark"),
         ("- host: ''\n  cas:\n    llc: 2 to 3\n", r":1: .*with a name or a glob"),
-        ("- host: a\n  cas/cmpxhg:\n    llc: 2 to 3\n", r":2: .*is not a variant; did you mean 'cmpxchg'"),
+        (
+            "- host: a\n  cas/cmpxhg:\n    llc: 2 to 3\n",
+            r":2: .*is not a variant; did you mean 'cmpxchg'",
+        ),
         (
             "- host: a\n  CAS:\n    llc: 2 to 3\n",
             r":2: .*is not a benchmark; did you mean 'cas'.* There are cas,",
@@ -274,7 +369,9 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
         ("- host: [\n", r":1: broken YAML|:2: broken YAML"),
     ],
 )
-def test_a_mistake_is_refused_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_is_refused_with_file_and_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
     file = tmp_path / "expected.yaml"
     file.write_text(text)
     with pytest.raises(UsageError, match="expected.yaml" + message):

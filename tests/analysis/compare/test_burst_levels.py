@@ -1,4 +1,6 @@
-"""Levels that a pair switches between within its runs: matched, and their changes and shares."""
+"""Levels that a pair switches between within its runs: matched, and their changes and
+shares.
+"""
 
 import json
 import random
@@ -18,7 +20,9 @@ from tests import builders
 
 
 def side(name: str, runs: list[tuple[float, float, float]]) -> pd.DataFrame:
-    """A row per run of one pair; runs: ns, ns of the bursts at another level, and their share."""
+    """A row per run of one pair; runs: ns, ns of the bursts at another level, and their
+    share.
+    """
     rows = pd.DataFrame(runs, columns=["median_ns", "other_ns", "other_share"])
     rows = rows.assign(benchmark="x", variant="x", relation="x", ping_cpu=0, pong_cpu=1)
     return rows.assign(unit=[f"{name}{number}" for number in range(len(runs))])
@@ -28,8 +32,16 @@ def test_levels_and_shares_of_both_sides_stand_side_by_side() -> None:
     a = side("a", [(24.0, 50.0, 0.2), (24.2, 50.4, 0.3), (24.1, 49.8, 0.25)])
     b = side("b", [(24.1, 55.0, 0.4), (24.0, 55.5, 0.5), (24.2, 54.8, 0.45)])
     (row,) = compare_burst_levels(a, b).to_dict("records")
-    assert (row["a_ns"], row["b_ns"], row["a_other_ns"], row["b_other_ns"]) == (24.1, 24.1, 50.0, 55.0)
-    assert (row["a_share"], row["b_share"]) == (pytest.approx(0.25), pytest.approx(0.45))
+    assert (row["a_ns"], row["b_ns"], row["a_other_ns"], row["b_other_ns"]) == (
+        24.1,
+        24.1,
+        50.0,
+        55.0,
+    )
+    assert (row["a_share"], row["b_share"]) == (
+        pytest.approx(0.25),
+        pytest.approx(0.45),
+    )
     assert 0 < row["moved_low"] < row["moved"] < row["moved_high"]
     assert row["moved"] == pytest.approx(0.2)
 
@@ -50,12 +62,16 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
     for place, name in enumerate("abbaab"):
         run = builders.a_run(run_id=f"r20260102T03{place:02}00Z-{place:08x}", rounds=30)
         started = f"2026-01-02T03:{place:02}:00Z"
-        run = replace(run, started_utc=started, labels=MappingProxyType({"kernel": name}))
+        run = replace(
+            run, started_utc=started, labels=MappingProxyType({"kernel": name})
+        )
         share = 0.15 if name == "a" else 0.4
         bursts = (
-            replace(burst, ticks=tuple(2 * tick for tick in burst.ticks))
-            if chance.random() < share
-            else burst
+            (
+                replace(burst, ticks=tuple(2 * tick for tick in burst.ticks))
+                if chance.random() < share
+                else burst
+            )
             for burst in builders.make_bursts(run, noise=0.005, seed=place)
         )
         Store(tmp_path).publish(run, bursts)

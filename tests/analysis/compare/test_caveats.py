@@ -1,4 +1,6 @@
-"""Each sentence of doubt about a comparison: there when its cause is, absent just before."""
+"""Each sentence of doubt about a comparison: there when its cause is, absent just
+before.
+"""
 
 from typing import Any
 
@@ -10,7 +12,9 @@ from fleet.analysis.reduce import choose_number_column
 
 
 def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
-    """The runs of `letter` where sides a and b were measured in this order, a minute each."""
+    """The runs of `letter` where sides a and b were measured in this order, a minute
+    each.
+    """
     places = [place for place, entry in enumerate(order) if entry == letter]
     runs = pd.DataFrame(
         {
@@ -31,10 +35,17 @@ def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSi
 
 
 def pairs(
-    units: int = 3, flags: tuple[str, ...] = ("",), kinds: tuple[str, ...] = ("cas/cmpxchg",)
+    units: int = 3,
+    flags: tuple[str, ...] = ("",),
+    kinds: tuple[str, ...] = ("cas/cmpxchg",),
 ) -> pd.DataFrame:
     rows = [
-        {"unit": f"u{unit}", "benchmark": kind.split("/")[0], "variant": kind.split("/")[1], "flags": flag}
+        {
+            "unit": f"u{unit}",
+            "benchmark": kind.split("/")[0],
+            "variant": kind.split("/")[1],
+            "flags": flag,
+        }
         for unit in range(units)
         for kind in kinds
         for flag in flags
@@ -54,7 +65,10 @@ def build_caveats(
     return list_caveats(
         a or side("abbaba", "a"),
         b or side("abbaba", "b"),
-        (pairs() if pairs_a is None else pairs_a, pairs() if pairs_b is None else pairs_b),
+        (
+            pairs() if pairs_a is None else pairs_a,
+            pairs() if pairs_b is None else pairs_b,
+        ),
         unit=unit,
         same_topology=same_topology,
     )
@@ -96,7 +110,9 @@ def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> No
         ("abbabaab", None),
     ],
 )
-def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(order: str, words: str | None) -> None:
+def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(
+    order: str, words: str | None
+) -> None:
     a, b = side(order, "a"), side(order, "b")
     assert format_order(a, b) == order.upper()
     assert [words in text for text in build_caveats(a, b)] == ([True] if words else [])
@@ -113,38 +129,55 @@ def test_runs_of_one_second_are_ordered_by_their_id() -> None:
         ("rpi5", "run", True, None),
         ("rpi5", "run", False, "The topology of the host differs between the sides"),
         ("epyc", "run", True, "these two machines only."),
-        ("epyc", "run", False, "relations are matched by name, pairs are not compared."),
+        (
+            "epyc",
+            "run",
+            False,
+            "relations are matched by name, pairs are not compared.",
+        ),
         ("epyc", "host", True, "different sets of hosts: each counts once"),
     ],
 )
 def test_what_hosts_and_topologies_allow_to_claim(
     host: str, unit: str, same_topology: bool, words: str | None
 ) -> None:
-    caveats = build_caveats(b=side("abbaba", "b", host_id=host), unit=unit, same_topology=same_topology)
+    caveats = build_caveats(
+        b=side("abbaba", "b", host_id=host), unit=unit, same_topology=same_topology
+    )
     assert [words in text for text in caveats] == ([True] if words else [])
 
 
 def test_summaries_made_elsewhere_are_no_evidence() -> None:
-    assert build_caveats(b=side("abbaba", "b", state=["complete", "partial", "summary"]))[0] == (
-        "1 run without samples: no evidence of a change."
+    assert (
+        build_caveats(b=side("abbaba", "b", state=["complete", "partial", "summary"]))[
+            0
+        ]
+        == "1 run without samples: no evidence of a change."
     )
 
 
 def test_runs_sampled_in_different_ways_are_named() -> None:
-    b = side("abbaba", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
+    b = side(
+        "abbaba",
+        "b",
+        preset=["c2clat", "c2clat", None],
+        estimator=["min", "min", "median"],
+    )
     (text,) = build_caveats(b=b)
     assert "different sampling, c2clat (min), default (median): " in text
     assert choose_number_column(b.runs, b.runs) == "median_ns"
     same = side("abbaba", "b", preset="c2clat", estimator="min")
     assert choose_number_column(same.runs, same.runs) == "min_ns"
     assert choose_number_column(side().runs, same.runs) == "median_ns"
-    assert choose_number_column(side().runs, side(estimator="min").runs) == "median_ns", (
-        "without a preset it is our own"
-    )
+    assert (
+        choose_number_column(side().runs, side(estimator="min").runs) == "median_ns"
+    ), "without a preset it is our own"
 
 
 def test_clocks_that_differ_are_named() -> None:
-    assert build_caveats(b=side("abbaba", "b", clock="cntvct")) == ["The clocks differ: cntvct, tsc."]
+    assert build_caveats(b=side("abbaba", "b", clock="cntvct")) == [
+        "The clocks differ: cntvct, tsc."
+    ]
 
 
 def test_what_only_one_side_measured_is_named() -> None:
@@ -157,15 +190,27 @@ def test_what_only_one_side_measured_is_named() -> None:
 
 @pytest.mark.parametrize(("load", "listed"), [(2.4, False), (2.6, True), (0.0, False)])
 def test_a_load_is_weighed_by_the_cpus(load: float, listed: bool) -> None:
-    """Before the runs of A 0.4 threads ran on 4 CPUs: 0.1 a CPU; more than half a thread more is listed."""
+    """Before the runs of A 0.4 threads ran on 4 CPUs: 0.1 a CPU; more than half a
+    thread more is listed.
+    """
     caveats = build_caveats(b=side("abbaba", "b", load_1m_before=load))
-    expected = "The load differs: 0.1 runnable threads per CPU before the runs of A, 0.7 before those of B."
+    expected = (
+        "The load differs: 0.1 runnable threads per CPU before the runs of A, 0.7"
+        " before those of B."
+    )
     assert caveats == ([expected.replace("0.7", f"{load / 4:.1f}")] if listed else [])
-    assert len(build_caveats(side("abbaba", "a", load_1m_before=load), side("abbaba", "b"))) == listed
+    assert (
+        len(
+            build_caveats(side("abbaba", "a", load_1m_before=load), side("abbaba", "b"))
+        )
+        == listed
+    )
 
 
 def test_partial_runs_are_counted_with_what_they_lost() -> None:
-    a = side("abbaba", "a", state=["partial", "complete", "partial"], failed_bursts=[2, 9, 3])
+    a = side(
+        "abbaba", "a", state=["partial", "complete", "partial"], failed_bursts=[2, 9, 3]
+    )
     b = side("abbaba", "b", state=["partial", "complete", "complete"])
     assert build_caveats(a, b) == [
         "Partial: 2 runs of A; 5 bursts failed.",
@@ -186,4 +231,9 @@ def test_a_flag_on_more_than_a_fifth_of_the_pairs_is_listed(flag: str) -> None:
 
 
 def test_a_flag_that_shows_from_run_to_run_is_not_listed() -> None:
-    assert build_caveats(pairs_a=pairs(flags=("not_converged",)), pairs_b=pairs(flags=("preempted",))) == []
+    assert (
+        build_caveats(
+            pairs_a=pairs(flags=("not_converged",)), pairs_b=pairs(flags=("preempted",))
+        )
+        == []
+    )

@@ -1,4 +1,6 @@
-"""What a comparison claims, on runs whose truth is known: stored, loaded and judged as any other."""
+"""What a comparison claims, on runs whose truth is known: stored, loaded and judged as
+any other.
+"""
 
 import json
 import random
@@ -13,7 +15,11 @@ from scipy import stats
 
 from fleet.analysis.compare import compare
 from fleet.analysis.reduce import Only
-from fleet.analysis.views import comparisons_as_csv, comparisons_as_json, render_comparisons
+from fleet.analysis.views import (
+    comparisons_as_csv,
+    comparisons_as_json,
+    render_comparisons,
+)
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store
@@ -35,8 +41,14 @@ def keep(
     variant: str | None = None,
     **facts: object,
 ) -> Run:
-    """Store the run number `place` of a series: `side` as label, 0.5 % of noise of its own per relation."""
-    run = builders.a_run(cpus, run_id=f"r20260102T03{place:02}00Z-{place:08x}", host=Host(host, "192.0.2.7"))
+    """Store the run number `place` of a series: `side` as label, 0.5 % of noise of its
+    own per relation.
+    """
+    run = builders.a_run(
+        cpus,
+        run_id=f"r20260102T03{place:02}00Z-{place:08x}",
+        host=Host(host, "192.0.2.7"),
+    )
     run = replace(
         run,
         started_utc=f"2026-01-02T03:{place:02}:00Z",
@@ -49,21 +61,39 @@ def keep(
     def ns(one: int, other: int) -> float:
         relation = topology.relation(one, other)
         own = pair[2] if pair and (one, other) == pair[:2] else 1.0
-        return builders.NS[relation] * shift[relation] * (slower or {}).get(relation, 1.0) * own
+        return (
+            builders.NS[relation]
+            * shift[relation]
+            * (slower or {}).get(relation, 1.0)
+            * own
+        )
 
     bursts = builders.make_bursts(run, noise=0.005, ns=ns, seed=place)
-    Store(root).publish(run, (replace(b, variant=variant) for b in bursts) if variant else bursts)
+    Store(root).publish(
+        run, (replace(b, variant=variant) for b in bursts) if variant else bursts
+    )
     return run
 
 
 def series(root: Path, order: str, **of_b: object) -> list[Run]:
-    """Runs of sides a and b in the order given, as "abba"; what `of_b` says holds for b only."""
-    return [keep(root, place, side, **(of_b if side == "b" else {})) for place, side in enumerate(order)]  # type: ignore[arg-type]
+    """Runs of sides a and b in the order given, as "abba"; what `of_b` says holds for b
+    only.
+    """
+    return [
+        keep(root, place, side, **(of_b if side == "b" else {}))
+        for place, side in enumerate(order)
+    ]  # type: ignore[arg-type]
 
 
 def verdicts(root: Path, *sides: str) -> dict[str, str]:
     (comparison,) = compare(root, sides or ("kernel=a", "kernel=b"))
-    return dict(zip(comparison.relations["relation"], comparison.relations["verdict"], strict=True))
+    return dict(
+        zip(
+            comparison.relations["relation"],
+            comparison.relations["verdict"],
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.long
@@ -72,21 +102,29 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     smt, package = comparison.relations.to_dict("records")
     assert (smt["relation"], smt["verdict"]) == ("smt", "equivalent")
-    assert (package["verdict"], package["why"]) == ("changed", "slower, by more than 3%")
+    assert (package["verdict"], package["why"]) == (
+        "changed",
+        "slower, by more than 3%",
+    )
     assert package["ratio"] == pytest.approx(1.08, abs=0.01)
     assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
     assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
     assert (comparison.pairs["verdict"] == "changed").sum() == 24
     assert comparison.caveats == ()
     text = render_comparisons([comparison])
-    expected = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
+    expected = (
+        r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%,"
+        r" package\), 1 equiv"
+    )
     assert re.match(expected, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
     assert "none of them unlike their relation" in text
 
 
 @pytest.mark.long
-def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path: Path) -> None:
+def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(
+    tmp_path: Path,
+) -> None:
     series(tmp_path, "abbabaabab", pair=(1, 2, 1.10))
     (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert set(comparison.relations["verdict"]) == {"equivalent"}
@@ -100,12 +138,19 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     a, b = series(tmp_path, "ab", slower={Relation.PACKAGE: 2.0})
     (comparison,) = compare(tmp_path, [a.run_id, b.run_id])
     assert set(comparison.relations["verdict"]) == {"no verdict"}
-    assert comparison.relations[["low", "high", "p", "q", "smallest"]].isna().all(axis=None)
+    assert (
+        comparison.relations[["low", "high", "p", "q", "smallest"]]
+        .isna()
+        .all(axis=None)
+    )
     assert comparison.pairs.empty
     assert not comparison.has_changed
     assert not comparison.has_verdict
     text = render_comparisons([comparison])
-    assert "2 relations, 2 no verdict (too few runs at a common level), 1 of them at several" in text
+    assert (
+        "2 relations, 2 no verdict (too few runs at a common level), 1 of them at"
+        " several" in text
+    )
     assert comparison.relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert "measure 2 more of A and 2 more of B" in text
     assert "within A" in text
@@ -113,10 +158,23 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
-    changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
-    series(tmp_path, "abbaba", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
+    changed = {
+        "kernel": "6.13",
+        "microcode": "0x2b",
+        "governor": "powersave",
+        "boost": False,
+    }
+    series(
+        tmp_path,
+        "abbaba",
+        mitigations=MappingProxyType({"mds": "Vulnerable"}),
+        **changed,
+    )
     (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    entries = {row["what"]: (row["a"], row["b"]) for row in comparison.environment.to_dict("records")}
+    entries = {
+        row["what"]: (row["a"], row["b"])
+        for row in comparison.environment.to_dict("records")
+    }
     assert entries == {
         "kernel": ("6.12", "6.13"),
         "microcode": ("unknown", "0x2b"),
@@ -138,8 +196,12 @@ def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_level(tmp_path: Path) -> None:
-    """Four of twelve runs are at 1.4 times their number; three of them are all of the runs of B but one."""
+def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_level(
+    tmp_path: Path,
+) -> None:
+    """Four of twelve runs are at 1.4 times their number; three of them are all of the
+    runs of B but one.
+    """
     for place, side in enumerate("abbabaab"):
         level = 1.4 if place in (0, 1, 2, 4) else 1.0
         keep(tmp_path, place, side, slower={Relation.PACKAGE: level})
@@ -151,7 +213,9 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
     assert comparison.is_at_another_level
     headline = render_comparisons([comparison]).splitlines()[0]
     assert re.search(
-        r"1 at another level \(package: most of A at 4\d\.\d, most of B at 6\d\.\d; about \d+ runs", headline
+        r"1 at another level \(package: most of A at 4\d\.\d, most of B at 6\d\.\d;"
+        r" about \d+ runs",
+        headline,
     )
 
 
@@ -161,8 +225,12 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     assert comparison.relations.empty
     text = render_comparisons([comparison])
     assert "no verdict: measured with different instructions: cas\n" in text
-    assert re.search(r"^cas +package +4\d\.\d cmpxchg +4\d\.\d c11$", text, re.MULTILINE)
-    assert re.search(r"^To compare them: fleet run \S+ -b cas --variant c11$", text, re.MULTILINE)
+    assert re.search(
+        r"^cas +package +4\d\.\d cmpxchg +4\d\.\d c11$", text, re.MULTILINE
+    )
+    assert re.search(
+        r"^To compare them: fleet run \S+ -b cas --variant c11$", text, re.MULTILINE
+    )
 
 
 @pytest.mark.long
@@ -171,7 +239,8 @@ def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) ->
         host, cpus = (("one", DESKTOP), ("two", builders.hybrid_laptop()))[place % 2]
         keep(tmp_path, place, "a", host=host, cpus=cpus)
     (result,) = compare(tmp_path, ["one", "two"])
-    assert list(result.relations["relation"]) == ["smt"]  # the laptop has clusters, and two kinds of cores
+    # the laptop has clusters, and two kinds of cores
+    assert list(result.relations["relation"]) == ["smt"]
     assert result.pairs.empty
     assert any("these two machines only" in line for line in result.caveats)
 
@@ -193,27 +262,44 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
     names = [(f"{host}@kernel=a", f"{host}@kernel=b") for host in ("one", "two")]
     assert [(result.a.name, result.b.name) for result in results] == names
     assert all(result.unit == "run" and result.has_verdict for result in results)
-    first, _, _, changed, *rest = render_comparisons(results).splitlines()  # what changed, before any details
+    first, _, _, changed, *rest = render_comparisons(
+        results
+    ).splitlines()  # what changed, before any details
     counts = "4 relations, 1 changed (two), 3 equivalent (within ±3%)"
     assert first == f"kernel=b against kernel=a, 2 hosts: {counts}"
     assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", changed)
-    assert any(re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed", line) for line in rest)
+    assert any(
+        re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed", line)
+        for line in rest
+    )
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
 
 
 @pytest.mark.long
 def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -> None:
     for place in range(18):
-        keep(tmp_path, place, "abbaba"[place // 3], host=("one", "two", "three")[place % 3])
+        keep(
+            tmp_path,
+            place,
+            "abbaba"[place // 3],
+            host=("one", "two", "three")[place % 3],
+        )
     parts = compare(tmp_path, ["kernel=a", "kernel=b"])
     relations, pairs = (
-        np.concatenate([getattr(part, table)["p"] for part in parts]) for table in ("relations", "pairs")
+        np.concatenate([getattr(part, table)["p"] for part in parts])
+        for table in ("relations", "pairs")
     )
     for table, p in (("relations", relations), ("pairs", pairs)):
         q = np.concatenate([getattr(part, table)["q"] for part in parts])
-        of_all = parts[0].fleet.query("relation != 'all'")[["p", "q"]][: None if table == "relations" else 0]
-        q, alone_q = np.append(q, of_all["q"]), stats.false_discovery_control(np.append(p, of_all["p"]))
-        questions = q[q < 1] / alone_q[q < 1]  # that of what all have in common is asked of pairs, too
+        of_all = parts[0].fleet.query("relation != 'all'")[["p", "q"]][
+            : None if table == "relations" else 0
+        ]
+        q, alone_q = (
+            np.append(q, of_all["q"]),
+            stats.false_discovery_control(np.append(p, of_all["p"])),
+        )
+        # that of what all have in common is asked of pairs, too
+        questions = q[q < 1] / alone_q[q < 1]
         np.testing.assert_allclose(questions, round(questions[0]))
         assert round(questions[0]) in (2, 3)
     (alone,) = compare(tmp_path, ["one@kernel=a", "one@kernel=b"])
@@ -221,14 +307,25 @@ def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_groups_of_different_hosts_count_each_host_once_at_its_main_level(tmp_path: Path) -> None:
+def test_groups_of_different_hosts_count_each_host_once_at_its_main_level(
+    tmp_path: Path,
+) -> None:
     for place in range(8):
-        keep(tmp_path, place, "ab"[place % 2], host=f"h{place % 4}", slower={Relation.SMT: 1 + place // 4})
+        keep(
+            tmp_path,
+            place,
+            "ab"[place % 2],
+            host=f"h{place % 4}",
+            slower={Relation.SMT: 1 + place // 4},
+        )
     (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert comparison.unit == "host"
     assert set(comparison.relations["a_units"]) == {2}
     assert set(comparison.relations["verdict"]) == {"no verdict"}
-    assert comparison.relations.set_index("relation")["a_ns"]["smt"] < 1.1 * builders.NS[Relation.SMT]
+    assert (
+        comparison.relations.set_index("relation")["a_ns"]["smt"]
+        < 1.1 * builders.NS[Relation.SMT]
+    )
 
 
 @pytest.mark.long
@@ -236,7 +333,10 @@ def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None
     for place, side in enumerate("abcabcabc"):
         keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
     comparisons = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
-    sides = [(comparison.a.name, comparison.b.name, comparison.has_changed) for comparison in comparisons]
+    sides = [
+        (comparison.a.name, comparison.b.name, comparison.has_changed)
+        for comparison in comparisons
+    ]
     assert sides == [("kernel=a", "kernel=b", False), ("kernel=a", "kernel=c", True)]
 
 
@@ -252,8 +352,14 @@ def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 5)]
     assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
     assert len(entries["pairs"]) == 28
-    assert comparisons_as_csv(comparisons).splitlines()[0].startswith("benchmark,variant,relation,pairs")
-    (few,) = json.loads(comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))["rows"]
+    assert (
+        comparisons_as_csv(comparisons)
+        .splitlines()[0]
+        .startswith("benchmark,variant,relation,pairs")
+    )
+    (few,) = json.loads(
+        comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id]))
+    )["rows"]
     assert few["relations"][0]["p"] is None
 
 
@@ -265,7 +371,10 @@ def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> No
         keep(tmp_path / "results", 7, "b", host="few")
         beside_few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
     assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
-    assert (beside_few.exit_code, "2 no verdict (few)" in beside_few.stdout) == (20, True)
+    assert (beside_few.exit_code, "2 no verdict (few)" in beside_few.stdout) == (
+        20,
+        True,
+    )
 
 
 @pytest.mark.slow
@@ -284,11 +393,21 @@ def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
 def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> None:
     for place in range(12):
         host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
-        keep(tmp_path, place, side, host=host, variant="llsc" if host == "one" else None)
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg"))
+        keep(
+            tmp_path, place, side, host=host, variant="llsc" if host == "one" else None
+        )
+    (comparison,) = compare(
+        tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg")
+    )
     assert comparison.b.hosts == ["two"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons([comparison])
-    with pytest.raises(UsageError, match="one, two: not compared: no latencies of cas/cmpxchg on both sides"):
+    assert (
+        "one: not compared: no latencies of cas/cmpxchg on both sides."
+        in render_comparisons([comparison])
+    )
+    with pytest.raises(
+        UsageError,
+        match="one, two: not compared: no latencies of cas/cmpxchg on both sides",
+    ):
         compare(tmp_path, ["one", "two"], only=Only("cas/cmpxchg"))
 
 
@@ -296,7 +415,13 @@ def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> Non
 def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 4}", "abbaba"[place // 4]
-        keep(tmp_path, place, side, host=host, slower={Relation.SMT: 1.1} if side == "b" else None)
+        keep(
+            tmp_path,
+            place,
+            side,
+            host=host,
+            slower={Relation.SMT: 1.1} if side == "b" else None,
+        )
     results = compare(tmp_path, ["kernel=a", "kernel=b"])
     smt, package = results[0].fleet.to_dict("records")
     assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
@@ -305,12 +430,19 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     assert package["verdict"] == "equivalent"
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
     lines = render_comparisons(results).splitlines()
-    headline = "kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed (h[0-3]), 4 equiv"
+    headline = (
+        "kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed (h[0-3]), 4 equiv"
+    )
     assert lines[0].startswith(headline)
-    assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
+    assert re.match(
+        r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3]
+    )
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
-    assert [row["hosts"] for row in json.loads(comparisons_as_json(results))["rows"][0]["fleet"]] == [4, 4]
+    assert [
+        row["hosts"]
+        for row in json.loads(comparisons_as_json(results))["rows"][0]["fleet"]
+    ] == [4, 4]
 
 
 @pytest.mark.long
@@ -322,7 +454,9 @@ def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -
     for blocks in (None, "time"):
         (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks=blocks)
         assert set(comparison.relations["verdict"]) == {"changed"}
-        assert comparison.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.015)
+        assert comparison.relations["ratio"].to_list() == pytest.approx(
+            [1.04, 1.04], abs=0.015
+        )
     with pytest.raises(UsageError, match="has no label 'boot'; label it, or use time"):
         compare(tmp_path, ["kernel=a", "kernel=b"], blocks="boot")
     with pytest.raises(UsageError, match="no block has runs of both sides"):
@@ -332,9 +466,17 @@ def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -
 def test_several_hosts_are_compared_within_blocks(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 3}", "abbaabba"[place // 3]
-        keep(tmp_path, place, side, host=host, slower=dict.fromkeys(Relation, 1.1 if side == "b" else 1.0))
+        keep(
+            tmp_path,
+            place,
+            side,
+            host=host,
+            slower=dict.fromkeys(Relation, 1.1 if side == "b" else 1.0),
+        )
     comparisons = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
-    assert [set(comparison.relations["verdict"]) for comparison in comparisons] == [{"changed"}] * 3
+    assert [set(comparison.relations["verdict"]) for comparison in comparisons] == [
+        {"changed"}
+    ] * 3
     assert all(comparison.pairs.empty for comparison in comparisons)
 
 
@@ -351,13 +493,19 @@ def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: Path) -> None:
+def test_what_varies_within_a_side_is_no_difference_between_the_sides(
+    tmp_path: Path,
+) -> None:
     for place, side in enumerate("abbaba"):
         keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")
     (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    entries = {row["what"]: row["between"] for row in comparison.environment.to_dict("records")}
+    entries = {
+        row["what"]: row["between"] for row in comparison.environment.to_dict("records")
+    }
     assert entries == {"microcode": False, "label.kernel": True}
-    between, within = render_comparisons([comparison]).split("What varies within a side")
+    between, within = render_comparisons([comparison]).split(
+        "What varies within a side"
+    )
     assert "microcode" in within
     assert "microcode" not in between
 
@@ -368,7 +516,22 @@ def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_ben
 ) -> None:
     for place in range(18):
         host, side = ("one", "two")[place % 2], "abccba"[place // 2 % 6]
-        keep(tmp_path, place, side, host=host, variant="llsc" if (host, side) == ("one", "b") else None)
-    results = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg"))
-    assert [result.b.name for result in results] == ["two@kernel=b", "one@kernel=c", "two@kernel=c"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons(results)
+        keep(
+            tmp_path,
+            place,
+            side,
+            host=host,
+            variant="llsc" if (host, side) == ("one", "b") else None,
+        )
+    results = compare(
+        tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg")
+    )
+    assert [result.b.name for result in results] == [
+        "two@kernel=b",
+        "one@kernel=c",
+        "two@kernel=c",
+    ]
+    assert (
+        "one: not compared: no latencies of cas/cmpxchg on both sides."
+        in render_comparisons(results)
+    )

@@ -22,7 +22,10 @@ def keep(root: Path, count: int) -> None:
         cpus = (Cpu(0, package=0), Cpu(1, package=0))
         run = builders.a_run(cpus, run_id=f"r2026T03{place:02}Z-{place:08x}")
         run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z")
-        Store(root).publish(run, builders.make_bursts(run, noise=0.004, ns=lambda *_, ns=ns: ns, seed=place))  # type: ignore[misc]
+        Store(root).publish(
+            run,
+            builders.make_bursts(run, noise=0.004, ns=lambda *_, ns=ns: ns, seed=place),
+        )  # type: ignore[misc]
 
 
 @pytest.mark.slow

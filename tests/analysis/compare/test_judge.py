@@ -1,4 +1,6 @@
-"""The rules of a comparison, held against textbooks, a second reckoning, and simulated machines."""
+"""The rules of a comparison, held against textbooks, a second reckoning, and simulated
+machines.
+"""
 
 import numpy as np
 import pandas as pd
@@ -34,22 +36,30 @@ def sides(a: int, b: int) -> Bools:
 
 def fit(a: Floats, b: Floats, blocks: np.ndarray | None = None) -> LeastSquares:  # type: ignore[type-arg]
     of_runs = np.zeros(len(a) + len(b), dtype=np.int64) if blocks is None else blocks
-    return fit_within_blocks(np.concatenate([a, b])[None, :], sides(len(a), len(b)), of_runs)
+    return fit_within_blocks(
+        np.concatenate([a, b])[None, :], sides(len(a), len(b)), of_runs
+    )
 
 
 def interval(found: LeastSquares) -> tuple[float, float]:
-    low, high, _ = apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
+    low, high, _ = apply_student(
+        found.change, np.sqrt(found.variance * found.scale), found.freedom
+    )
     return low[0], high[0]
 
 
 def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
-    """One relation of hosts that are judged together; runs of A before those of B, 0.3 % of noise."""
+    """One relation of hosts that are judged together; runs of A before those of B, 0.3
+    % of noise.
+    """
     comparisons = []
     for number, (a, b) in enumerate(hosts):
         noise = 0.003 * np.random.default_rng(number).normal(size=len(a) + len(b))
         rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": ["smt"]})
         logs = (np.log([*a, *b]) + noise)[None, :]
-        comparisons.append(SideRuns(rows, logs, sides(len(a), len(b)), tuple(range(len(noise)))))
+        comparisons.append(
+            SideRuns(rows, logs, sides(len(a), len(b)), tuple(range(len(noise))))
+        )
     return pd.concat(judge_comparisons(comparisons, 0.03)[0], ignore_index=True)
 
 
@@ -67,7 +77,9 @@ def test_within_blocks_of_two_a_change_is_that_of_a_paired_test() -> None:
 
 
 def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
-    """A coarse clock gives the same number again and again: a thousandth of it, squared, over 12, is left."""
+    """A coarse clock gives the same number again and again: a thousandth of it,
+    squared, over 12, is left.
+    """
     fitted = fit(np.log(np.full(3, 50.0)), np.log(np.full(3, 50.01)))
     assert fitted.variance[0] == pytest.approx(0.001**2 / 12)
 
@@ -93,12 +105,16 @@ def test_runs_at_other_levels_do_not_widen_the_usual_scatter() -> None:
 
 
 def test_a_variance_is_known_as_well_as_all_others_tell() -> None:
-    """Drawn from an inverse chi-square, the posterior is one too, of the freedom of both (Smyth 2004)."""
+    """Drawn from an inverse chi-square, the posterior is one too, of the freedom of
+    both (Smyth 2004).
+    """
     chance, own, freedom, level = np.random.default_rng(3), 8.0, 10.0, 0.0004
     true = level * freedom / chance.chisquare(freedom, 4000)
     drawn = true * chance.chisquare(own, len(true)) / own
     variances, freedoms = moderate_variances(drawn, np.full(len(drawn), own))
-    np.testing.assert_allclose(variances, (freedom * level + own * drawn) / (freedom + own), rtol=0.1)
+    np.testing.assert_allclose(
+        variances, (freedom * level + own * drawn) / (freedom + own), rtol=0.1
+    )
     assert freedoms[0] == pytest.approx(freedom + own, rel=0.1)
 
 
@@ -112,24 +128,36 @@ def test_equal_variances_are_known_far_better_and_two_stay_as_they_are() -> None
 
 def test_q_is_benjamini_and_hochbergs_and_what_is_missing_is_not_tested() -> None:
     p = np.array([0.001, 0.04, 0.03, 0.8])
-    np.testing.assert_allclose(control_false_discovery(p), stats.false_discovery_control(p))
+    np.testing.assert_allclose(
+        control_false_discovery(p), stats.false_discovery_control(p)
+    )
     q = control_false_discovery(np.array([0.01, np.nan, 0.02]))
     assert np.isnan(q[1])
     assert q[[0, 2]] == pytest.approx([0.02, 0.02])
     assert len(control_false_discovery(np.array([]))) == 0
 
 
-@pytest.mark.parametrize(("runs", "scatter", "alpha"), [(3, 0.05, 0.05), (5, 0.02, 0.05), (5, 0.05, 0.005)])
-def test_the_change_named_is_found_about_four_times_in_five(runs: int, scatter: float, alpha: float) -> None:
-    """Each comparison names a change; so large a one is added to another comparison of the same machine."""
+@pytest.mark.parametrize(
+    ("runs", "scatter", "alpha"), [(3, 0.05, 0.05), (5, 0.02, 0.05), (5, 0.05, 0.005)]
+)
+def test_the_change_named_is_found_about_four_times_in_five(
+    runs: int, scatter: float, alpha: float
+) -> None:
+    """Each comparison names a change; so large a one is added to another comparison of
+    the same machine.
+    """
     chance, matters = np.random.default_rng(5), float(np.log1p(0.03))
     named, later = chance.normal(0, scatter, (2, 4000, 2 * runs))
     is_b, one_block = sides(runs, runs), np.zeros(2 * runs, dtype=np.int64)
     fitted = fit_within_blocks(named, is_b, one_block)
     error = np.sqrt(fitted.variance * fitted.scale)
-    later[:, is_b] += estimate_detectable_change(error, fitted.freedom, alpha, matters)[:, None]
+    later[:, is_b] += estimate_detectable_change(error, fitted.freedom, alpha, matters)[
+        :, None
+    ]
     fitted = fit_within_blocks(later, is_b, one_block)
-    _, _, p = apply_student(fitted.change, np.sqrt(fitted.variance * fitted.scale), fitted.freedom)
+    _, _, p = apply_student(
+        fitted.change, np.sqrt(fitted.variance * fitted.scale), fitted.freedom
+    )
     assert 0.6 < ((p < alpha) & (fitted.change > matters)).mean() < 0.9
 
 
@@ -148,9 +176,19 @@ LOW, HIGH = 24.0, 50.0
         ([LOW] * 5, [LOW] * 5, "equivalent", 1),
         ([LOW] * 3 + [HIGH] * 2, [LOW] * 2 + [HIGH] * 3, "equivalent", 1),
         ([LOW] * 3 + [HIGH] * 2, [LOW * 1.05] * 2 + [HIGH * 1.05] * 3, "changed", 1.05),
-        ([LOW] * 4 + [HIGH], [LOW * 1.06] * 5, "changed", 1.06),  # the run at another level is left out
+        (
+            [LOW] * 4 + [HIGH],
+            [LOW * 1.06] * 5,
+            "changed",
+            1.06,
+        ),  # the run at another level is left out
         ([LOW] * 5, [HIGH] * 5, "changed", HIGH / LOW),
-        ([LOW, LOW, HIGH, HIGH], [99.0, 99.0, 200.0, 200.0], "no verdict", None),  # no level of most
+        (
+            [LOW, LOW, HIGH, HIGH],
+            [99.0, 99.0, 200.0, 200.0],
+            "no verdict",
+            None,
+        ),  # no level of most
     ],
 )
 def test_only_runs_at_a_level_of_both_sides_are_compared_else_what_most_are_at(
@@ -159,12 +197,16 @@ def test_only_runs_at_a_level_of_both_sides_are_compared_else_what_most_are_at(
     (row,) = verdicts((a, b)).to_dict("records")
     assert row["verdict"] == verdict
     assert ratio is None or row["ratio"] == pytest.approx(ratio, rel=0.01)
-    assert (row["levels"] > 1) == (len({*a}) > 1 or len({*b}) > 1 or ratio == HIGH / LOW)
+    assert (row["levels"] > 1) == (
+        len({*a}) > 1 or len({*b}) > 1 or ratio == HIGH / LOW
+    )
 
 
 def test_a_row_without_a_common_level_says_how_many_runs_would_tell() -> None:
     steady = ([LOW] * 3, [LOW] * 3)
-    row = verdicts(([LOW] * 3, [HIGH, 99.0, 200.0]), *[steady] * 4).to_dict("records")[0]
+    row = verdicts(([LOW] * 3, [HIGH, 99.0, 200.0]), *[steady] * 4).to_dict("records")[
+        0
+    ]
     assert row["verdict"] == "no verdict"
     assert row["more"] == 11
     assert row["why"] == f"4 levels; about {row['more']:.0f} runs a side would tell"
@@ -172,11 +214,16 @@ def test_a_row_without_a_common_level_says_how_many_runs_would_tell() -> None:
 
 def test_no_fewer_runs_than_a_verdict_needs_are_said_to_tell() -> None:
     (row,) = verdicts(([LOW], [HIGH])).to_dict("records")
-    assert (row["verdict"], row["why"]) == ("no verdict", "2 levels; about 3 runs a side would tell")
+    assert (row["verdict"], row["why"]) == (
+        "no verdict",
+        "2 levels; about 3 runs a side would tell",
+    )
 
 
 def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> None:
-    """One host doubled: among steady hosts it changed, among hosts that switch as much it may not have."""
+    """One host doubled: among steady hosts it changed, among hosts that switch as much
+    it may not have.
+    """
     doubled = ([LOW] * 3, [HIGH] * 3)
     mixed = ([LOW, HIGH, LOW], [HIGH, LOW, LOW])
     steady = verdicts(doubled, *[([LOW] * 3, [LOW] * 3)] * 9)
@@ -197,7 +244,9 @@ def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
 
 
 def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
-    """Two of ten hosts by 5 % where sessions move all by 3 %; a change of all is that of the session."""
+    """Two of ten hosts by 5 % where sessions move all by 3 %; a change of all is that
+    of the session.
+    """
     chance, is_b = np.random.default_rng(8), np.tile([False, True, True, False], 5)[:10]
     logs = chance.normal(0, 0.005, (10, 2, 10)) + chance.normal(0, 0.03, 10)
     few, every = np.arange(10)[:, None, None] < 2, np.ones((10, 1, 1), dtype=bool)
@@ -210,7 +259,9 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     (common,) = fleet[fleet["relation"] == "all"].to_dict("records")
     assert common["verdict"] == "changed"
     assert common["ratio"] == pytest.approx(1.5, abs=0.1)
-    apart, fleet = sessions.judge_logs("normal", chance.normal(0, 0.01, (10, 2, 10)), is_b)
+    apart, fleet = sessions.judge_logs(
+        "normal", chance.normal(0, 0.01, (10, 2, 10)), is_b
+    )
     assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
     assert not fleet["relation"].eq("all").any()
 
@@ -244,17 +295,23 @@ def test_a_pair_that_changed_alone_is_beyond_chance() -> None:
     a, b = rng.normal(0, NOISE, (2, PAIRS, 3))
     b[5] += 0.2
     limit = find_chance_limits(a, b, ["llc"] * PAIRS)
-    assert np.flatnonzero(np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).tolist() == [5]
+    assert np.flatnonzero(np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).tolist() == [
+        5
+    ]
 
 
 def test_single_runs_of_few_pairs_are_no_evidence() -> None:
-    assert np.isinf(find_chance_limits(np.zeros((3, 1)), np.ones((3, 1)), ["smt"] * 3)).all()
+    assert np.isinf(
+        find_chance_limits(np.zeros((3, 1)), np.ones((3, 1)), ["smt"] * 3)
+    ).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("null", ["shared", "modes", "flips", "heavy tails"])
 def test_a_session_of_many_hosts_has_one_error_rate(null: str) -> None:
-    """The full study is benchmarks/sessions.py; 40 sessions of a true 7 % pass 20 % once in 200 times."""
+    """The full study is benchmarks/sessions.py; 40 sessions of a true 7 % pass 20 %
+    once in 200 times.
+    """
     errors, _ = sessions.rates(null, 20, 8, 5, sessions=40, seed=2)
     error, verdict, relation, fleet, _ = errors.mean(axis=0)
     assert max(error, verdict) <= 0.2
@@ -263,7 +320,9 @@ def test_a_session_of_many_hosts_has_one_error_rate(null: str) -> None:
 
 @pytest.mark.slow
 def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
-    """The full study is benchmarks/aa.py; 30 simulations of a true 5 % pass 20 % once in a thousand."""
+    """The full study is benchmarks/aa.py; 30 simulations of a true 5 % pass 20 % once
+    in a thousand.
+    """
     tally = aa.nothing_changed(aa.SERVER, 3, simulations=30, seed=2, pairs=10)
     relation, verdict, pair, any_pair, naive = tally.rates()
     assert relation <= 0.2
@@ -284,6 +343,10 @@ def test_five_percent_are_found_with_five_runs_on_a_quiet_server() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("runs", [3, 5, 10])
 def test_the_class_test_keeps_its_five_percent(runs: int) -> None:
-    """300 simulations of a true 5 % lie within 2 % and 9 % all but once in a thousand times."""
-    tally = aa.nothing_changed(aa.SERVER, runs, simulations=300, seed=runs, pairs=6, naive=False)
+    """300 simulations of a true 5 % lie within 2 % and 9 % all but once in a thousand
+    times.
+    """
+    tally = aa.nothing_changed(
+        aa.SERVER, runs, simulations=300, seed=runs, pairs=6, naive=False
+    )
     assert 0.02 <= tally.rates()[0] <= 0.09

@@ -1,4 +1,6 @@
-"""What changed when: the method on arrays, and the command on the lab's machine that changed in one night."""
+"""What changed when: the method on arrays, and the command on the lab's machine that
+changed in one night.
+"""
 
 import re
 import sys
@@ -12,7 +14,13 @@ from benchmarks import over_time as simulated
 from fleet import late
 from fleet import open as open_results
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import append_means, clean_series, drop_changes_of_parts, find_changes, mark_usual
+from fleet.analysis.compare import (
+    append_means,
+    clean_series,
+    drop_changes_of_parts,
+    find_changes,
+    mark_usual,
+)
 from fleet.analysis.reduce import load_overview_history
 from fleet.errors import StoreWarning
 from fleet.store import Listing, Store
@@ -21,7 +29,9 @@ from tests.command import Fleet
 
 
 def quiet(rows: int = 12, nights: int = 30, seed: int = 2) -> Floats:
-    return np.log(50) + 0.005 * np.random.default_rng(seed).standard_normal((rows, nights))
+    return np.log(50) + 0.005 * np.random.default_rng(seed).standard_normal(
+        (rows, nights)
+    )
 
 
 def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
@@ -57,7 +67,10 @@ def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -
     logs = quiet(nights=60)
     logs[3, 20:] += 0.05
     logs[3, 40:] += second
-    assert [(one.row, one.night, one.dated) for one in find_changes(logs)] == [(3, 20, True), (3, 40, True)]
+    assert [(one.row, one.night, one.dated) for one in find_changes(logs)] == [
+        (3, 20, True),
+        (3, 40, True),
+    ]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
@@ -71,7 +84,9 @@ def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
     assert moved == pytest.approx(np.log(2), abs=0.01)
     cleaned = clean_series(logs, np.array([False, False]))
     assert cleaned.elsewhere == []
-    assert np.ptp(cleaned.logs[1]) > 0.6, "of a machine that does not switch it is a change"
+    assert np.ptp(cleaned.logs[1]) > 0.6, (
+        "of a machine that does not switch it is a change"
+    )
 
 
 def test_odd_nights_are_named_and_hide_no_change() -> None:
@@ -80,7 +95,9 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs[3, [5, 24]] += np.log(1.3)
     clean = clean_series(logs, np.zeros(12, dtype=bool))
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert [(change.row, change.night) for change in find_changes(clean.logs)] == [(3, 17)]
+    assert [(change.row, change.night) for change in find_changes(clean.logs)] == [
+        (3, 17)
+    ]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
@@ -94,12 +111,17 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
     pool = append_means(alone, hosts, relations)
-    assert [each.row for each in drop_changes_of_parts(find_changes(pool.logs), pool)] == [4]
+    assert [
+        each.row for each in drop_changes_of_parts(find_changes(pool.logs), pool)
+    ] == [4]
 
 
 def test_correlation_from_night_to_night_is_no_change() -> None:
     chance = np.random.default_rng(5)
-    series = [simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR") for _ in range(5)]
+    series = [
+        simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR")
+        for _ in range(5)
+    ]
     assert not any(change.dated for session in series for change in session)
 
 
@@ -109,7 +131,9 @@ def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None
     assert done.exit_code == 20
     assert "14 runs, 14 nights: 1 change\n" in done.stdout
     assert "2026-11-03 to 11-04  lucca, cas package" in done.stdout
-    assert "kernel 6.12.1-demo → 6.13.0-demo (1 of 1 host)" in " ".join(done.stdout.split())
+    assert "kernel 6.12.1-demo → 6.13.0-demo (1 of 1 host)" in " ".join(
+        done.stdout.split()
+    )
     assert max(map(len, done.stdout.splitlines())) <= 80
     few = fleet("compare", "node1", "--fail-on-change", "--json")
     assert few.exit_code == 2
@@ -122,11 +146,20 @@ def test_a_virtual_machine_at_another_level_is_named_first_with_an_exit_code_of_
 ) -> None:
     cpus = builders.small_desktop()
     for night in range(1, 13):
-        run = builders.a_run(cpus, run_id=f"r202601{night:02}T030000Z-{night:08x}", rounds=2)
+        run = builders.a_run(
+            cpus, run_id=f"r202601{night:02}T030000Z-{night:08x}", rounds=2
+        )
         facts = replace(run.facts, hypervisor="kvm")
-        run = replace(run, started_utc=f"2026-01-{night:02}T03:00:00Z", facts=facts, session_id=run.run_id)
+        run = replace(
+            run,
+            started_utc=f"2026-01-{night:02}T03:00:00Z",
+            facts=facts,
+            session_id=run.run_id,
+        )
         ns = 24.0 if night < 8 else 50.0
-        bursts = builders.make_bursts(run, noise=0.005, ns=lambda *_, ns=ns: ns, seed=night)  # type: ignore[misc]
+        bursts = builders.make_bursts(
+            run, noise=0.005, ns=lambda *_, ns=ns: ns, seed=night
+        )  # type: ignore[misc]
         Store(tmp_path / "results").publish(run, bursts)
     with Fleet(tmp_path) as fleet:
         done = fleet("compare", "all", "--fail-on-change")
@@ -139,7 +172,11 @@ def test_a_virtual_machine_at_another_level_is_named_first_with_an_exit_code_of_
 def test_notebooks_get_the_same_changes(made_lab: Path) -> None:
     results = open_results(made_lab / "results")
     (entry,) = results.changes("lucca").to_dict("records")
-    assert (entry["hosts"], entry["relation"], f"{entry['after']}") == (("lucca",), "package", "2026-11-04")
+    assert (entry["hosts"], entry["relation"], f"{entry['after']}") == (
+        ("lucca",),
+        "package",
+        "2026-11-04",
+    )
     assert entry["changed"]
     assert results.changes("siena").empty
 
@@ -149,10 +186,15 @@ def test_without_scipy_all_runs_are_usual_and_a_warning_says_so(
 ) -> None:
     """`make run` leaves scipy out: showing a host with eight nights does without."""
     listing = Listing(made_lab / "results")
-    rows = load_overview_history(listing, [run for run in listing.runs if run.host_id == "lucca"])
+    rows = load_overview_history(
+        listing, [run for run in listing.runs if run.host_id == "lucca"]
+    )
     assert not mark_usual(listing, rows)["is_usual"].all()
     for name in vars(late.special).keys() - {"_name"}:
         monkeypatch.delattr(late.special, name)
     monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.warns(StoreWarning, match="scipy.special cannot be imported.* runs before a change count"):
+    with pytest.warns(
+        StoreWarning,
+        match="scipy.special cannot be imported.* runs before a change count",
+    ):
         assert mark_usual(listing, rows)["is_usual"].all()

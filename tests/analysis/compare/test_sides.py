@@ -30,7 +30,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sides")
     for run_id, (host, second, labels) in RUNS.items():
         run = builders.a_run(run_id=run_id, host=Host(host, "192.0.2.1"))
-        run = replace(run, started_utc=f"2026-01-02T03:00:{second}Z", labels=MappingProxyType(labels))
+        run = replace(
+            run,
+            started_utc=f"2026-01-02T03:00:{second}Z",
+            labels=MappingProxyType(labels),
+        )
         Store(place).publish(run, builders.make_bursts(run))
     return place
 
@@ -54,7 +58,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("rpi5@note=x@y", []),
         ("rpi*", ["r2-a", "r2-b"]),
         ("rpi[4-5]@kernel=?", ["r2-a", "r2-b"]),
-        ("all", ["r1", "r3", "r2-a", "r2-b", "r1-x", "r20260102T03-a", "r20260102T03-b"]),
+        (
+            "all",
+            ["r1", "r3", "r2-a", "r2-b", "r1-x", "r20260102T03-a", "r20260102T03-b"],
+        ),
         ("r20260102*", ["r20260102T03-a", "r20260102T03-b"]),  # of a day
         ("r*", ["r2-a", "r2-b", "r20260102T03-a"]),  # hosts
         ("h-001@kernel=a", []),
@@ -71,14 +78,20 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
     assert side.name == text
     assert list(side.runs["run_id"]) == expected
     assert side.hosts == sorted(
-        {RUNS[run_id][0] if RUNS[run_id][0] != "001" else "h-001" for run_id in expected}
+        {
+            RUNS[run_id][0] if RUNS[run_id][0] != "001" else "h-001"
+            for run_id in expected
+        }
     )
 
 
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["r2-"], "'r2-' is the beginning of 2 runs: r2-a, r2-b. Type more of it, or 'r2-*'."),
+        (
+            ["r2-"],
+            "'r2-' is the beginning of 2 runs: r2-a, r2-b. Type more of it, or 'r2-*'.",
+        ),
         (["nobody"], "no run and no host 'nobody' in "),
         (["kernel=z"], "no run has the label 'kernel=z'; did you mean 'kernel=b'"),
         (["r3,nobody"], "no run and no host 'nobody'"),
@@ -97,6 +110,10 @@ def test_a_side_that_means_nothing_or_shares_a_run_is_refused(
 def test_the_runs_of_one_host_are_named_host_at_side(root: Path) -> None:
     (label,) = resolve_sides(root, ["kernel=a"])
     part = label.select_host("rpi5")
-    assert (part.name, list(part.runs["run_id"]), list(part.runs.index)) == ("rpi5@kernel=a", ["r2-b"], [0])
+    assert (part.name, list(part.runs["run_id"]), list(part.runs.index)) == (
+        "rpi5@kernel=a",
+        ["r2-b"],
+        [0],
+    )
     (named,) = resolve_sides(root, ["epyc@kernel=a"])
     assert named.select_host("epyc").name == "epyc@kernel=a"

@@ -1,4 +1,6 @@
-"""Medians for other programs: each format as its readers take it, with the numbers of `fleet show`."""
+"""Medians for other programs: each format as its readers take it, with the numbers of
+`fleet show`.
+"""
 
 import json
 import re
@@ -28,9 +30,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
     medians = compute_host_medians(
-        load_overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
+        load_overview_history(
+            root / "results",
+            select_runs_to_show(Listing(root / "results"), ["all"]).runs,
+        )
     )
-    return medians.assign(host_name='quo"ted|', measured_utc=pd.Timestamp("2026-11-08T02:00:00Z"))
+    return medians.assign(
+        host_name='quo"ted|', measured_utc=pd.Timestamp("2026-11-08T02:00:00Z")
+    )
 
 
 def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:
@@ -46,7 +53,10 @@ def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None
     ends = [float(line.rpartition(" ")[2]) for line in (lower, smt, upper)]
     assert ends == sorted(ends)
     assert lower.startswith("fleet_median_latency_lower_seconds{")
-    assert float(measured.rpartition(" ")[2]) == pd.Timestamp("2026-11-08T02:00:00Z").timestamp()
+    assert (
+        float(measured.rpartition(" ")[2])
+        == pd.Timestamp("2026-11-08T02:00:00Z").timestamp()
+    )
 
 
 def test_bencher_gets_ns_with_their_interval(root: Path) -> None:
@@ -58,30 +68,50 @@ def test_bencher_gets_ns_with_their_interval(root: Path) -> None:
         assert 0 < latency["lower_value"] < latency["value"] < latency["upper_value"]
 
 
-def test_hwloc_takes_the_matrix_and_puts_each_number_at_its_cpus(made_lab: Path, tmp_path: Path) -> None:
-    """CPUs of one core are numbered apart on this machine, so that hwloc orders them otherwise."""
+def test_hwloc_takes_the_matrix_and_puts_each_number_at_its_cpus(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    """CPUs of one core are numbered apart on this machine, so that hwloc orders them
+    otherwise.
+    """
     annotate = needs.program("hwloc-annotate", "hwloc-nox")
     indexes = ",".join(str(core + thread) for core in range(32) for thread in (0, 32))
     machine = f"package:2 l3:2 core:8 pu:2(indexes={indexes})"
-    subprocess.run(["lstopo-no-graphics", "--input", machine, tmp_path / "in.xml"], check=True)
+    subprocess.run(
+        ["lstopo-no-graphics", "--input", machine, tmp_path / "in.xml"], check=True
+    )
     with Fleet(made_lab) as fleet:
         assert (
-            fleet("export", "milan", "-b", "cas", "-F", "hwloc", "-o", str(tmp_path / "file")).exit_code == 0
+            fleet(
+                "export",
+                "milan",
+                "-b",
+                "cas",
+                "-F",
+                "hwloc",
+                "-o",
+                str(tmp_path / "file"),
+            ).exit_code
+            == 0
         )
         csv = fleet("export", "milan", "-b", "cas").stdout
     files = [str(tmp_path / name) for name in ("in.xml", "out.xml", "file")]
-    subprocess.run([annotate, *files[:2], "--", "all", "--", "distances", files[2]], check=True)
+    subprocess.run(
+        [annotate, *files[:2], "--", "all", "--", "distances", files[2]], check=True
+    )
     (distances,) = ElementTree.parse(files[1]).iter("distances2")
     assert (distances.get("kind"), distances.get("indexing")) == ("6", "os")
     texts = {
-        tag: " ".join(part.text or "" for part in distances.iter(tag)) for tag in ("indexes", "u64values")
+        tag: " ".join(part.text or "" for part in distances.iter(tag))
+        for tag in ("indexes", "u64values")
     }
     cpus, values = ([int(word) for word in text.split()] for text in texts.values())
     rows = [line.split(",")[1:] for line in csv.splitlines()[1:]]
     assert sorted(cpus) == [*range(64)]
     for place, value in enumerate(values):
         row, column = cpus[place // 64], cpus[place % 64]
-        assert value == pytest.approx(float(rows[row][column] or 0) * 1000, abs=6)  # CSV is rounded
+        # CSV is rounded
+        assert value == pytest.approx(float(rows[row][column] or 0) * 1000, abs=6)
 
 
 def test_a_pull_request_gets_a_table(table: pd.DataFrame) -> None:
@@ -93,12 +123,16 @@ def test_a_pull_request_gets_a_table(table: pd.DataFrame) -> None:
 def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
     with Fleet(root) as fleet:
         assert fleet("export", "-F", "markdown").stdout.count("\n") == 4
-        assert fleet("export", "all", "-F", "openmetrics", "-b", "cas").stdout.endswith("# EOF\n")
+        assert fleet("export", "all", "-F", "openmetrics", "-b", "cas").stdout.endswith(
+            "# EOF\n"
+        )
         assert fleet("export", "-F", "openmetrics", "-b", "chase").exit_code == 2
 
 
 @pytest.mark.parametrize("format_", ["bmf", "openmetrics", "markdown"])
-def test_runs_without_latencies_between_cpus_are_no_empty_table(format_: str, made_lab: Path) -> None:
+def test_runs_without_latencies_between_cpus_are_no_empty_table(
+    format_: str, made_lab: Path
+) -> None:
     with Fleet(made_lab) as fleet:
         done = fleet("export", "verona", "-F", format_, "-b", "bandwidth")
     assert (done.exit_code, done.stdout) == (2, "")

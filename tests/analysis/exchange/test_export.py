@@ -1,4 +1,6 @@
-"""Exports of runs and matrices, byte for byte as the tools print them: by the formats in their sources."""
+"""Exports of runs and matrices, byte for byte as the tools print them: by the formats
+in their sources.
+"""
 
 import csv
 import io
@@ -8,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.exchange import TOOLS, Grid, export_matrix, export_samples, read_matrices
+from fleet.analysis.exchange import (
+    TOOLS,
+    Grid,
+    export_matrix,
+    export_samples,
+    read_matrices,
+)
 from fleet.model import Parameters
 from fleet.store import Store
 from tests import builders
@@ -37,13 +45,19 @@ def printf(form: str, *words: object) -> str:
 def test_core_latency_has_five_wide_whole_numbers(
     benchmark: str, variant: str, arch: str, title: str
 ) -> None:
-    grid = Grid(CPUS, CELLS, benchmark, samples=500, iterations=4000, variant=variant, arch=arch)
-    # its `std::left << std::setw(5) << number << " "` is "%-5d ", its diagonal six spaces
+    grid = Grid(
+        CPUS, CELLS, benchmark, samples=500, iterations=4000, variant=variant, arch=arch
+    )
+    # its `std::left << std::setw(5) << number << " "` is "%-5d ", its diagonal six
+    # spaces
     both = CELLS | {(b, a): value for (a, b), value in CELLS.items()}
     expected = f"Running {title} Core Benchmark\n Samples: 500\n Iterations: 4000\n\n"
     expected += "      " + "".join(printf("%-5d ", cpu) for cpu in CPUS) + "\n"
     for row in CPUS:
-        cells = ("      " if row == column else printf("%-5d ", int(both[row, column])) for column in CPUS)
+        cells = (
+            "      " if row == column else printf("%-5d ", int(both[row, column]))
+            for column in CPUS
+        )
         expected += printf("%-5d ", row) + "".join(cells) + "\n"
     text = TOOLS["core_latency"].write(grid)
     assert text == expected
@@ -66,11 +80,17 @@ def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
     assert heading == ["CPU", "0", "2", "11"]
     assert [row[0] for row in rows] == ["0", "2", "11"]
     values = {
-        (int(row[0]), int(cpu)): cell for row in rows for cpu, cell in zip(heading[1:], row[1:], strict=True)
+        (int(row[0]), int(cpu)): cell
+        for row in rows
+        for cpu, cell in zip(heading[1:], row[1:], strict=True)
     }
     assert [values[cpu, cpu] for cpu in CPUS] == ["", "", ""]
     for (row, column), value in CELLS.items():
-        assert float(values[row, column]) == float(values[column, row]) == pytest.approx(value, abs=0.005)
+        assert (
+            float(values[row, column])
+            == float(values[column, row])
+            == pytest.approx(value, abs=0.005)
+        )
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name != "csv"])
@@ -104,7 +124,13 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
 def test_samples_are_the_same_where_a_burst_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    shapes = [(7, 2, 1), (4, 4, 2), (1, 0, 0), (6, 4, 1)]  # samples, of them warm-ups, other threads
+    # samples, of them warm-ups, other threads
+    shapes = [
+        (7, 2, 1),
+        (4, 4, 2),
+        (1, 0, 0),
+        (6, 4, 1),
+    ]
     bursts = [
         builders.a_burst(
             benchmark="bandwidth",
@@ -115,11 +141,18 @@ def test_samples_are_the_same_where_a_burst_is_cut(
             point=f"read.own.1K.x{1 + others}",
             unit="byte",
             parameters=Parameters(
-                bytes=1024, operation="read", sharing="own", pages="huge", threads=1 + others
+                bytes=1024,
+                operation="read",
+                sharing="own",
+                pages="huge",
+                threads=1 + others,
             ),
             pong_cpu=others,
             cpus=tuple(range(1 + others)),
-            other_ticks=tuple(tuple(range(100 * n, 100 * n + samples)) for n in range(1, 1 + others)) or None,
+            other_ticks=tuple(
+                tuple(range(100 * n, 100 * n + samples)) for n in range(1, 1 + others)
+            )
+            or None,
         )
         for number, (samples, warmup, others) in enumerate(shapes)
     ]
@@ -129,9 +162,13 @@ def test_samples_are_the_same_where_a_burst_is_cut(
     monkeypatch.setattr(home(export_samples), "SAMPLES_AT_ONCE", at_once)
     pieces = [*export_samples(tmp_path, [run.run_id], None)]
     assert "".join(pieces) == text
-    assert max(piece.count("\n") for piece in pieces) <= at_once + 1  # the first has the header
+    # the first has the header
+    assert max(piece.count("\n") for piece in pieces) <= at_once + 1
     rows = sorted(csv.DictReader(io.StringIO(text)), key=lambda row: int(row["round"]))
-    assert [(int(row["sample"]), row["is_warmup"] == "True", row["other_ticks"]) for row in rows] == [
+    assert [
+        (int(row["sample"]), row["is_warmup"] == "True", row["other_ticks"])
+        for row in rows
+    ] == [
         (n, n < warmup, str([100 * k + n for k in range(1, 1 + others)] or ""))
         for samples, warmup, others in shapes
         for n in range(samples)

@@ -47,33 +47,47 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     Store(tmp_path / "results").publish(run, builders.make_bursts(run))
     before = pd.read_parquet(tmp_path / "results" / "samples")
     metadata = ImportMetadata(variant="cmpxchg", os="linux")
-    message = import_files(tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", metadata)
+    message = import_files(
+        tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", metadata
+    )
     assert "summary:i3" in message
     rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert make_grid(rows).cells[2, 0] == 12
     torn = save(tmp_path, CORE_LATENCY.rpartition("3     38")[0])
-    assert "4 CPUs, 9 cells of 12. " in import_files(tmp_path / "results", [torn], "torn", ImportMetadata())
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
+    assert "4 CPUs, 9 cells of 12. " in import_files(
+        tmp_path / "results", [torn], "torn", ImportMetadata()
+    )
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "results" / "samples"), before
+    )
     schema_of_file = pq.read_schema(tmp_path / "results" / "summaries" / "i3.parquet")
     assert schema_of_file.metadata[b"fleet.table"] == b"summaries"
 
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
     import_files(
-        tmp_path, [save(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
+        tmp_path,
+        [save(tmp_path, RUST_CSV)],
+        "friend",
+        ImportMetadata(benchmark="cas", cpus=(0, 4, 9)),
     )
     assert set(make_grid(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
 
 
 def full_matrix(count: int) -> str:
     cpus = range(count)
-    rows = (f"{a} " + " ".join("0" if a == b else f"{10 * a + b}" for b in cpus) for a in cpus)
+    rows = (
+        f"{a} " + " ".join("0" if a == b else f"{10 * a + b}" for b in cpus)
+        for a in cpus
+    )
     return "\n".join([f"CPU {' '.join(map(str, cpus))}", *rows]) + "\n"
 
 
-def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpus(tmp_path: Path) -> None:
+def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpus(
+    tmp_path: Path,
+) -> None:
     run = builders.a_run(builders.small_desktop())
     Store(tmp_path).publish(run, builders.make_bursts(run))
     topology = Topology(run.facts.cpus)
@@ -82,7 +96,9 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
         import_files(tmp_path, [file], name, ImportMetadata(topology=text))
         rows = find_summary(tmp_path, name)
         relations = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
-        assert {pair: str(topology.relation(*pair)) for pair in relations.index} == dict(relations)
+        assert {
+            pair: str(topology.relation(*pair)) for pair in relations.index
+        } == dict(relations)
         assert "smt" in render_summaries(tmp_path, [name], Canvas())
     rows = tabulate_side_medians(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")
@@ -90,7 +106,12 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
     missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
     for cpus, text, message in ((9, run.run_id, missing), (2, "nowhere", "nowhere")):
         with pytest.raises(FleetError, match=message):
-            import_files(tmp_path, [save(tmp_path, full_matrix(cpus))], "x", ImportMetadata(topology=text))
+            import_files(
+                tmp_path,
+                [save(tmp_path, full_matrix(cpus))],
+                "x",
+                ImportMetadata(topology=text),
+            )
     assert set(load_imports(tmp_path)["summary"]) == {"by-run", "by-host"}
 
 
@@ -98,14 +119,34 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
     ("text", "metadata", "message"),
     [
         (RUST_CSV, ImportMetadata(), "does not name its benchmark"),
-        (RUST_CSV, ImportMetadata(benchmark="cas", cpus=(0, 1)), "--cpus names 2 CPUs, the matrix has 3"),
-        (RUST_CSV, ImportMetadata(tool="lmbench"), "--tool lmbench: unknown; there are"),
+        (
+            RUST_CSV,
+            ImportMetadata(benchmark="cas", cpus=(0, 1)),
+            "--cpus names 2 CPUs, the matrix has 3",
+        ),
+        (
+            RUST_CSV,
+            ImportMetadata(tool="lmbench"),
+            "--tool lmbench: unknown; there are",
+        ),
         (CORE_LATENCY * 2, ImportMetadata(), "a second matrix of cas"),
         (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
-        ("CPU 0 99999999999\n0 0 5\n99999999999 5 0\n", ImportMetadata(), "CPUs up to 65535"),
+        (
+            "CPU 0 99999999999\n0 0 5\n99999999999 5 0\n",
+            ImportMetadata(),
+            "CPUs up to 65535",
+        ),
         (f"CPU 0 {'9' * 5000}\n", ImportMetadata(), "CPUs up to 65535"),
-        (f"Num cores: 2\nNum samples: {'9' * 5000}\n", ImportMetadata(), "no matrix of"),
-        (RUST_SCREEN.replace("CPU: ", f"CPU: {'T' * 500}"), ImportMetadata(), "cpu_model is .* bytes long"),
+        (
+            f"Num cores: 2\nNum samples: {'9' * 5000}\n",
+            ImportMetadata(),
+            "no matrix of",
+        ),
+        (
+            RUST_SCREEN.replace("CPU: ", f"CPU: {'T' * 500}"),
+            ImportMetadata(),
+            "cpu_model is .* bytes long",
+        ),
     ],
 )
 def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
@@ -119,14 +160,18 @@ def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
 def test_a_name_is_used_once(tmp_path: Path) -> None:
     file = save(tmp_path, CORE_LATENCY)
     import_files(tmp_path, [file], "i3", ImportMetadata())
-    assert import_files(tmp_path, [file], "i3", ImportMetadata()).startswith("Is here already: summary:i3")
+    assert import_files(tmp_path, [file], "i3", ImportMetadata()).startswith(
+        "Is here already: summary:i3"
+    )
     with pytest.raises(UsageError, match="'i3' is stored already"):
         import_files(tmp_path, [file], "i3", ImportMetadata(conditions="another day"))
     with pytest.raises(UsageError, match="fleet ships a summary of this name"):
         import_files(tmp_path, [file], "i3-2120t", ImportMetadata())
 
 
-def test_text_as_windows_saves_it_is_read_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_text_as_windows_saves_it_is_read_and_bytes_that_are_no_text_are_refused(
+    tmp_path: Path,
+) -> None:
     for encoding in ("utf-16", "utf-8-sig"):
         (tmp_path / "x").write_bytes(CORE_LATENCY.encode(encoding))
         import_files(tmp_path, [tmp_path / "x"], f"i3-{encoding}", ImportMetadata())
@@ -141,7 +186,9 @@ def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
     rows = load_published()
     assert rows["summary"].nunique() == 119
     assert rows[["benchmark", "variant", "source", "cpu_model"]].notna().all().all()
-    assert set(rows["source"].str.partition("//")[2].str.partition("/")[0]) == {"github.com"}
+    assert set(rows["source"].str.partition("//")[2].str.partition("/")[0]) == {
+        "github.com"
+    }
     notice = (ROOT / "fleet" / "published" / "NOTICE").read_text()
     for source in rows["source"].unique():
         assert re.split(r"[ ,]", source)[0] in notice
@@ -158,12 +205,18 @@ def test_the_siblings_of_published_machines_are_nearest(name: str) -> None:
     rows = rows[rows["benchmark"] == "cas"]
     siblings = rows[rows["relation"] == "smt"]
     assert {
-        tuple(sorted(pair)) for pair in siblings[["ping_cpu", "pong_cpu"]].itertuples(index=False)
+        tuple(sorted(pair))
+        for pair in siblings[["ping_cpu", "pong_cpu"]].itertuples(index=False)
     } == SMT_PAIRS[name]
-    assert siblings["latency_ns"].max() * 1.6 < rows[rows["relation"] != "smt"]["latency_ns"].min()
+    assert (
+        siblings["latency_ns"].max() * 1.6
+        < rows[rows["relation"] != "smt"]["latency_ns"].min()
+    )
 
 
-def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+def test_a_summary_that_is_not_there_is_named_with_those_that_are(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(UsageError, match=r"'rpi5-linus'; did you mean 'rpi5-linux'"):
         find_summary(tmp_path, "summary:rpi5-linus")
 
@@ -171,23 +224,32 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 def test_the_views_name_tool_estimator_and_origin() -> None:
     assert "core_latency" in render_summaries("", [], Canvas())
     text = render_summaries("", ["rpi4-qnx800"], Canvas())
-    assert "summary, not raw: the median of each pair, as core_latency printed it" in text
+    assert (
+        "summary, not raw: the median of each pair, as core_latency printed it" in text
+    )
     assert "QNX 8.0.0" in text
     assert "readwrite/c11" in text
 
 
 @pytest.mark.parametrize("asked", [None, "nothing"])
 def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
-    with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
+    with pytest.raises(
+        UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"
+    ):
         export_matrix(tmp_path, "summary:rpi4-qnx800", "c2clat", asked)
 
 
 def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
-    import_files(tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
+    import_files(
+        tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", ImportMetadata()
+    )
     with Fleet(tmp_path) as fleet:
         done = fleet("show")
     assert done.exit_code == 2
-    assert "holds summaries, but no runs. `fleet runs --summaries` lists them" in done.stderr
+    assert (
+        "holds summaries, but no runs. `fleet runs --summaries` lists them"
+        in done.stderr
+    )
 
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
@@ -196,12 +258,18 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     rows = tabulate_side_medians(
         tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"]
     )
-    mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
-    theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
+    mine = rows[
+        (rows["side"] == run.run_id) & (rows["relation"] == "all pairs")
+    ].set_index("benchmark")
+    theirs = rows[
+        (rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")
+    ]
     theirs = theirs.set_index("benchmark")
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
-    assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
+    assert theirs["ratio"]["cas"] == pytest.approx(
+        theirs["median_ns"]["cas"] / mine["median_ns"]["cas"]
+    )
     other = tabulate_side_medians(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
     is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
     assert other[is_cas]["ratio"].isna().all()  # other instructions
@@ -218,9 +286,15 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
             assert "2 tables, ryzen-9-9950x" in text
             assert re.search(r"\n *llc +2 +21\.9 +20\.8 +23\.0 +1\.11\n", text), text
             rows = json.loads(fleet("show", f"summary:{name}", "--json").stdout)["rows"]
-            assert {row["summary"] for row in rows} == {"ryzen-9-9950x", "ryzen-9-9950x-2"}
+            assert {row["summary"] for row in rows} == {
+                "ryzen-9-9950x",
+                "ryzen-9-9950x-2",
+            }
         done = fleet("show", "summary:AMD Ryzen 9 99")
-        assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
+        assert (
+            done.exit_code,
+            "no summary is called 'AMD Ryzen 9 99'" in done.stderr,
+        ) == (2, True)
     root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
     assert compute_model_medians(str(root), model)["summary"].nunique() == 2
     (root / "summaries").mkdir(parents=True)
@@ -235,9 +309,15 @@ def test_summaries_are_listed_and_shown_whole_by_the_commands(tmp_path: Path) ->
         assert "rpi4-qnx800" in fleet("runs", "--summaries").stdout
         assert "summary, not raw" in fleet("show", "summary:rpi4-qnx800").stdout
         for words, why in (
-            (("show", "summary:rpi4-linux", "rome"), "fleet compare summary:rpi4-linux rome puts"),
+            (
+                ("show", "summary:rpi4-linux", "rome"),
+                "fleet compare summary:rpi4-linux rome puts",
+            ),
             (("show", "summary:rpi4-linux", "--csv"), "shown whole"),
             (("runs", "rome", "--summaries"), "lists all"),
         ):
             done = fleet(*words)
-            assert (done.exit_code, why in " ".join(done.stderr.split())) == (2, True), done.stderr
+            assert (done.exit_code, why in " ".join(done.stderr.split())) == (
+                2,
+                True,
+            ), done.stderr

@@ -1,4 +1,6 @@
-"""Flags of pairs and checks of the topology, each just before and just beyond its limit."""
+"""Flags of pairs and checks of the topology, each just before and just beyond its
+limit.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import add_pair_flags, check_topology, compute_sibling_nearness
+from fleet.analysis.reduce import (
+    add_pair_flags,
+    check_topology,
+    compute_sibling_nearness,
+)
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -18,7 +24,11 @@ def table(ns: Ns, **columns: Any) -> pd.DataFrame:
         for (relation, ping, pong), value in ns.items()
     ]
     usual = {"run_id": "r1", "benchmark": "cas", "variant": "cmpxchg", "flags": ""}
-    usual |= {"spread": 0.01, "outliers": 0.0, **dict.fromkeys(("other_ns", "drift", "asymmetry"), np.nan)}
+    usual |= {
+        "spread": 0.01,
+        "outliers": 0.0,
+        **dict.fromkeys(("other_ns", "drift", "asymmetry"), np.nan),
+    }
     return pd.DataFrame(rows).assign(**{**usual, **columns})
 
 
@@ -28,7 +38,9 @@ def flags(pairs: pd.DataFrame, precision: float | None = None) -> list[str]:
 
 PAIR = {("llc", 0, 1): 50.0}
 # Two cores of two siblings: 0 and 1, 2 and 3.
-CORES = {("smt", 0, 1): 10.0, ("smt", 2, 3): 10.0} | {("llc", a, b): 50.0 for a in (0, 1) for b in (2, 3)}
+CORES = {("smt", 0, 1): 10.0, ("smt", 2, 3): 10.0} | {
+    ("llc", a, b): 50.0 for a in (0, 1) for b in (2, 3)
+}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +55,11 @@ CORES = {("smt", 0, 1): 10.0, ("smt", 2, 3): 10.0} | {("llc", a, b): 50.0 for a 
         ({"spread": 0.5}, None, ""),
         ({"outliers": 0.05}, None, ""),
         ({"outliers": 0.051}, None, "outliers"),
-        ({"flags": "preempted", "drift": 0.1, "outliers": 0.2}, None, "drift,outliers,preempted"),
+        (
+            {"flags": "preempted", "drift": 0.1, "outliers": 0.2},
+            None,
+            "drift,outliers,preempted",
+        ),
         ({"flags": "busy_cpu,preempted"}, None, "busy_cpu,preempted"),
     ],
 )
@@ -53,36 +69,70 @@ def test_a_pairs_own_flags_join_those_of_its_bursts(
     assert flags(table(PAIR, **columns), precision) == [expected]
 
 
-def test_a_load_is_underfed_below_what_was_asked_for_and_what_there_is_at_full() -> None:
-    """Asked of two threads: 4, 8 and 32 GB/s, and at full; beside those of another operation, and no load."""
-    rates = [("read", 2000, 3.79), ("read", 4000, 7.61), ("read", 16000, 20.0), ("read", None, 21.0)]
+def test_a_load_is_underfed_below_what_was_asked_for_and_what_there_is_at_full() -> (
+    None
+):
+    """Asked of two threads: 4, 8 and 32 GB/s, and at full; beside those of another
+    operation, and no load.
+    """
+    rates = [
+        ("read", 2000, 3.79),
+        ("read", 4000, 7.61),
+        ("read", 16000, 20.0),
+        ("read", None, 21.0),
+    ]
     others = [("write", 16000, 28.0), ("idle", 0, 0.0), (None, None, None)]
-    named = pd.DataFrame(rates + others, columns=["operation", "load_mbps", "other_rate"])
+    named = pd.DataFrame(
+        rates + others, columns=["operation", "load_mbps", "other_rate"]
+    )
     same = {"threads": 3, "bytes": 1 << 28, "memory_node": None, "load_node": None}
-    rows = pd.concat([table(PAIR)] * len(named), ignore_index=True).assign(**same, **named)
+    rows = pd.concat([table(PAIR)] * len(named), ignore_index=True).assign(
+        **same, **named
+    )
     assert flags(rows) == ["underfed", "", "", "", "underfed", "", ""]
-    assert flags(rows.assign(other_rate=rows["other_rate"].where(rows.index != 2, 19.9)))[2] == "underfed"
+    assert (
+        flags(rows.assign(other_rate=rows["other_rate"].where(rows.index != 2, 19.9)))[
+            2
+        ]
+        == "underfed"
+    )
 
 
-@pytest.mark.parametrize(("nearest", "marked"), [(13.0, False), (12.9, True), (10.0, True), (8.0, True)])
-def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest: float, marked: bool) -> None:
+@pytest.mark.parametrize(
+    ("nearest", "marked"), [(13.0, False), (12.9, True), (10.0, True), (8.0, True)]
+)
+def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(
+    nearest: float, marked: bool
+) -> None:
     assert flags(table(CORES)) == [""] * 6
     flagged = flags(table({**CORES, ("llc", 1, 2): nearest}))
     expected = "smt_pair" if marked else ""
-    near = "smt_pair" if nearest < 0.5 * 50 else ""  # it is itself far nearer than its relation
+    # it is itself far nearer than its relation
+    near = "smt_pair" if nearest < 0.5 * 50 else ""
     assert flagged == [expected, expected, "", "", near, ""]
 
 
 def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
-    pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
+    pairs = table(
+        {
+            ("smt", 0, 1): 10.0,
+            ("llc", 0, 2): 40.0,
+            ("llc", 1, 2): 30.0,
+            ("self", 0, 0): 1.0,
+        }
+    )
     zeros = np.zeros(4, dtype=np.int64)
     factors = compute_sibling_nearness(pairs, zeros)
     assert np.array_equal(factors, [3.0, np.nan, np.nan, np.nan], equal_nan=True)
     alone = table({("smt", 0, 1): 10.0})
-    assert np.isnan(compute_sibling_nearness(alone, zeros[:1])).all(), "without any other partner"
+    assert np.isnan(compute_sibling_nearness(alone, zeros[:1])).all(), (
+        "without any other partner"
+    )
 
 
-@pytest.mark.parametrize(("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)])
+@pytest.mark.parametrize(
+    ("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)]
+)
 def test_a_pair_at_less_than_half_of_its_relation_is_marked_where_that_has_four_pairs(
     pairs: int, ns: float, marked: bool
 ) -> None:
@@ -110,13 +160,18 @@ def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
 # The topology
 
 
-def findings(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str, float]]:
+def findings(
+    pairs: pd.DataFrame, history: pd.DataFrame | None = None
+) -> list[tuple[str, str, float]]:
     lines = check_topology(pairs, history)
-    return list(zip(lines["check"], lines["subject"], lines["value"].round(6), strict=True))
+    return list(
+        zip(lines["check"], lines["subject"], lines["value"].round(6), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
-    ("nearest", "expected"), [(13.0, []), (12.0, [("siblings", "0-1", 1.2), ("siblings", "2-3", 1.2)])]
+    ("nearest", "expected"),
+    [(13.0, []), (12.0, [("siblings", "0-1", 1.2), ("siblings", "2-3", 1.2)])],
 )
 def test_siblings_that_are_not_nearest_are_found(
     nearest: float, expected: list[tuple[str, str, float]]
@@ -127,11 +182,18 @@ def test_siblings_that_are_not_nearest_are_found(
         assert check_topology(pairs)["says"][0] == "0-1 (10.0 ns, another CPU at 12.0)"
 
 
-@pytest.mark.parametrize(("near", "expected"), [(55.0, []), (55.5, [("order", "llc>package", 1.11)])])
+@pytest.mark.parametrize(
+    ("near", "expected"), [(55.0, []), (55.5, [("order", "llc>package", 1.11)])]
+)
 def test_a_nearer_relation_slower_by_a_tenth_is_out_of_order(
     near: float, expected: list[tuple[str, str, float]]
 ) -> None:
-    ns = {("llc", 0, 1): near, ("package", 0, 2): 50.0, ("unknown", 0, 3): 1.0, ("self", 0, 0): 900.0}
+    ns = {
+        ("llc", 0, 1): near,
+        ("package", 0, 2): 50.0,
+        ("unknown", 0, 3): 1.0,
+        ("self", 0, 0): 900.0,
+    }
     assert findings(table(ns)) == expected
     if expected:
         assert check_topology(table(ns))["says"][0] == "llc 55.5 ns, package 50.0"
@@ -153,12 +215,20 @@ def test_a_relation_is_held_against_the_next_wider_one_by_its_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "expected"), [(100.0, []), (100.5, [2.01]), (25.0, []), (24.5, [0.49]), (50.0, [])]
+    ("now", "expected"),
+    [(100.0, []), (100.5, [2.01]), (25.0, []), (24.5, [0.49]), (50.0, [])],
 )
-def test_a_relation_off_its_history_by_more_than_twice_is_found(now: float, expected: list[float]) -> None:
+def test_a_relation_off_its_history_by_more_than_twice_is_found(
+    now: float, expected: list[float]
+) -> None:
     names = ["run_id", "benchmark", "variant", "relation", "median_ns"]
-    rows = [(f"r{run}", "cas", "cmpxchg", ns) for run, ns in enumerate((49.0, 50.0, 500.0))]
-    past = pd.DataFrame([(*row[:3], name, row[3]) for row in rows for name in ("llc", "gone")], columns=names)
+    rows = [
+        (f"r{run}", "cas", "cmpxchg", ns) for run, ns in enumerate((49.0, 50.0, 500.0))
+    ]
+    past = pd.DataFrame(
+        [(*row[:3], name, row[3]) for row in rows for name in ("llc", "gone")],
+        columns=names,
+    )
     lines = check_topology(table({("llc", 0, 1): now}), past)
     assert lines["value"].round(6).tolist() == expected
     if expected:
@@ -181,5 +251,7 @@ def test_the_slower_direction_is_named_with_how_much_longer_it_takes(
     asymmetry: float, value: float, says: str
 ) -> None:
     lines = check_topology(table(PAIR, asymmetry=asymmetry))
-    assert lines[["check", "subject", "says"]].to_numpy().tolist() == [["asymmetry", "0-1", says]]
+    assert lines[["check", "subject", "says"]].to_numpy().tolist() == [
+        ["asymmetry", "0-1", says]
+    ]
     assert lines["value"][0] == pytest.approx(value)

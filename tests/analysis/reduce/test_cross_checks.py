@@ -1,4 +1,6 @@
-"""Numbers that must fit together: each check stays silent for numbers that do, and finds a planted breach."""
+"""Numbers that must fit together: each check stays silent for numbers that do, and
+finds a planted breach.
+"""
 
 import math
 import re
@@ -24,8 +26,18 @@ from tests import memory
 from tests.memory import K, M
 
 PEAK = {"benchmark": "gemm", "threads": 1, "pong_cpu": 0}
-STREAM = {"benchmark": "bandwidth", "bytes": 24 * K, "threads": 1, "pong_cpu": 0, "core_ghz": 4.0}
-RUN = {"clock_cost_ticks": 50, "ticks_per_second": 2_500_000_000}  # a reading takes 20 ns
+STREAM = {
+    "benchmark": "bandwidth",
+    "bytes": 24 * K,
+    "threads": 1,
+    "pong_cpu": 0,
+    "core_ghz": 4.0,
+}
+# a reading takes 20 ns
+RUN = {
+    "clock_cost_ticks": 50,
+    "ticks_per_second": 2_500_000_000,
+}
 
 
 def find_in_run(root: Path) -> pd.DataFrame:
@@ -34,15 +46,31 @@ def find_in_run(root: Path) -> pd.DataFrame:
     return select_breaches(check_run(load_run(root, run_id), pairs, load_cpus(root)))
 
 
-def change_levels(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
-    return {name: {**cost, **(levels if name == setting else {})} for name, cost in costs.items()}
+def change_levels(
+    costs: memory.Costs, setting: str, **levels: float
+) -> dict[str, dict[str, float]]:
+    return {
+        name: {**cost, **(levels if name == setting else {})}
+        for name, cost in costs.items()
+    }
 
 
 def find_in_rows(*rows: dict[str, Any], **run: Any) -> pd.DataFrame:
-    """Find the breaches in rows of `pairs` that have these values and otherwise none."""
+    """Find the breaches in rows of `pairs` that have these values and otherwise
+    none.
+    """
     columns = [column.name for column in schema.TABLES["pairs"]]
-    usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
-    frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
+    usual = {
+        "host_id": "h",
+        "run_id": "r",
+        "relation": "llc",
+        "variant": "v",
+        "ping_cpu": 0,
+        "pong_cpu": 1,
+    }
+    frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(
+        columns=columns
+    )
     cpus = pd.DataFrame(columns=[column.name for column in schema.TABLES["cpus"]])
     return select_breaches(check_run({**RUN, **run}, frame, cpus))
 
@@ -60,7 +88,9 @@ def test_a_load_from_l1_takes_whole_cycles(tmp_path: Path) -> None:
 
 
 def test_whole_cycles_too_many_for_l1_are_found(tmp_path: Path) -> None:
-    memory.publish(tmp_path, loads=change_levels(memory.LOADS, "rising", L1=2.0, L2=2.0))
+    memory.publish(
+        tmp_path, loads=change_levels(memory.LOADS, "rising", L1=2.0, L2=2.0)
+    )
     assert "8.00 cycles" in find_in_run(tmp_path)["says"][0]
 
 
@@ -73,7 +103,9 @@ def test_a_ladder_rises(tmp_path: Path) -> None:
     breaches = find_in_run(tmp_path)
     assert set(breaches["check"]) == {"ladder_order"}
     assert "chase/mov random: LLC takes 1/1.17 of L2" in set(breaches["says"])
-    assert {f"bandwidth/avx2 read{by}: mem takes 1/1.14 of LLC" for by in ("", " x2")} < set(breaches["says"])
+    assert {
+        f"bandwidth/avx2 read{by}: mem takes 1/1.14 of LLC" for by in ("", " x2")
+    } < set(breaches["says"])
 
 
 def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
@@ -82,7 +114,9 @@ def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
     breaches = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
     assert set(breaches["check"]) == {"port_limit"}
     assert "read.own.8K.huge.x1: 450 GB/s, 384 at most" in set(breaches["says"])
-    fits = select_breaches(check_run(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path)))
+    fits = select_breaches(
+        check_run(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path))
+    )
     assert fits.empty
 
 
@@ -122,26 +156,44 @@ def test_each_operation_has_the_limit_of_the_vendors_widest_core(
 def test_a_known_model_has_the_limits_of_its_own_core(
     vendor: str, family: int, model: int, read: int, write: int, operations: int
 ) -> None:
-    run = {"cpu_vendor": vendor, "cpu_family": str(family), "cpu_model_number": str(model)}
+    run = {
+        "cpu_vendor": vendor,
+        "cpu_family": str(family),
+        "cpu_model_number": str(model),
+    }
     bytes_moved = {**STREAM, "variant": "avx512"}
     peak = {**PEAK, "variant": "avx512-bf16", "point": "peak.x1", "core_ghz": 4.0}
     for share, breached in ((0.99, False), (1.09, True)):
         for operation, limit in (("read", read), ("write", write)):
-            row = {**bytes_moved, "operation": operation, "point": f"{operation}.own.24K.huge.x1"}
-            breaches = find_in_rows({**row, "median_ns": 1 / (share * 4.0 * limit)}, **run)
+            row = {
+                **bytes_moved,
+                "operation": operation,
+                "point": f"{operation}.own.24K.huge.x1",
+            }
+            breaches = find_in_rows(
+                {**row, "median_ns": 1 / (share * 4.0 * limit)}, **run
+            )
             assert list(breaches["check"]) == ["port_limit"] * breached
-        breaches = find_in_rows({**peak, "median_ns": 1 / (share * 4.0 * operations)}, **run)
+        breaches = find_in_rows(
+            {**peak, "median_ns": 1 / (share * 4.0 * operations)}, **run
+        )
         assert list(breaches["check"]) == ["gemm_units"] * breached
 
 
 def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
-    both = (pairs["threads"] == 2) & (pairs["operation"] == "write") & (pairs["bytes"] >= 32 * M)
+    both = (
+        (pairs["threads"] == 2)
+        & (pairs["operation"] == "write")
+        & (pairs["bytes"] >= 32 * M)
+    )
     pairs.loc[both, "median_ns"] /= 1.2
     breaches = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
     assert list(breaches["check"]) == ["group_rate"]
-    assert breaches["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
+    assert (
+        breaches["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
+    )
 
 
 def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
@@ -151,27 +203,97 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     same = same.assign(sharing="one", point=same["point"].str.replace(".own.", ".one."))
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
         rows = pd.concat([pairs, same.assign(median_ns=same["median_ns"] * slower)])
-        assert list(select_breaches(check_run(RUN, rows, load_cpus(tmp_path)))["check"]) == checks
+        assert (
+            list(select_breaches(check_run(RUN, rows, load_cpus(tmp_path)))["check"])
+            == checks
+        )
 
 
-CAS, READWRITE = {"benchmark": "cas", "median_ns": 50.0}, {"benchmark": "readwrite", "median_ns": 100.0}
-FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base", "bytes": 128 * K}
+CAS, READWRITE = (
+    {"benchmark": "cas", "median_ns": 50.0},
+    {"benchmark": "readwrite", "median_ns": 100.0},
+)
+FETCHED = {
+    "benchmark": "fetch",
+    "order": "chase",
+    "operation": "read",
+    "pages": "base",
+    "bytes": 128 * K,
+}
 FETCHED |= {"stride_bytes": 256, "point": "chase.128K"}
-CONTENDED = {"benchmark": "contend", "sharing": "one", "threads": 2, "point": "one.x2", "operation": "faa"}
-IN_WORDS, IN_OWN = ({**CONTENDED, "sharing": sharing, "point": sharing} for sharing in ("words", "own"))
-LOADED = {"benchmark": "loaded", "bytes": 64 * M, "stride_bytes": 256, "pages": "base", "threads": 2}
-IDLE = {**LOADED, "operation": "idle", "point": "idle.x2.64M.base", "other_rate": 0.0, "load_mbps": 0}
-BUSY = {**LOADED, "operation": "read", "point": "read.at4G.x2.64M.base", "other_rate": 4.0, "load_mbps": 4000}
-CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_bytes": 256, "pong_cpu": 0}
-CHASED_128K = {**CHASED, "point": "random.128K.base", "bytes": 128 * K, "median_ns": 4.0}
-CHASED_64M = {**CHASED, "order": "window", "point": "window.64M.base", "bytes": 64 * M, "median_ns": 100.0}
-CHASED_256M = {**CHASED, "point": "random.256M.base", "bytes": 256 * M, "median_ns": 100.0}
-STORED = {"benchmark": "interleave", "operation": "nt", "sharing": "shared", "block_bytes": 4096}
+CONTENDED = {
+    "benchmark": "contend",
+    "sharing": "one",
+    "threads": 2,
+    "point": "one.x2",
+    "operation": "faa",
+}
+IN_WORDS, IN_OWN = (
+    {**CONTENDED, "sharing": sharing, "point": sharing} for sharing in ("words", "own")
+)
+LOADED = {
+    "benchmark": "loaded",
+    "bytes": 64 * M,
+    "stride_bytes": 256,
+    "pages": "base",
+    "threads": 2,
+}
+IDLE = {
+    **LOADED,
+    "operation": "idle",
+    "point": "idle.x2.64M.base",
+    "other_rate": 0.0,
+    "load_mbps": 0,
+}
+BUSY = {
+    **LOADED,
+    "operation": "read",
+    "point": "read.at4G.x2.64M.base",
+    "other_rate": 4.0,
+    "load_mbps": 4000,
+}
+CHASED = {
+    "benchmark": "chase",
+    "order": "random",
+    "pages": "base",
+    "stride_bytes": 256,
+    "pong_cpu": 0,
+}
+CHASED_128K = {
+    **CHASED,
+    "point": "random.128K.base",
+    "bytes": 128 * K,
+    "median_ns": 4.0,
+}
+CHASED_64M = {
+    **CHASED,
+    "order": "window",
+    "point": "window.64M.base",
+    "bytes": 64 * M,
+    "median_ns": 100.0,
+}
+CHASED_256M = {
+    **CHASED,
+    "point": "random.256M.base",
+    "bytes": 256 * M,
+    "median_ns": 100.0,
+}
+STORED = {
+    "benchmark": "interleave",
+    "operation": "nt",
+    "sharing": "shared",
+    "block_bytes": 4096,
+}
 IN_BLOCKS = {"sharing": "own", "block_bytes": 64, "median_ns": 4.0}
 MESSAGE = {"benchmark": "message", "point": "x1"}
 ALONE = {**PEAK, "point": "peak.x1", "median_ns": 0.002}
 TOGETHER = {**PEAK, "point": "peak.x2", "threads": 2, "pong_cpu": 1}
-ANSWERED = {"benchmark": "sharing", "operation": "watch-all", "threads": 2, "point": "watch.k1.all"}
+ANSWERED = {
+    "benchmark": "sharing",
+    "operation": "watch-all",
+    "threads": 2,
+    "point": "watch.k1.all",
+}
 
 
 @pytest.mark.parametrize(
@@ -180,23 +302,75 @@ ANSWERED = {"benchmark": "sharing", "operation": "watch-all", "threads": 2, "poi
         ("fetch_cas", CAS, {**FETCHED, "state": "written"}, (31.0, 64.0), (29.0, 66.0)),
         ("message_readwrite", READWRITE, MESSAGE, (101.0, 179.0), (99.0, 181.0)),
         ("fetch_own", CHASED_128K, {**FETCHED, "state": "own"}, (3.7, 4.3), (3.5, 4.5)),
-        ("fetch_memory", CHASED_256M, {**FETCHED, "state": "memory"}, (82.0, 118.0), (78.0, 122.0)),
+        (
+            "fetch_memory",
+            CHASED_256M,
+            {**FETCHED, "state": "memory"},
+            (82.0, 118.0),
+            (78.0, 122.0),
+        ),
         ("interleave_nt", {**STORED, **IN_BLOCKS}, STORED, (3.9, 4.7), (4.9, 8.0)),
-        ("gemm_peak", ALONE, {**PEAK, "point": "hot.odd.256x256x256"}, (0.00198, 0.003), (0.0019, 0.001)),
+        (
+            "gemm_peak",
+            ALONE,
+            {**PEAK, "point": "hot.odd.256x256x256"},
+            (0.00198, 0.003),
+            (0.0019, 0.001),
+        ),
         ("group_rate", ALONE, TOGETHER, (0.001, 0.0009), (0.0008, 0.0005)),
-        ("contend_cas", CAS, {**CONTENDED, "operation": "turn"}, (49.0, 51.0), (48.0, 52.0)),
+        (
+            "contend_cas",
+            CAS,
+            {**CONTENDED, "operation": "turn"},
+            (49.0, 51.0),
+            (48.0, 52.0),
+        ),
         ("contend_cas", CAS, CONTENDED, (5.0, 64.0), (66.0, 90.0)),
-        ("contend_cas", CAS, {**CONTENDED, "operation": "ticket"}, (39.0, 90.0), (38.0, 3.0)),
+        (
+            "contend_cas",
+            CAS,
+            {**CONTENDED, "operation": "ticket"},
+            (39.0, 90.0),
+            (38.0, 3.0),
+        ),
         ("sharing_readwrite", READWRITE, ANSWERED, (172.0, 228.0), (168.0, 232.0)),
-        ("contend_places", {**IN_OWN, "median_ns": 1.0}, IN_WORDS, (0.96, 5.0), (0.94, 0.5)),
-        ("contend_places", {**IN_WORDS, "median_ns": 5.0}, CONTENDED, (4.3, 9.0), (4.2, 2.0)),
-        ("contend_own", {**IN_OWN, "median_ns": 1.0}, {**IN_OWN, "threads": 4}, (0.4, 0.54), (0.56, 1.0)),
+        (
+            "contend_places",
+            {**IN_OWN, "median_ns": 1.0},
+            IN_WORDS,
+            (0.96, 5.0),
+            (0.94, 0.5),
+        ),
+        (
+            "contend_places",
+            {**IN_WORDS, "median_ns": 5.0},
+            CONTENDED,
+            (4.3, 9.0),
+            (4.2, 2.0),
+        ),
+        (
+            "contend_own",
+            {**IN_OWN, "median_ns": 1.0},
+            {**IN_OWN, "threads": 4},
+            (0.4, 0.54),
+            (0.56, 1.0),
+        ),
         ("loaded_idle", CHASED_64M, IDLE, (98.5, 101.5), (97.5, 102.5)),
-        ("loaded_order", {**IDLE, "median_ns": 100.0}, BUSY, (87.0, 130.0), (86.0, 60.0)),
+        (
+            "loaded_order",
+            {**IDLE, "median_ns": 100.0},
+            BUSY,
+            (87.0, 130.0),
+            (86.0, 60.0),
+        ),
     ],
 )
 def test_a_breach_between_two_benchmarks_is_found(
-    check: str, one: dict[str, Any], other: dict[str, Any], fits: list[float], breach: list[float]
+    check: str,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    fits: list[float],
+    breach: list[float],
 ) -> None:
     for ns in fits:
         assert find_in_rows(one, {**other, "median_ns": ns}).empty
@@ -209,8 +383,15 @@ def test_a_breach_between_two_benchmarks_is_found(
 
 def test_what_the_intervals_leave_open_is_no_breach() -> None:
     fetched = {**FETCHED, "state": "written", "median_ns": 70.0}
-    for spreads, checks in (((0.01, 0.01), ["fetch_cas"]), ((0.01, 0.1), []), ((0.1, 0.01), [])):
-        rows = [{**row, "spread": spread} for row, spread in zip((CAS, fetched), spreads, strict=True)]
+    for spreads, checks in (
+        ((0.01, 0.01), ["fetch_cas"]),
+        ((0.01, 0.1), []),
+        ((0.1, 0.01), []),
+    ):
+        rows = [
+            {**row, "spread": spread}
+            for row, spread in zip((CAS, fetched), spreads, strict=True)
+        ]
         assert list(find_in_rows(*rows)["check"]) == checks
 
 
@@ -221,37 +402,64 @@ def test_a_peak_above_what_the_units_of_a_core_can_do_is_found() -> None:
     assert find_in_rows({**peak, "core_ghz": math.nan, "median_ns": 1 / 300}).empty
 
 
-@pytest.mark.parametrize(("part", "limit"), [("0xd0c", 16), ("0xd4f", 32), ("0xd85", 48)])
-def test_a_core_of_arms_multiplies_in_as_many_pipelines_as_it_has(part: str, limit: int) -> None:
+@pytest.mark.parametrize(
+    ("part", "limit"), [("0xd0c", 16), ("0xd4f", 32), ("0xd85", 48)]
+)
+def test_a_core_of_arms_multiplies_in_as_many_pipelines_as_it_has(
+    part: str, limit: int
+) -> None:
     run = {"cpu_vendor": "0x41", "cpu_family": "8", "cpu_model_number": part}
     for share, checks in ((0.99, []), (1.09, ["gemm_units"])):
         ns = 1 / (share * 4.0 * limit)
-        peak = {**PEAK, "variant": "neon", "point": "peak.x1", "core_ghz": 4.0, "median_ns": ns}
+        peak = {
+            **PEAK,
+            "variant": "neon",
+            "point": "peak.x1",
+            "core_ghz": 4.0,
+            "median_ns": ns,
+        }
         assert list(find_in_rows(peak, **run)["check"]) == checks
 
 
 def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
     peak = {**PEAK, "point": "peak.x1", "core_ghz": 2.5, "median_ns": 0.002}
-    product = {**PEAK, "point": "hot.odd.256x256x256", "core_ghz": 3.0, "median_ns": 0.0018}
+    product = {
+        **PEAK,
+        "point": "hot.odd.256x256x256",
+        "core_ghz": 3.0,
+        "median_ns": 0.0018,
+    }
     assert find_in_rows(peak, product).empty
-    assert list(find_in_rows(peak, {**product, "core_ghz": 2.5})["check"]) == ["gemm_peak"]
+    assert list(find_in_rows(peak, {**product, "core_ghz": 2.5})["check"]) == [
+        "gemm_peak"
+    ]
 
 
-def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(tmp_path: Path) -> None:
+def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(
+    tmp_path: Path,
+) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
-    beside = pairs[pairs["point"].str.startswith("read.own")][:1].assign(benchmark="loaded", load_mbps=None)
+    beside = pairs[pairs["point"].str.startswith("read.own")][:1].assign(
+        benchmark="loaded", load_mbps=None
+    )
     alone = 1 / dict(memory.BYTES)["read"]["mem"]
     for rate, checks in ((1.02 * alone, []), (1.04 * alone, ["loaded_rate"])):
-        full = beside.assign(operation="read", threads=2, other_rate=rate, point="read.full.x2.64M.huge")
-        breaches = select_breaches(check_run(RUN, pd.concat([pairs, full]), load_cpus(tmp_path)))
+        full = beside.assign(
+            operation="read", threads=2, other_rate=rate, point="read.full.x2.64M.huge"
+        )
+        breaches = select_breaches(
+            check_run(RUN, pd.concat([pairs, full]), load_cpus(tmp_path))
+        )
         assert list(breaches["check"]) == checks
 
 
 def test_only_chases_over_like_memory_are_compared() -> None:
     huge = {**CHASED_128K, "point": "random.128K.huge", "pages": "huge"}
     assert find_in_rows(huge, {**FETCHED, "state": "own", "median_ns": 8.0}).empty
-    assert find_in_rows(CHASED_128K, {**FETCHED, "state": "memory", "median_ns": 100.0}).empty
+    assert find_in_rows(
+        CHASED_128K, {**FETCHED, "state": "memory", "median_ns": 100.0}
+    ).empty
 
 
 @pytest.mark.long
@@ -262,8 +470,13 @@ def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None
     assert f"l1_cycles: {breach} (1 case): chase random" in warnings
     page = render(tmp_path, [run.run_id])
     assert breach in page
-    lines = dict(re.findall(r'<th scope="row">(\w+)</th>(<td class="text">.*)</tr>', page))
-    assert re.search(r"chase random on CPU 0: 4\.44 cycles</td><td>2</td><td>1</td>", lines["l1_cycles"])
+    lines = dict(
+        re.findall(r'<th scope="row">(\w+)</th>(<td class="text">.*)</tr>', page)
+    )
+    assert re.search(
+        r"chase random on CPU 0: 4\.44 cycles</td><td>2</td><td>1</td>",
+        lines["l1_cycles"],
+    )
     assert lines["ladder_order"].endswith("<td>0</td>")
     assert "gemm_peak" not in lines
 

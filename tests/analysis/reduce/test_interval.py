@@ -7,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce import compute_mean_half_width, count_effective, estimate_half_widths, student_t
+from fleet.analysis.reduce import (
+    compute_mean_half_width,
+    count_effective,
+    estimate_half_widths,
+    student_t,
+)
 from tests.intervals import half_width
 
 
 @given(st.lists(st.floats(1, 1000), min_size=2, max_size=40))
 def test_rows_give_the_interval_of_whole_lists(values: list[float]) -> None:
     expected = pytest.approx(half_width(values), rel=1e-5, abs=1e-7)
-    assert float(estimate_half_widths(np.array([values]))[0]) / statistics.mean(values) == expected
+    assert (
+        float(estimate_half_widths(np.array([values]))[0]) / statistics.mean(values)
+        == expected
+    )
 
 
 @pytest.mark.parametrize("freedom", [*range(1, 40), 100, 1000])
@@ -43,7 +51,9 @@ def test_no_degree_of_freedom_has_no_interval() -> None:
 def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth(
     count: int, r: float, expected: float
 ) -> None:
-    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
+    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and
+    0.8.
+    """
     assert count_effective(count, r) == pytest.approx(expected)
 
 
@@ -51,5 +61,7 @@ def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() 
     values = np.array([50.0, 54.0, 51.0, 57.0])
     logs = np.log(values)
     high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
-    assert compute_mean_half_width(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    assert compute_mean_half_width(values) == pytest.approx(
+        math.expm1(high - logs.mean()), rel=1e-3
+    )
     assert math.isnan(compute_mean_half_width(values[:2]))

@@ -59,7 +59,9 @@ def test_two_threads_together_take_half_the_time_of_one(tmp_path: Path) -> None:
 
 
 def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
-    """A guest of a hypervisor that reports the host's last-level cache and gets an eighth of it."""
+    """A guest of a hypervisor that reports the host's last-level cache and gets an
+    eighth of it.
+    """
     memory.publish(tmp_path, llc=LLC // 8)
     used = levels(tmp_path).loc["random", 1]
     assert used.loc["LLC"]["most_bytes"] == 2 * M
@@ -72,20 +74,27 @@ def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
     memory.publish(tmp_path, loads=costs)
     pairs = as_float64(load_pairs(tmp_path))
     pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
-    plateaus = find_plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
+    plateaus = find_plateaus(pairs, load_cpus(tmp_path)).set_index(
+        ["setting", "threads", "level"]
+    )
     slow = plateaus.loc["random", 1, "L2"]
     assert slow["sizes"] == 3
     assert slow["rise"] == pytest.approx(2, rel=1e-3)
 
 
 @pytest.mark.long
-def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(tmp_path: Path) -> None:
+def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(
+    tmp_path: Path,
+) -> None:
     bare = tuple(replace(cpu, caches=()) for cpu in memory.cpus())
     plain = memory.publish(tmp_path)
     run = memory.publish(tmp_path, facts=replace(plain.facts, cpus=bare))
     text = show_run(tmp_path, run.run_id)
     assert "by its size" in text
-    assert len([line for line in text.splitlines() if line.strip().startswith("64M ")]) == 3
+    assert (
+        len([line for line in text.splitlines() if line.strip().startswith("64M ")])
+        == 3
+    )
 
 
 @pytest.mark.long
@@ -93,9 +102,15 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
     run = memory.publish(tmp_path)
     text = show_run(tmp_path, run.run_id)
     chase, _, bandwidth = text.partition("bandwidth/")
-    assert ["L2", "1M", "64K-512K", "3.50", "14.0", "1.50", "6.0"] in map(str.split, chase.splitlines())
-    assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(str.split, bandwidth.splitlines())
-    assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(str.split, bandwidth.splitlines())
+    assert ["L2", "1M", "64K-512K", "3.50", "14.0", "1.50", "6.0"] in map(
+        str.split, chase.splitlines()
+    )
+    assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(
+        str.split, bandwidth.splitlines()
+    )
+    assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(
+        str.split, bandwidth.splitlines()
+    )
     assert "512K   3.50" not in text
     every = show_run(tmp_path, run.run_id, only=Only("chase"), all_sizes=True)
     sizes = [line.split()[0] for line in every.splitlines() if line.endswith("6.0")]
@@ -107,7 +122,9 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
-    slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
+    slow = fast.assign(
+        relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"]
+    )
     both = pd.concat([fast, slow], ignore_index=True)
     text = render_ladder(both, find_plateaus(both, load_cpus(tmp_path)))
     numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", text, re.MULTILINE)
@@ -117,12 +134,22 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
 def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
-    jumps = (pairs["benchmark"] == "chase") & (pairs["order"] == "random") & (pairs["bytes"] == 8 * M)
+    jumps = (
+        (pairs["benchmark"] == "chase")
+        & (pairs["order"] == "random")
+        & (pairs["bytes"] == 8 * M)
+    )
     pairs.loc[jumps, "other_ns"] = 123.0
     chase = pairs[pairs["benchmark"] == "chase"]
-    text = render_ladder(chase, find_plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
-    assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
-    assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
+    text = render_ladder(
+        chase, find_plateaus(pairs, load_cpus(tmp_path)), all_sizes=True
+    )
+    assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(
+        str.split, text.splitlines()
+    )
+    assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(
+        str.split, text.splitlines()
+    )
     assert "a|b: the main level is a;" in text
 
 

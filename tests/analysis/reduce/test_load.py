@@ -23,7 +23,9 @@ def root(tmp_path: Path) -> Path:
     for name in ("a", "b"):
         run = builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1"))
         cas = builders.a_burst(ticks=(900, 500, 700), iterations=100, warmup=1)
-        clock = builders.a_burst(benchmark="clock", variant="rdtscp", pong_cpu=0, ticks=(30, 40), warmup=0)
+        clock = builders.a_burst(
+            benchmark="clock", variant="rdtscp", pong_cpu=0, ticks=(30, 40), warmup=0
+        )
         Store(tmp_path).publish(run, [cas, clock])
     return tmp_path
 
@@ -51,7 +53,9 @@ def test_filters_take_several_values_relations_and_labels(root: Path) -> None:
     assert len(load_samples(root, host_id=["a", "b"], benchmark={"cas", "clock"})) == 4
     assert set(load_samples(root, relation="self")["benchmark"]) == {"clock"}
     assert load_samples(root, labels={"rack": "b3"}).empty
-    run = builders.a_run(run_id=new_run_id(), host=Host("c", "192.0.2.1", labels={"rack": "c"}))
+    run = builders.a_run(
+        run_id=new_run_id(), host=Host("c", "192.0.2.1", labels={"rack": "c"})
+    )
     Store(root).publish(run, [builders.a_burst()])
     assert set(load_samples(root, labels={"rack": "c"})["host_id"]) == {"c"}
     assert set(load_runs(root, labels={"rack": "c"})["host_id"]) == {"c"}
@@ -72,7 +76,9 @@ def test_plain_pandas_reads_the_same_in_one_line(root: Path) -> None:
         .astype(names)
         .sort_values("run_id")
     )
-    assert [list(ticks) for ticks in ours["ticks"]] == [list(ticks) for ticks in plain["ticks"]]
+    assert [list(ticks) for ticks in ours["ticks"]] == [
+        list(ticks) for ticks in plain["ticks"]
+    ]
     assert list(ours["run_id"]) == list(plain["run_id"])
 
 
@@ -87,7 +93,9 @@ def test_a_file_in_the_place_of_a_host_hides_no_other_host(root: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> None:
-    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which only its owner may enter
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # not tmp_path, which only its owner may enter
         root = Path(folder)
         root.chmod(0o755)
         Store(root).publish(builders.a_run(), [builders.a_burst()])
@@ -125,9 +133,11 @@ def test_one_row_per_sample_with_its_latency(root: Path) -> None:
     assert list(cas["ticks"]) == [900, 500, 700]
     assert list(cas["is_warmup"]) == [True, False, False]
     assert list(cas["sample"]) == [0, 1, 2]
-    np.testing.assert_allclose(cas["latency_ns"], [1.8, 1.0, 1.4])  # 0.4 ns a tick, 100 round trips, one way
+    # 0.4 ns a tick, 100 round trips, one way
+    np.testing.assert_allclose(cas["latency_ns"], [1.8, 1.0, 1.4])
     clock = long[long["benchmark"] == "clock"]
-    np.testing.assert_allclose(clock["latency_ns"], [0.012, 0.016])  # readings are not halved
+    # readings are not halved
+    np.testing.assert_allclose(clock["latency_ns"], [0.012, 0.016])
 
 
 def test_no_rows_have_no_samples(tmp_path: Path) -> None:
@@ -137,9 +147,13 @@ def test_no_rows_have_no_samples(tmp_path: Path) -> None:
 def test_a_file_that_is_no_parquet_is_named(root: Path) -> None:
     (spoilt,) = root.glob("samples/host_id=a/*/samples.parquet")
     spoilt.write_text("no")
-    with pytest.warns(StoreWarning, match="cannot read the samples table: samples/host_id=a"):
+    with pytest.warns(
+        StoreWarning, match="cannot read the samples table: samples/host_id=a"
+    ):
         assert set(load_samples(root)["host_id"]) == {"b"}
-    with pytest.raises(StoreError, match="cannot read the samples table: samples/host_id=a"):
+    with pytest.raises(
+        StoreError, match="cannot read the samples table: samples/host_id=a"
+    ):
         load_samples(root, host_id="a")
 
 

@@ -1,4 +1,6 @@
-"""A pair with more samples than are held at once has the numbers that it would have anyway."""
+"""A pair with more samples than are held at once has the numbers that it would have
+anyway.
+"""
 
 import subprocess
 import sys
@@ -27,7 +29,9 @@ ROOT = Path(__file__).parents[3]
 def test_a_pair_reduced_in_parts_has_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
-    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=rounds)
+    run = builders.a_run(
+        builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=rounds
+    )
     Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = load_pairs(tmp_path)
     Listing(tmp_path).index.path.unlink()
@@ -43,15 +47,23 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
 def test_an_export_in_parts_has_the_same_numbers_and_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
 ) -> None:
-    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=2)
+    run = builders.a_run(
+        builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=2
+    )
     if ordered:
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
     Store(tmp_path).publish(run, builders.make_bursts(run, samples=60, noise=0.2))
     at_once = export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")
     _read_in_small_parts(monkeypatch)
     assert export_matrix(tmp_path, run.run_id, "csv", "cas", "mean") == at_once
-    kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
-    pairs = reduce_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
+    kind = next(
+        name
+        for name in load_run(tmp_path, run.run_id)["benchmarks"]
+        if name.startswith("cas/")
+    )
+    pairs = reduce_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(
+        ["ping_cpu", "pong_cpu"]
+    )
     assert len(pairs) == 28 * (1 + ordered)
 
 
@@ -66,7 +78,8 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
 ) -> None:
     run = builders.a_run(rounds=400)
     bursts = [
-        builders.a_burst(round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 2000) for i in range(400)
+        builders.a_burst(round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 2000)
+        for i in range(400)
     ]
     Store(tmp_path).publish(run, bursts)
     (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
@@ -108,27 +121,42 @@ def test_a_burst_that_its_benchmark_cannot_have_is_named(
 def test_memory_does_not_grow_with_the_samples_of_a_pair(
     tmp_path: Path, words: list[str], benchmark: str
 ) -> None:
-    """Three times the samples of one pair, which take few bytes, take a command little more memory."""
+    """Three times the samples of one pair, which take few bytes, take a command little
+    more memory.
+    """
     point = {"point": "one", "unit": "message", "parameters": Parameters(pages="base")}
-    others = {**point, "other_ticks": ((1000,) * 400,)} if benchmark == "message" else {}
+    others = (
+        {**point, "other_ticks": ((1000,) * 400,)} if benchmark == "message" else {}
+    )
     peaks = []
     for rounds in (20_000, 60_000):
         root = tmp_path / str(rounds)
         bursts = (
             builders.a_burst(
-                benchmark=benchmark, round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 400, **others
+                benchmark=benchmark,
+                round=i,
+                start_offset_ns=i * 2_000_003,
+                ticks=(1000,) * 400,
+                **others,
             )
             for i in range(rounds)
         )
-        Store(root).publish(builders.a_run(benchmarks=(benchmark,), rounds=rounds), bursts)
+        Store(root).publish(
+            builders.a_run(benchmarks=(benchmark,), rounds=rounds), bursts
+        )
         code = (
-            "import re, sys; from pathlib import Path; from fleet.__main__ import main\n"
-            "try: main()\n"
-            "finally: print(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
+            "import re, sys; from pathlib import Path; from fleet.__main__ import"
+            " main\ntry: main()\nfinally: print(re.search(r'VmHWM:\\s*(\\d+)',"
+            " Path('/proc/self/status').read_text())[1])\n"
         )
         arguments = [*(word.format(root=root) for word in words), "-r", str(root)]
         done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         peaks.append(int(done.stdout.split()[-1]))
-    assert peaks[1] - peaks[0] < 40_000 * 400 * 8 / 1024  # KiB: what the ticks of one CPU alone take
+    # KiB: what the ticks of one CPU alone take
+    assert peaks[1] - peaks[0] < 40_000 * 400 * 8 / 1024

@@ -4,7 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import load_samples, matrix, pair_medians, summarize_relations
+from fleet.analysis.reduce import (
+    load_samples,
+    matrix,
+    pair_medians,
+    summarize_relations,
+)
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
@@ -19,16 +24,34 @@ def frame(tmp_path: Path, bursts: list[Burst]) -> pd.DataFrame:
     return load_samples(tmp_path)
 
 
-def test_the_headline_is_the_median_of_burst_medians_without_warmups(tmp_path: Path) -> None:
+def test_the_headline_is_the_median_of_burst_medians_without_warmups(
+    tmp_path: Path,
+) -> None:
     bursts = [
-        builders.a_burst(round=0, ticks=(9_000_000, 10, 27, 90), start_offset_ns=0),  # median 27
         builders.a_burst(
-            round=1, ping_cpu=1, pong_cpu=0, ticks=(9_000_000, 30, 30, 30), start_offset_ns=1_000
+            round=0, ticks=(9_000_000, 10, 27, 90), start_offset_ns=0
+        ),  # median 27
+        builders.a_burst(
+            round=1,
+            ping_cpu=1,
+            pong_cpu=0,
+            ticks=(9_000_000, 30, 30, 30),
+            start_offset_ns=1_000,
         ),
-        builders.a_burst(round=2, ticks=(9_000_000, 31, 32, 60), flags=("preempted",), start_offset_ns=2_000),
+        builders.a_burst(
+            round=2,
+            ticks=(9_000_000, 31, 32, 60),
+            flags=("preempted",),
+            start_offset_ns=2_000,
+        ),
     ]
     (row,) = pair_medians(frame(tmp_path, bursts)).to_dict("records")
-    assert (row["ping_cpu"], row["pong_cpu"], row["bursts"], row["samples"]) == (0, 1, 3, 9)
+    assert (row["ping_cpu"], row["pong_cpu"], row["bursts"], row["samples"]) == (
+        0,
+        1,
+        3,
+        9,
+    )
     assert row["median_ns"] == pytest.approx(30 * TICK)
     assert row["min_ns"] == pytest.approx(10 * TICK)
     assert row["max_ns"] == pytest.approx(90 * TICK)
@@ -39,17 +62,24 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(tmp_path: P
     spread, mean = half_width([27.0, 30.0, 32.0]), np.mean([27, 30, 32])
     half = spread * mean
     assert row["spread"] == pytest.approx(spread)
-    assert (row["low_ns"], row["high_ns"]) == pytest.approx(((mean - half) * TICK, (mean + half) * TICK))
+    assert (row["low_ns"], row["high_ns"]) == pytest.approx(
+        ((mean - half) * TICK, (mean + half) * TICK)
+    )
     assert (row["flags"], row["flagged_bursts"]) == ("preempted", 1)
 
 
 def test_both_directions_can_be_kept_apart(tmp_path: Path) -> None:
     bursts = [builders.a_burst(), builders.a_burst(ping_cpu=1, pong_cpu=0)]
     table = pair_medians(frame(tmp_path, bursts), ordered=True)
-    assert list(zip(table["ping_cpu"], table["pong_cpu"], strict=True)) == [(0, 1), (1, 0)]
+    assert list(zip(table["ping_cpu"], table["pong_cpu"], strict=True)) == [
+        (0, 1),
+        (1, 0),
+    ]
 
 
-def test_a_single_burst_has_no_interval_and_one_of_warmups_no_row(tmp_path: Path) -> None:
+def test_a_single_burst_has_no_interval_and_one_of_warmups_no_row(
+    tmp_path: Path,
+) -> None:
     bursts = [builders.a_burst(), builders.a_burst(pong_cpu=2, ticks=(1, 2), warmup=2)]
     table = pair_medians(frame(tmp_path, bursts))
     assert list(table["pong_cpu"]) == [1]
@@ -59,9 +89,9 @@ def test_a_single_burst_has_no_interval_and_one_of_warmups_no_row(tmp_path: Path
 def test_runs_and_variants_are_never_mixed(tmp_path: Path) -> None:
     bursts = [builders.a_burst(), builders.a_burst(variant="c11", ticks=(1, 7, 7))]
     table = pair_medians(frame(tmp_path, bursts))
-    assert dict(zip(table["variant"], table["median_ns"] / TICK, strict=True)) == pytest.approx(
-        {"c11": 7, "cmpxchg": 501.5}
-    )
+    assert dict(
+        zip(table["variant"], table["median_ns"] / TICK, strict=True)
+    ) == pytest.approx({"c11": 7, "cmpxchg": 501.5})
 
 
 def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
@@ -70,14 +100,24 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
         builders.a_burst(ticks=(0, 30, 30), flags=("preempted",)),
         builders.a_burst(ping_cpu=1, pong_cpu=2, ticks=(0, 110, 110)),
     ]
-    near, far = summarize_relations(pair_medians(frame(tmp_path, bursts))).to_dict("records")
-    assert (near["relation"], near["pairs"], near["flagged_share"]) == ("package", 1, 1.0)
+    near, far = summarize_relations(pair_medians(frame(tmp_path, bursts))).to_dict(
+        "records"
+    )
+    assert (near["relation"], near["pairs"], near["flagged_share"]) == (
+        "package",
+        1,
+        1.0,
+    )
     assert (far["relation"], far["pairs"], far["flagged_share"]) == ("system", 2, 0.0)
     assert far["median_ns"] == pytest.approx(100 * TICK)
 
 
-def test_a_matrix_has_a_pair_on_both_sides_and_nan_where_nothing_was_measured(tmp_path: Path) -> None:
-    table = matrix(pair_medians(frame(tmp_path, [builders.a_burst(ticks=(0, 5, 5))])), [1, 0, 2])
+def test_a_matrix_has_a_pair_on_both_sides_and_nan_where_nothing_was_measured(
+    tmp_path: Path,
+) -> None:
+    table = matrix(
+        pair_medians(frame(tmp_path, [builders.a_burst(ticks=(0, 5, 5))])), [1, 0, 2]
+    )
     assert list(table.index) == list(table.columns) == [1, 0, 2]
     assert table.loc[0, 1] == table.loc[1, 0] == pytest.approx(5 * TICK)
     assert table.isna().to_numpy().sum() == 7

@@ -27,9 +27,18 @@ from tests.planting import home
 ROOT = Path(__file__).parents[3]
 
 
-def publish(root: Path, name: str = "a", started: str = "2026-01-02T03:04:05Z", **changes: object) -> Run:
+def publish(
+    root: Path,
+    name: str = "a",
+    started: str = "2026-01-02T03:04:05Z",
+    **changes: object,
+) -> Run:
     run = builders.a_run(
-        builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"), benchmarks=("cas", "clock"), rounds=5
+        builders.small_desktop(),
+        new_run_id(),
+        Host(name, "192.0.2.1"),
+        benchmarks=("cas", "clock"),
+        rounds=5,
     )
     run = replace(run, started_utc=started, **changes)  # type: ignore[arg-type]
     Store(root).publish(run, builders.make_bursts(run, seed=len(name)))
@@ -65,7 +74,8 @@ def test_they_are_what_the_samples_say(root: Path) -> None:
     loaded = as_float64(load_pairs(root)).drop(columns=["host_id", "stats_version"])
     keys = ["benchmark", "ping_cpu", "pong_cpu"]
     expected, loaded = (
-        frame.sort_values(keys).reset_index(drop=True) for frame in (expected[loaded.columns], loaded)
+        frame.sort_values(keys).reset_index(drop=True)
+        for frame in (expected[loaded.columns], loaded)
     )
     pd.testing.assert_frame_equal(loaded, expected, check_dtype=False, rtol=1e-6)
 
@@ -83,7 +93,10 @@ def test_many_runs_are_reduced_by_several_processes_to_the_same(
     pairs = load_pairs(Listing(tmp_path, notes.append))
     pd.testing.assert_frame_equal(pairs, expected, check_categorical=False)
     assert runs == []
-    assert notes[0] == "reducing the samples of 3 runs to pairs; this is done once for each run"
+    assert (
+        notes[0]
+        == "reducing the samples of 3 runs to pairs; this is done once for each run"
+    )
     assert notes[-1] == "3 of 3 runs"
 
 
@@ -106,7 +119,9 @@ def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
     assert list(load_pairs(tmp_path, benchmark="none").columns) == names
 
 
-def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_reader_derives_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, runs = load_pairs(root), derivations(monkeypatch)
     pd.testing.assert_frame_equal(load_pairs(root), first)
     assert runs == []
@@ -123,13 +138,20 @@ def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
     labelled = publish(root, "b", labels={"kernel": "7.0"})
     assert set(load_pairs(root, host_id="b")["run_id"]) == {labelled.run_id}
     assert set(load_pairs(root, labels={"kernel": "7.0"})["host_id"]) == {"b"}
-    smt = load_pairs(root, relation=["smt"], benchmark="cas", columns=["ping_cpu", "pong_cpu", "median_ns"])
+    smt = load_pairs(
+        root,
+        relation=["smt"],
+        benchmark="cas",
+        columns=["ping_cpu", "pong_cpu", "median_ns"],
+    )
     assert list(smt.columns) == ["ping_cpu", "pong_cpu", "median_ns"]
     assert len(smt) == 2 * 4
     assert (smt["pong_cpu"] - smt["ping_cpu"] == 4).all()
 
 
-def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reduced_in_slices_gives_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected, sizes = load_pairs(root), list[int]()
     real = home(load_pairs).read_bursts
 
@@ -142,7 +164,8 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
     monkeypatch.setattr(home(load_pairs), "read_bursts", spy)
     pd.testing.assert_frame_equal(load_pairs(root), expected)
     assert sum(sizes) == 5 * (28 + 8)
-    assert max(sizes) <= 6 * 5  # bursts of the six pairs of one CPU: a slice is never less than that
+    # bursts of the six pairs of one CPU: a slice is never less than that
+    assert max(sizes) <= 6 * 5
     assert len(sizes) > 5
 
 
@@ -151,10 +174,14 @@ def test_a_run_whose_samples_were_removed_is_gone(root: Path) -> None:
     assert load_pairs(root).empty
 
 
-def test_a_run_whose_samples_are_damaged_is_named_and_the_others_are_served(root: Path) -> None:
+def test_a_run_whose_samples_are_damaged_is_named_and_the_others_are_served(
+    root: Path,
+) -> None:
     publish(root, "b")
     (root / "samples/host_id=a").glob("*/*").__next__().write_bytes(b"no")
-    with pytest.raises(StoreError, match="cannot read the samples table: samples/host_id=a"):
+    with pytest.raises(
+        StoreError, match="cannot read the samples table: samples/host_id=a"
+    ):
         load_pairs(root, host_id="a")
     with pytest.warns(StoreWarning, match="host_id=a"):
         assert set(load_pairs(root)["host_id"]) == {"b"}
@@ -173,33 +200,64 @@ def test_a_history_has_a_row_per_run_oldest_first(root: Path) -> None:
 
 
 def test_numbers_change_only_with_the_version_of_the_statistics(root: Path) -> None:
-    """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones stay in the index."""
+    """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones
+    stay in the index.
+    """
     row = load_pairs(root, benchmark="cas", relation="smt").iloc[0]
-    names = ("median_ns", "low_ns", "high_ns", "min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
-    numbers = {16: (6.0411, 5.586033, 6.351647, 5.7166, 5.76366, 5.96921, 0.0761, 6.149756, 6.155)}
-    np.testing.assert_allclose(row[list(names)].to_numpy(dtype=float), numbers[STATS_VERSION], rtol=1e-5)
+    names = (
+        "median_ns",
+        "low_ns",
+        "high_ns",
+        "min_ns",
+        "p10_ns",
+        "mean_ns",
+        "mad_ns",
+        "p99_ns",
+        "max_ns",
+    )
+    numbers = {
+        16: (
+            6.0411,
+            5.586033,
+            6.351647,
+            5.7166,
+            5.76366,
+            5.96921,
+            0.0761,
+            6.149756,
+            6.155,
+        )
+    }
+    np.testing.assert_allclose(
+        row[list(names)].to_numpy(dtype=float), numbers[STATS_VERSION], rtol=1e-5
+    )
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
-    """Ten million samples, each slice a tenth of them: less than half of what all at once take."""
+    """Ten million samples, each slice a tenth of them: less than half of what all at
+    once take.
+    """
     run, chance = builders.a_run(builders.two_sockets()), np.random.default_rng(1)
     pairs_of_cpus = [(a, b) for a in range(128) for b in range(a + 1, 128)]
     Store(tmp_path).publish(
         run,
         (
-            builders.a_burst(round=visit, ping_cpu=a, pong_cpu=b, ticks=tuple(row.tolist()))
+            builders.a_burst(
+                round=visit, ping_cpu=a, pong_cpu=b, ticks=tuple(row.tolist())
+            )
             for visit in range(4)
-            for (a, b), row in zip(pairs_of_cpus, chance.integers(50_000, 50_300, (8128, 300)), strict=True)
+            for (a, b), row in zip(
+                pairs_of_cpus, chance.integers(50_000, 50_300, (8128, 300)), strict=True
+            )
         ),
     )
     code = (
-        "import sys, re\n"
-        "from pathlib import Path\n"
-        "from fleet.analysis.reduce import pairs\n"
-        "def peak(): return int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
-        "pairs.SLICE_SAMPLES = int(sys.argv[2])\n"
-        "before = peak(); found = pairs.load_pairs(sys.argv[1]); print(len(found), peak() - before)\n"
+        "import sys, re\nfrom pathlib import Path\nfrom fleet.analysis.reduce import"
+        " pairs\ndef peak(): return int(re.search(r'VmHWM:\\s*(\\d+)',"
+        " Path('/proc/self/status').read_text())[1])\npairs.SLICE_SAMPLES ="
+        " int(sys.argv[2])\nbefore = peak(); found = pairs.load_pairs(sys.argv[1]);"
+        " print(len(found), peak() - before)\n"
     )
 
     def grown_kib(slice_samples: int) -> int:

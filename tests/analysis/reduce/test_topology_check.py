@@ -1,4 +1,6 @@
-"""The matrix holds the OS's topology to account: each check raised by planted data, silent without it."""
+"""The matrix holds the OS's topology to account: each check raised by planted data,
+silent without it.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,27 +19,40 @@ pytestmark = pytest.mark.long
 
 
 def measure(
-    root: Path, cpus: tuple[Cpu, ...], planted: dict[tuple[int, int], float], rounds: int = 6
+    root: Path,
+    cpus: tuple[Cpu, ...],
+    planted: dict[tuple[int, int], float],
+    rounds: int = 6,
 ) -> pd.DataFrame:
-    """Samples of a run in which the planted pairs take other times than their relation."""
+    """Samples of a run in which the planted pairs take other times than their
+    relation.
+    """
     topology = Topology(cpus)
     run = builders.a_run(cpus, rounds=rounds)
     bursts = builders.make_bursts(
-        run, noise=0.005, ns=lambda a, b: planted.get((a, b), builders.NS[topology.relation(a, b)])
+        run,
+        noise=0.005,
+        ns=lambda a, b: planted.get((a, b), builders.NS[topology.relation(a, b)]),
     )
     Store(root).publish(run, bursts)
     return load_samples(root)
 
 
-def find_problems(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str]]:
+def find_problems(
+    samples: pd.DataFrame, history: pd.DataFrame | None = None
+) -> list[tuple[str, str]]:
     table = check_topology(pair_medians(samples), history)
     return list(zip(table["check"], table["subject"], strict=True))
 
 
 @pytest.mark.parametrize(
-    "cpus", [builders.small_desktop(), builders.hybrid_laptop()], ids=["desktop", "laptop"]
+    "cpus",
+    [builders.small_desktop(), builders.hybrid_laptop()],
+    ids=["desktop", "laptop"],
 )
-def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...]) -> None:
+def test_a_true_topology_gives_no_finding(
+    tmp_path: Path, cpus: tuple[Cpu, ...]
+) -> None:
     assert find_problems(measure(tmp_path, cpus, {})) == []
     text = show_run(tmp_path, builders.a_run().run_id)
     assert "each other's nearest" not in text
@@ -52,13 +67,17 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
         slow = 2.5 if place == 3 else 1.0
         bursts = builders.make_bursts(
             run,
-            ns=lambda a, b, slow=slow: slow * builders.NS[Topology(cpus).relation(a, b)],  # type: ignore[misc]
+            ns=lambda a, b, slow=slow: (
+                slow * builders.NS[Topology(cpus).relation(a, b)]
+            ),  # type: ignore[misc]
         )
         Store(tmp_path).publish(run, bursts)
-    assert "history: latency differs from earlier runs of this host by more than a factor of two" in show_run(
-        tmp_path, run.run_id
+    assert (
+        "history: latency differs from earlier runs of this host by more than a factor"
+        " of two" in show_run(tmp_path, run.run_id)
     )
     assert "history:" not in show_run(tmp_path, "r2026T2-00000002")
-    assert "latency differs from earlier runs of this host by more than a factor of two" in render(
-        tmp_path, [run.run_id]
+    assert (
+        "latency differs from earlier runs of this host by more than a factor of two"
+        in render(tmp_path, [run.run_id])
     )

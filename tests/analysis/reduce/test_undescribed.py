@@ -1,4 +1,6 @@
-"""Benchmarks that nobody described: the raw time of a unit, whichever CPUs they are of."""
+"""Benchmarks that nobody described: the raw time of a unit, whichever CPUs they
+are of.
+"""
 
 import pandas as pd
 import pyarrow as pa
@@ -19,7 +21,13 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
     }
     frame = pd.DataFrame([row | {"ticks": [200, 400], "other_ticks": other_ticks}])
     rows = pa.Table.from_pandas(
-        frame, pa.schema([field.with_nullable(True) for field in arrow_schema("samples", SAMPLE_COLUMNS)])
+        frame,
+        pa.schema(
+            [
+                field.with_nullable(True)
+                for field in arrow_schema("samples", SAMPLE_COLUMNS)
+            ]
+        ),
     )
     assert read_bursts(rows).latencies.tolist() == [10.0, 20.0]
     assert samples_long(frame)["latency_ns"].tolist() == [10.0, 20.0]
@@ -27,6 +35,14 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
 
 @pytest.mark.parametrize("point", [None, "some.1K"])
 def test_they_have_a_table_of_their_points(point: str | None) -> None:
-    row = {"benchmark": "unheard_of", "variant": "c11", "point": point, "relation": "llc", "median_ns": 84.25}
-    (table,) = tabulate_points(pd.DataFrame([row | {"bursts": 5, "flagged_bursts": 0}])).tables
+    row = {
+        "benchmark": "unheard_of",
+        "variant": "c11",
+        "point": point,
+        "relation": "llc",
+        "median_ns": 84.25,
+    }
+    (table,) = tabulate_points(
+        pd.DataFrame([row | {"bursts": 5, "flagged_bursts": 0}])
+    ).tables
     assert (table.titles, table.lines) == (("point", "llc"), [(point or "all", "84.2")])

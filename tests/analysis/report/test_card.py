@@ -26,7 +26,9 @@ WIDE = {"smt": 9.0, "llc": 27.0, "package": 64.0, "system": 1234.0}
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    desk = simulated.desktop("desk", facts={"hypervisor": "kvm", "governor": "powersave"}, model="<&]")
+    desk = simulated.desktop(
+        "desk", facts={"hypervisor": "kvm", "governor": "powersave"}, model="<&]"
+    )
     simulated.publish(folder, desk, 0)
     return folder
 
@@ -44,26 +46,53 @@ def machine(root: Path, count: int) -> Card:
     run, cpus, pairs = read(root)
     numbers = np.arange(count)
     cores = numbers % max(count // 2, 1)
-    groups = {"core": cores, "llc": cores // 8 * 8, "package": cores // max(count // 4, 1)}
+    groups = {
+        "core": cores,
+        "llc": cores // 8 * 8,
+        "package": cores // max(count // 4, 1),
+    }
     groups |= {"node": groups["package"], "die": groups["package"]}
-    cpus = cpus.iloc[np.zeros(count, int)].reset_index(drop=True).assign(cpu=numbers, **groups, kind=None)
+    cpus = (
+        cpus.iloc[np.zeros(count, int)]
+        .reset_index(drop=True)
+        .assign(cpu=numbers, **groups, kind=None)
+    )
     a, b = np.triu_indices(count, 1)
     of = [groups[level][a] == groups[level][b] for level in ("core", "llc", "package")]
     relation = np.select(of, ["smt", "llc", "package"], "system")
     rows = pairs.iloc[np.zeros(len(a), int)].reset_index(drop=True)
-    rows = rows.assign(ping_cpu=a, pong_cpu=b, relation=relation, median_ns=[WIDE[name] for name in relation])
+    rows = rows.assign(
+        ping_cpu=a,
+        pong_cpu=b,
+        relation=relation,
+        median_ns=[WIDE[name] for name in relation],
+    )
     return lay_out_card(run | {"cpu_model": LONG}, cpus, rows)
 
 
 def boxes(card: Card) -> list[tuple[float, float, float, float, str]]:
-    """Where each text is, in the widest sans-serif font here: left, upper edge, right, lower edge."""
+    """Where each text is, in the widest sans-serif font here: left, upper edge, right,
+    lower edge.
+    """
     rectangles = []
     for text in card.texts:
         width, x = len(text.words) * text.size * 0.62, text.x
         left = x - {"start": 0, "middle": 0.5, "end": 1}[text.anchor] * width
-        box = (left, text.y - 0.75 * text.size, left + width, text.y + 0.1 * text.size, text.words)
+        box = (
+            left,
+            text.y - 0.75 * text.size,
+            left + width,
+            text.y + 0.1 * text.size,
+            text.words,
+        )
         if text.upright:
-            box = (x - 0.75 * text.size, text.y - width / 2, x, text.y + width / 2, text.words)
+            box = (
+                x - 0.75 * text.size,
+                text.y - width / 2,
+                x,
+                text.y + width / 2,
+                text.words,
+            )
         rectangles.append(box)
     return rectangles
 
@@ -71,7 +100,9 @@ def boxes(card: Card) -> list[tuple[float, float, float, float, str]]:
 @pytest.mark.parametrize("count", [2, 4, 16, 32, 128, 384])
 def test_no_text_overlaps_another_or_leaves_the_card(root: Path, count: int) -> None:
     rectangles = boxes(machine(root, count))
-    assert all(a >= 0 and b >= 0 and c <= 1200 and d <= 630 for a, b, c, d, _ in rectangles)
+    assert all(
+        a >= 0 and b >= 0 and c <= 1200 and d <= 630 for a, b, c, d, _ in rectangles
+    )
     ordered = sorted(rectangles)
     for index, (_, upper, right, lower, words) in enumerate(ordered):
         for left, other_upper, _, other_lower, other in ordered[index + 1 :]:
@@ -86,14 +117,17 @@ def test_the_scale_has_no_number_twice(root: Path) -> None:
         assert len(words) == len({*words}) == 6
 
 
-def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(root: Path) -> None:
+def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(
+    root: Path,
+) -> None:
     text = FORMATS[".svg"](lay_out_card(*read(root)))
     tree = ET.fromstring(text)
     legend = tree.findtext(f"{SVG}desc") or ""
     for word in ("<&]", "smt", "cas/cmpxchg", "governor powersave", "virtual machine"):
         assert word in legend
     assert all(
-        image.get("href", "").startswith("data:image/png;base64,") for image in tree.iter(f"{SVG}image")
+        image.get("href", "").startswith("data:image/png;base64,")
+        for image in tree.iter(f"{SVG}image")
     )
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "prefers-color-scheme:dark" in text
@@ -106,10 +140,14 @@ def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
     assert (np.asarray(image) == card.cells).all()
 
 
-def test_the_same_run_gives_the_same_bytes_and_a_png_as_large_as_the_svg_and_light(root: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_and_a_png_as_large_as_the_svg_and_light(
+    root: Path,
+) -> None:
     for write in FORMATS.values():
         assert write(lay_out_card(*read(root))) == write(lay_out_card(*read(root)))
-    image = Image.open(BytesIO(FORMATS[".png"](lay_out_card(*read(root))))).convert("RGB")
+    image = Image.open(BytesIO(FORMATS[".png"](lay_out_card(*read(root))))).convert(
+        "RGB"
+    )
     assert (image.size, image.getpixel((5, 5))) == ((1200, 630), (255, 255, 255))
 
 
@@ -120,22 +158,40 @@ def test_the_command_writes_a_card_and_prints_what_to_paste(
     for name in ("card.svg", "card.png", "card.png"):  # a card may be replaced
         done = fleet_here("report", "desk", "-o", str(tmp_path / name), "-r", str(root))
         assert done.exit_code == 0, done.stderr
-        assert re.match(rf"!\[<&\\\], cas/cmpxchg: .*\]\({name}\)\n\n\| shared \| median ", done.stdout)
+        assert re.match(
+            rf"!\[<&\\\], cas/cmpxchg: .*\]\({name}\)\n\n\| shared \| median ",
+            done.stdout,
+        )
     (tmp_path / "mine.png").write_bytes(b"\x89PNG")
-    assert fleet_here("report", "desk", "-o", str(tmp_path / "mine.png"), "-r", str(root)).exit_code == 2
+    assert (
+        fleet_here(
+            "report", "desk", "-o", str(tmp_path / "mine.png"), "-r", str(root)
+        ).exit_code
+        == 2
+    )
 
 
-def test_a_run_without_pairs_of_cpus_has_no_card(tmp_path: Path, fleet_here: Callable[..., Done]) -> None:
-    simulated.publish(tmp_path / "r", simulated.desktop("desk"), 0, benchmarks=("clock",))
-    done = fleet_here("report", "desk", "-o", str(tmp_path / "card.svg"), "-r", str(tmp_path / "r"))
-    assert (done.exit_code, "has no pairs of CPUs for a card" in done.stderr) == (2, True)
+def test_a_run_without_pairs_of_cpus_has_no_card(
+    tmp_path: Path, fleet_here: Callable[..., Done]
+) -> None:
+    simulated.publish(
+        tmp_path / "r", simulated.desktop("desk"), 0, benchmarks=("clock",)
+    )
+    done = fleet_here(
+        "report", "desk", "-o", str(tmp_path / "card.svg"), "-r", str(tmp_path / "r")
+    )
+    assert (done.exit_code, "has no pairs of CPUs for a card" in done.stderr) == (
+        2,
+        True,
+    )
 
 
 @pytest.mark.slow
 def test_a_card_does_not_import_matplotlib(root: Path) -> None:
     code = (
-        "import sys; from fleet.analysis.report import card; from fleet.store import Store;"
-        f"run = Store({str(root)!r}).list_runs()[-1].run_id; c = card.make_card({str(root)!r}, run);"
-        "card.render_svg(c), card.render_png(c); sys.exit('matplotlib' in sys.modules)"
+        "import sys; from fleet.analysis.report import card; from fleet.store import"
+        f" Store;run = Store({str(root)!r}).list_runs()[-1].run_id; c ="
+        f" card.make_card({str(root)!r}, run);card.render_svg(c), card.render_png(c);"
+        " sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,6 @@
-"""States of fetch and blocks of interleave in a report: the cells of `fleet show`, as tables of the page."""
+"""States of fetch and blocks of interleave in a report: the cells of `fleet show`, as
+tables of the page.
+"""
 
 import re
 from pathlib import Path
@@ -14,8 +16,13 @@ pytestmark = pytest.mark.long
 
 def cells(page: str, label: str) -> list[list[str]]:
     """The rows of the table whose region has a name that ends so, titles first."""
-    (region,) = re.findall(rf'aria-label="[^"]*{re.escape(label)}">(.*?)</table>', page, re.DOTALL)
-    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", region)]
+    (region,) = re.findall(
+        rf'aria-label="[^"]*{re.escape(label)}">(.*?)</table>', page, re.DOTALL
+    )
+    return [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        for row in re.findall(r"<tr>(.*?)</tr>", region)
+    ]
 
 
 def test_states_and_blocks_are_tables_of_their_run(tmp_path: Path) -> None:
@@ -28,7 +35,9 @@ def test_states_and_blocks_are_tables_of_their_run(tmp_path: Path) -> None:
         ["third", "61.5"],
         ["memory", "150.0"],
     ]
-    assert cells(page, "taken for writing, each line naming the next")[1:] == [["written", "80.2"]]
+    assert cells(page, "taken for writing, each line naming the next")[1:] == [
+        ["written", "80.2"]
+    ]
     assert cells(page, "interleave/mov on rpi5: package, stores") == [
         ["block", "own", "shared", "ratio", "boundary"],
         ["1K", "2.00", "5.00", "2.50", "48.0"],
@@ -48,11 +57,17 @@ def test_the_first_screen_has_their_key_numbers(tmp_path: Path) -> None:
 
 def test_every_run_has_a_dot_in_a_panel_of_each_state(tmp_path: Path) -> None:
     runs = [
-        points.publish(tmp_path, started_utc=f"2026-01-0{day}T00:00:00Z", noise=0.01).run_id for day in (2, 3)
+        points.publish(
+            tmp_path, started_utc=f"2026-01-0{day}T00:00:00Z", noise=0.01
+        ).run_id
+        for day in (2, 3)
     ]
     page = render(tmp_path, runs)
     panels = re.findall(r'aria-label="Run medians of ([^:"]+)', page)
     assert panels == [
-        *(f"fetch/mov read chase, package, {state}" for state in ("own", "third", "memory")),
+        *(
+            f"fetch/mov read chase, package, {state}"
+            for state in ("own", "third", "memory")
+        ),
         "interleave/mov write shared, package, 1K",
     ]

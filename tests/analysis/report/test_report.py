@@ -17,19 +17,30 @@ from tests import builders, simulated
 from tests.analysis.markup import Markup
 from tests.command import Done, Fleet
 
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }} $x$ \x1b[2J\u202e"
+HOSTILE = (
+    "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }} $x$"
+    " \x1b[2J\u202e"
+)
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two runs of a desktop with two levels and a drift, and one of a like machine that is slower."""
+    """Two runs of a desktop with two levels and a drift, and one of a like machine that
+    is slower.
+    """
     root = tmp_path_factory.mktemp("results")
-    desk = simulated.desktop("desk", two_levels=frozenset({(0, 1)}), drifting=frozenset({(1, 3)}))
+    desk = simulated.desktop(
+        "desk", two_levels=frozenset({(0, 1)}), drifting=frozenset({(1, 3)})
+    )
     slower = {relation: 1.2 * ns for relation, ns in builders.NS.items()}
     simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
     simulated.publish(root, desk, 1)
-    simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
-    return render(root, find_last_session_runs(Store(root).list_runs(), Store(root).place))
+    simulated.publish(
+        root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2
+    )
+    return render(
+        root, find_last_session_runs(Store(root).list_runs(), Store(root).place)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +63,24 @@ def test_every_link_and_reference_leads_somewhere(page: str, read: Markup) -> No
 
 
 def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
-    (policy,) = (m["content"] for m in read.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (
+        m["content"]
+        for m in read.all("meta")
+        if m.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert all(href.startswith("#") for href in read.values("href"))
-    assert all(source.startswith("data:image/png;base64,") for source in read.values("src"))
+    assert all(
+        source.startswith("data:image/png;base64,") for source in read.values("src")
+    )
     fetching = {"script", "link", "iframe", "object", "embed", "base", "form"}
     assert not {tag for tag, _ in read.elements} & fetching
-    assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
+    assert not [
+        name
+        for _, attributes in read.elements
+        for name in attributes
+        if name.startswith("on")
+    ]
     assert "://" not in page
     assert "@import" not in page
 
@@ -66,7 +88,14 @@ def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
 def test_the_message_comes_first_and_the_warnings_last(page: str) -> None:
     order = [
         page.index(mark)
-        for mark in ('id="answer"', 'id="medians"', "<nav", 'id="runs"', 'id="run-1"', 'id="warnings"')
+        for mark in (
+            'id="answer"',
+            'id="medians"',
+            "<nav",
+            'id="runs"',
+            'id="run-1"',
+            'id="warnings"',
+        )
     ]
     assert order == sorted(order)
 
@@ -81,24 +110,45 @@ def test_a_screen_reader_finds_its_way(read: Markup) -> None:
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert tags.count("caption") == tags.count("table") > 5
-    assert all(cell.get("scope") in ("col", "row", "colgroup", "rowgroup") for cell in read.all("th"))
+    assert all(
+        cell.get("scope") in ("col", "row", "colgroup", "rowgroup")
+        for cell in read.all("th")
+    )
     assert all(image["alt"] for image in read.all("img"))
-    assert all(picture["role"] == "img" and picture["aria-label"] for picture in read.all("svg"))
-    assert all(box["aria-label"] and box["tabindex"] == "0" for box in read.all("div") if box.get("role"))
-    assert next(attributes for tag, attributes in read.elements if tag == "a")["href"] == "#main"
+    assert all(
+        picture["role"] == "img" and picture["aria-label"]
+        for picture in read.all("svg")
+    )
+    assert all(
+        box["aria-label"] and box["tabindex"] == "0"
+        for box in read.all("div")
+        if box.get("role")
+    )
+    assert (
+        next(attributes for tag, attributes in read.elements if tag == "a")["href"]
+        == "#main"
+    )
 
 
-def test_it_is_made_for_light_dark_print_and_narrow_screens(page: str, read: Markup) -> None:
+def test_it_is_made_for_light_dark_print_and_narrow_screens(
+    page: str, read: Markup
+) -> None:
     for condition in ("(prefers-color-scheme: dark)", "print", "(max-width: 30rem)"):
         assert f"@media {condition}" in page
     assert any(meta.get("name") == "viewport" for meta in read.all("meta"))
     assert "currentColor" in page
 
 
-def test_it_has_every_picture_and_lists_warnings_and_where_they_apply(page: str, read: Markup) -> None:
-    assert re.search(r"multimodal: pairs have over a tenth.*desk 2026\S+( \S+:\S+)? \(\d of 36\)", read.text)
+def test_it_has_every_picture_and_lists_warnings_and_where_they_apply(
+    page: str, read: Markup
+) -> None:
     assert re.search(
-        r"Levels of 0-1: \d+\.\d ±\S+%, and \d+% of bursts at another level, median \d", read.text
+        r"multimodal: pairs have over a tenth.*desk 2026\S+( \S+:\S+)? \(\d of 36\)",
+        read.text,
+    )
+    assert re.search(
+        r"Levels of 0-1: \d+\.\d ±\S+%, and \d+% of bursts at another level, median \d",
+        read.text,
     )
     assert re.search(r"drift: pairs became faster or slower during the run", read.text)
     assert "one run only" in read.text
@@ -108,10 +158,11 @@ def test_it_has_every_picture_and_lists_warnings_and_where_they_apply(page: str,
     assert "Distribution of all samples" in titles
 
 
-def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(page: str, read: Markup) -> None:
-    assert re.search(
-        r'<td class="a31 b2\d" title="[^"]+">4\d\.\d</td>', page
-    )  # slow on desk, not so slow beside desk-vm
+def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(
+    page: str, read: Markup
+) -> None:
+    # slow on desk, not so slow beside desk-vm
+    assert re.search(r'<td class="a31 b2\d" title="[^"]+">4\d\.\d</td>', page)
     assert any(box.get("id") == "common" for box in read.all("input"))
     assert "body:has(#common:checked) .b31" in page
 
@@ -120,10 +171,13 @@ def test_what_hosts_and_people_said_is_only_text(tmp_path: Path) -> None:
     cpus = builders.small_desktop()[:2]
     host = Host("evil", "192.0.2.7", labels={HOSTILE: HOSTILE})
     run = builders.a_run(cpus, host=host)
-    facts = replace(run.facts, cpu_model=HOSTILE, kernel=HOSTILE, mitigations={HOSTILE: HOSTILE})
+    facts = replace(
+        run.facts, cpu_model=HOSTILE, kernel=HOSTILE, mitigations={HOSTILE: HOSTILE}
+    )
     failed = (Failed("cas", "cmpxchg", 1, 0, 1, HOSTILE),)
     Store(tmp_path).publish(
-        replace(run, facts=facts, notes=(HOSTILE,), failed=failed), builders.make_bursts(run)
+        replace(run, facts=facts, notes=(HOSTILE,), failed=failed),
+        builders.make_bursts(run),
     )
     page = render(tmp_path, [run.run_id], title=HOSTILE)
     read = Markup(page)
@@ -147,10 +201,16 @@ def test_one_run_has_no_differences_and_no_common_scale(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_path: Path) -> None:
+def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(
+    tmp_path: Path,
+) -> None:
     runs = [
         simulated.publish(
-            tmp_path, simulated.desktop("desk"), number, rounds=2, labels={"bios": f"1.{number}"}
+            tmp_path,
+            simulated.desktop("desk"),
+            number,
+            rounds=2,
+            labels={"bios": f"1.{number}"},
         )
         for number in (0, 1)
     ]
@@ -166,18 +226,29 @@ def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_
 @pytest.mark.long
 @pytest.mark.parametrize("words", ["lucca", "pisa", "lucca,node*"])
 def test_a_page_says_what_the_terminal_says(
-    words: str, made_lab: Path, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+    words: str,
+    made_lab: Path,
+    fleet_here: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     several, root = "," in words, ("-r", str(made_lab / "results"))
-    page = " ".join(Markup(fleet_here("report", words, "-o", "-", *root).stdout).text.split())
+    page = " ".join(
+        Markup(fleet_here("report", words, "-o", "-", *root).stdout).text.split()
+    )
     answers = [fleet_here("compare", words, *root).stdout]
     if several:
         answers += [fleet_here("compare", words, "--siblings", *root).stdout]
     sentences = [text.partition("\n")[0] for text in answers]
-    accepted = fleet_here("accept", words, *root).stdout.partition("\n\n")[0].splitlines()
+    accepted = (
+        fleet_here("accept", words, *root).stdout.partition("\n\n")[0].splitlines()
+    )
     sentences += [line for line in accepted if not several or ": below" in line]
-    changes = [change for text in answers for change in re.findall(r"[+-]\d+\.\d%(?: to [+-]\S+)?", text)]
+    changes = [
+        change
+        for text in answers
+        for change in re.findall(r"[+-]\d+\.\d%(?: to [+-]\S+)?", text)
+    ]
     assert bool(changes) == (words != "pisa")
     numbers = []
     if several:  # of one host, show has the last run beside what is usual
@@ -190,15 +261,21 @@ def test_a_page_says_what_the_terminal_says(
 
 @pytest.mark.long
 @pytest.mark.parametrize("benchmarks", [("cas",), ("clock",)])
-def test_one_cpu_and_clock_only_are_reported(tmp_path: Path, benchmarks: tuple[str, ...]) -> None:
-    run = simulated.publish(tmp_path, simulated.one_cpu(), rounds=3, benchmarks=benchmarks)
+def test_one_cpu_and_clock_only_are_reported(
+    tmp_path: Path, benchmarks: tuple[str, ...]
+) -> None:
+    run = simulated.publish(
+        tmp_path, simulated.one_cpu(), rounds=3, benchmarks=benchmarks
+    )
     read = Markup(render(tmp_path, [run.run_id]))
     assert read.errors == []
     assert ("one clock reading" in read.text) == (benchmarks == ("clock",))
 
 
 def test_a_run_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
-    run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
+    run = replace(
+        builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),)
+    )
     Store(tmp_path).publish(run, [])
     read = Markup(render(tmp_path, [run.run_id]))
     assert read.errors == []
@@ -208,16 +285,23 @@ def test_a_run_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> None:
-    run = simulated.publish(tmp_path, simulated.server(cpus=builders.two_sockets()[:48]), rounds=1, samples=2)
+    run = simulated.publish(
+        tmp_path,
+        simulated.server(cpus=builders.two_sockets()[:48]),
+        rounds=1,
+        samples=2,
+    )
     page = render(tmp_path, [run.run_id])
     read = Markup(page)
     assert read.errors == []
     assert "medians between groups of CPUs" in read.text
     assert any(
-        label.startswith("Map of cas/cmpxchg on server, 48 CPUs") for label in read.values("aria-label")
+        label.startswith("Map of cas/cmpxchg on server, 48 CPUs")
+        for label in read.values("aria-label")
     )
     assert len(page) < 400_000
-    assert page.count(">socket 0</text>") == 4  # on both axes, also of the small map on the first screen
+    # on both axes, also of the small map on the first screen
+    assert page.count(">socket 0</text>") == 4
     assert len(re.findall(r"<title>0-1 \w+: [\d.]+ ns<", page)) == 1
     assert page.index("<svg") < page.index("<nav")
 
@@ -227,12 +311,18 @@ def test_a_very_big_machine_has_tips_of_groups(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.server(), rounds=1, samples=2)
     page = render(tmp_path, [run.run_id])
     assert Markup(page).errors == []
-    assert re.search(r"<title>CPUs 0-7,64-71 and 8-15,72-79: package, [\d.]+ ns \([\d.]+ to [\d.]+\)", page)
+    assert re.search(
+        r"<title>CPUs 0-7,64-71 and 8-15,72-79: package, [\d.]+ ns \([\d.]+ to"
+        r" [\d.]+\)",
+        page,
+    )
     assert len(page) < 400_000
 
 
 @pytest.mark.long
-def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path: Path) -> None:
+def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(
+    tmp_path: Path,
+) -> None:
     machine = simulated.desktop("one", pair_sd=0.0)
     runs = [
         simulated.publish(
@@ -252,19 +342,33 @@ def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path
 
 
 @pytest.mark.long
-def test_two_sides_are_compared_host_by_host_with_all_hosts_first(tmp_path: Path) -> None:
+def test_two_sides_are_compared_host_by_host_with_all_hosts_first(
+    tmp_path: Path,
+) -> None:
     for number in range(6):
         for index, name in enumerate(("one", "two", "three")):
-            ns = {relation: (1 + 0.1 * (number % 2)) * ns for relation, ns in builders.NS.items()}
+            ns = {
+                relation: (1 + 0.1 * (number % 2)) * ns
+                for relation, ns in builders.NS.items()
+            }
             labels = {"kernel": "new" if number % 2 else "old"}
             machine = simulated.Machine(name, builders.small_desktop()[:3], ns=ns)
-            simulated.publish(tmp_path, machine, 3 * number + index, rounds=3, samples=3, labels=labels)
+            simulated.publish(
+                tmp_path,
+                machine,
+                3 * number + index,
+                rounds=3,
+                samples=3,
+                labels=labels,
+            )
     sides = ("kernel=old", "kernel=new")
     runs = [run.run_id for run in Store(tmp_path).list_runs()]
     page = render(tmp_path, runs, sides=sides)
     assert Markup(page).errors == []
     (forest,) = re.findall(r'aria-label="(Changes of cas/cmpxchg package[^"]*)"', page)
-    rows = re.findall(r"(?:: |; )([\w ]+) \+(\d+)\.\d% ", forest.partition("intervals")[2])
+    rows = re.findall(
+        r"(?:: |; )([\w ]+) \+(\d+)\.\d% ", forest.partition("intervals")[2]
+    )
     assert rows[0][0] == "all hosts"
     assert {name for name, _ in rows[1:]} == {"one", "two", "three"}
     assert {abs(int(change) - 10) <= 3 for _, change in rows} == {True}
@@ -286,7 +390,9 @@ def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
     write_output(path, [page + " "], replace=True)
     assert path.read_text() == page + " "
     path.write_text("<html>my thesis</html>")
-    with pytest.raises(UsageError, match="is not a report of fleet; it was not changed"):
+    with pytest.raises(
+        UsageError, match="is not a report of fleet; it was not changed"
+    ):
         require_writable_output(path)
     require_writable_output(path, force=True)
     assert list(tmp_path.iterdir()) == [path]
@@ -294,7 +400,11 @@ def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [(".", "it is a folder"), ("nowhere/a.html", "there is no directory"), ("card.jpg", "is not a page")],
+    [
+        (".", "it is a folder"),
+        ("nowhere/a.html", "there is no directory"),
+        ("card.jpg", "is not a page"),
+    ],
 )
 def test_where_no_report_can_be_written_is_said_before_any_work(
     tmp_path: Path, name: str, message: str
@@ -310,10 +420,17 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Path) -> None:
+def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(
+    tmp_path: Path,
+) -> None:
     for number in range(4):
         for name in ("one", "two"):
-            simulated.publish(tmp_path, simulated.desktop(name), 2 * number + (name == "two"), rounds=3)
+            simulated.publish(
+                tmp_path,
+                simulated.desktop(name),
+                2 * number + (name == "two"),
+                rounds=3,
+            )
     runs = [run.run_id for run in Store(tmp_path).list_runs()]
     page = render(tmp_path, runs)
     read = Markup(page)
@@ -325,7 +442,9 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_path: Path) -> None:
+def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(
+    tmp_path: Path,
+) -> None:
     for number in range(7):
         simulated.publish(tmp_path, simulated.desktop("one"), number, rounds=1)
     page = render(tmp_path, [run.run_id for run in Store(tmp_path).list_runs()])
@@ -341,7 +460,9 @@ def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
 ) -> None:
     listing = Listing(made_lab / "results")
     runs = select_runs_to_show(listing, ["lucca", "milan"]).runs
-    table = show_runs(listing, select_runs_to_show(listing, ["lucca", "milan"]), NO_LIMIT)
+    table = show_runs(
+        listing, select_runs_to_show(listing, ["lucca", "milan"]), NO_LIMIT
+    )
     alone = show_runs(listing, select_runs_to_show(listing, ["lucca"]), NO_LIMIT)
     page = Markup(render(listing, [run.run_id for run in runs])).text
     write_site(listing, runs, tmp_path)
@@ -349,12 +470,18 @@ def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
     assert f"cas/cmpxchg  package   {number}" in alone
     assert "since the last change: lucca cas, 2026-11-04" in table
     assert "usual since the last change: lucca cas, 2026-11-04" in alone
-    assert re.search(rf"Since the last change: lucca cas, 2026-11-04.*lucca.*{number} ±", page, re.DOTALL)
+    assert re.search(
+        rf"Since the last change: lucca cas, 2026-11-04.*lucca.*{number} ±",
+        page,
+        re.DOTALL,
+    )
     for name in ("index.html", "m/lucca.html"):
         assert number in Markup((tmp_path / name).read_text()).text
 
 
-def test_a_home_that_cannot_be_written_is_not_the_readers_business(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_not_the_readers_business(
+    tmp_path: Path,
+) -> None:
     simulated.publish(tmp_path / "results", simulated.desktop("desk"), 0)
     with Fleet(tmp_path, {"HOME": "/proc/nobody"}) as fleet:
         process = fleet.start("report")

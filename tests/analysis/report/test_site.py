@@ -45,15 +45,24 @@ def write(root: Path, folder: Path) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def times(folder: Path) -> dict[str, int]:
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*.*")
+    }
 
 
 @pytest.mark.long
-def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path, tmp_path: Path) -> None:
+def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(
+    root: Path, tmp_path: Path
+) -> None:
     write(root, tmp_path / "site")
     pages = contents(tmp_path / "site")
     assert {
@@ -69,7 +78,9 @@ def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path,
             folder = (tmp_path / "site" / name).parent
             for link in [*page.values("href"), *page.values("src")]:
                 assert link == "#main" or (folder / link).resolve().is_file(), link
-    assert [row["runs"] for row in json.loads(pages["runs.json"]) if row["host"] == "desk"] == [2]
+    assert [
+        row["runs"] for row in json.loads(pages["runs.json"]) if row["host"] == "desk"
+    ] == [2]
 
 
 @pytest.mark.long
@@ -82,7 +93,10 @@ def test_only_its_own_style_and_script_are_allowed(root: Path, tmp_path: Path) -
             own = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
             assert len(own) == text.count(f"<{tag}") == count
             digests = re.findall(rf"{tag}-src '(sha256-[^']*)'", policy)
-            hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in own]
+            hashes = [
+                base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+                for script in own
+            ]
             assert digests == [f"sha256-{script}" for script in hashes]
         assert policy.startswith("default-src 'none'; img-src data: 'self';")
         assert not re.search(r"<[^>]* (style|on\w+)=", text)
@@ -90,7 +104,9 @@ def test_only_its_own_style_and_script_are_allowed(root: Path, tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(root: Path, tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(
+    root: Path, tmp_path: Path
+) -> None:
     write(root, tmp_path / "one")
     write(root, tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -100,12 +116,18 @@ def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(root: Pa
 
 
 @pytest.mark.slow
-def test_a_new_run_makes_its_machine_and_the_index_anew_alone(root: Path, tmp_path: Path) -> None:
+def test_a_new_run_makes_its_machine_and_the_index_anew_alone(
+    root: Path, tmp_path: Path
+) -> None:
     write(root, tmp_path / "site")
     before = times(tmp_path / "site")
     simulated.publish(root, simulated.desktop("board"), 4)
     assert "1 of them made anew" in write(root, tmp_path / "site")
-    changed = {name for name, time in times(tmp_path / "site").items() if before.get(name) != time}
+    changed = {
+        name
+        for name, time in times(tmp_path / "site").items()
+        if before.get(name) != time
+    }
     assert {name for name in changed if "desk" in name} == set()
     assert {"index.html", "m/board.html"} < changed
     write(root, tmp_path / "anew")
@@ -116,7 +138,9 @@ def test_a_new_run_makes_its_machine_and_the_index_anew_alone(root: Path, tmp_pa
 def test_a_machine_whose_runs_are_withdrawn_goes(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     (tmp_path / "site" / "m" / "mine.html").write_text("my own")
-    Store(root).withdraw([run.run_id for run in Listing(root).runs if run.host_id == "board"])
+    Store(root).withdraw(
+        [run.run_id for run in Listing(root).runs if run.host_id == "board"]
+    )
     write(root, tmp_path / "site")
     left = contents(tmp_path / "site")
     assert not [name for name in left if "board" in name]
@@ -133,7 +157,11 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
     write(root, other)
     (tmp_path / "precious").write_text("precious")
     state = json.loads((other / STATE).read_text())
-    state["files"] |= {"../precious": "", "m/../../precious": "", str(tmp_path / "precious"): ""}
+    state["files"] |= {
+        "../precious": "",
+        "m/../../precious": "",
+        str(tmp_path / "precious"): "",
+    }
     (other / STATE).write_text(json.dumps(state))
     write(root, other)
     assert (tmp_path / "precious").exists()
@@ -144,9 +172,13 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+def test_a_machine_has_its_medians_as_a_file_to_import(
+    root: Path, tmp_path: Path, fleet_here: CALL
+) -> None:
     write(root, tmp_path / "site")
-    done = fleet_here("import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other")
+    done = fleet_here(
+        "import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other"
+    )
     assert (done.exit_code, done.stderr) == (0, "")
     taken = pd.read_parquet(tmp_path / "other" / "summaries" / "desk.parquet")
     last = [run.run_id for run in Listing(root).runs if run.host_id == "desk"][-1]
@@ -156,22 +188,34 @@ def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_a_summary_has_a_page_that_names_no_interval(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+def test_a_summary_has_a_page_that_names_no_interval(
+    root: Path, tmp_path: Path, fleet_here: CALL
+) -> None:
     folder = tmp_path / "site"
-    done = fleet_here("report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root))
+    done = fleet_here(
+        "report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root)
+    )
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith(f"{folder}: 5 machines, 5 of them made anew")
     rows = {row["name"]: row for row in json.loads((folder / "runs.json").read_text())}
-    assert (rows["rpi4-qnx800"]["runs"], rows["rpi4-qnx800"]["course"]) == (0, "no interval")
+    assert (rows["rpi4-qnx800"]["runs"], rows["rpi4-qnx800"]["course"]) == (
+        0,
+        "no interval",
+    )
     assert rows["board"]["runs"] == 1
     page = Markup((folder / "m" / "rpi4-qnx800~summary.html").read_text())
     assert page.errors == []
     assert "QNX 8.0.0" in page.text
     assert "core_latency's median of each pair" in page.text
     assert "no interval" in (folder / "card" / "rpi4-qnx800~summary.svg").read_text()
-    again = fleet_here("report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root))
+    again = fleet_here(
+        "report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root)
+    )
     assert "0 of them made anew" in again.stdout
-    assert fleet_here("report", "board", "-o", f"{folder}/", "-r", str(root)).exit_code == 0
+    assert (
+        fleet_here("report", "board", "-o", f"{folder}/", "-r", str(root)).exit_code
+        == 0
+    )
     assert not [name for name in contents(folder) if "summary" in name]
 
 
@@ -190,11 +234,14 @@ def test_a_summary_that_is_not_there_or_not_for_a_site_is_refused(
 
 
 @pytest.mark.slow
-def test_the_index_is_sorted_and_searched_in_a_browser(root: Path, tmp_path: Path) -> None:
+def test_the_index_is_sorted_and_searched_in_a_browser(
+    root: Path, tmp_path: Path
+) -> None:
     simulated.publish(root, simulated.desktop("shelf", model=HOSTILE), 7)
     write(root, tmp_path / "site")
     index = tmp_path / "site" / "index.html"
-    assert "rowspan=2>&lt;script" in index.read_text()  # without a script, models are above their machines
+    # without a script, models are above their machines
+    assert "rowspan=2>&lt;script" in index.read_text()
     browser = Browser(tmp_path)
     assert browser.complaints(index) == []
     script = """(() => {
@@ -220,24 +267,46 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     files, friend = tmp_path / "files", tmp_path / "friend"
     files.mkdir()
     for name, more in (("rome", ()), ("milan", ("--medians",))):
-        words = ("export", "board", *more, "-o", f"{files / name}.parquet", "-r", str(root))
+        words = (
+            "export",
+            "board",
+            *more,
+            "-o",
+            f"{files / name}.parquet",
+            "-r",
+            str(root),
+        )
         assert fleet_here(*words).exit_code == 0
     matrix = tmp_path / "t7700.txt"
     matrix.write_text(CORE_LATENCY)
-    assert fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code == 0
+    assert (
+        fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code
+        == 0
+    )
     shutil.copy(friend / "summaries" / "t.parquet", files / "core2.parquet")
     text = (Path(__file__).parents[3] / "docs" / "gallery.yaml").read_text()
-    steps = [step["run"] for step in yaml.safe_load(text)["jobs"]["site"]["steps"] if "name" in step]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    steps = [
+        step["run"]
+        for step in yaml.safe_load(text)["jobs"]["site"]["steps"]
+        if "name" in step
+    ]
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    }
 
     def check() -> int:
         how = {"cwd": tmp_path, "env": environment, "capture_output": True}
-        done = (subprocess.run(["bash", "-e", "-c", step], check=False, **how) for step in steps)
+        done = (
+            subprocess.run(["bash", "-e", "-c", step], check=False, **how)
+            for step in steps
+        )
         return next((process.returncode for process in done if process.returncode), 0)
 
     assert len(steps) == 3
     assert check() == 0
-    names = {row["name"] for row in json.loads((tmp_path / "site" / "runs.json").read_text())}
+    names = {
+        row["name"] for row in json.loads((tmp_path / "site" / "runs.json").read_text())
+    }
     assert {"rome", "milan", "core2", "rpi4-linux"} < names
     shutil.rmtree(tmp_path / "results")
     (files / "rome.parquet").write_bytes((files / "rome.parquet").read_bytes()[:-9])
@@ -245,7 +314,9 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
 
 
 @pytest.mark.long
-def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path) -> None:
+def test_a_machine_has_its_changes_night_by_night(
+    made_lab: Path, tmp_path: Path
+) -> None:
     root = Listing(made_lab / "results")
     write_site(root, [run for run in root.runs if run.host_id == "lucca"], tmp_path)
     text = (tmp_path / "m" / "lucca.html").read_text()
@@ -253,7 +324,10 @@ def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path
     assert page.errors == []
     assert "Facts: 2026-11-04: kernel 6.12.1-demo → 6.13.0-demo." in page.text
     (nights,) = re.findall(r'class="nights" d="([^"]*)"', text)
-    (levels,) = re.findall(r'class="levels" d="M([\d.]+) ([\d.]+)H([\d.]+)M([\d.]+) ([\d.]+)H([\d.]+)"', text)
+    (levels,) = re.findall(
+        r'class="levels" d="M([\d.]+) ([\d.]+)H([\d.]+)M([\d.]+) ([\d.]+)H([\d.]+)"',
+        text,
+    )
     heights = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", nights)]
     places = [float(x) for x in re.findall(r"M([\d.]+) ", nights)]
     begin, before, until, since, after, end = map(float, levels)
@@ -262,7 +336,10 @@ def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path
     assert {until, since} < {*places}
     middle = (before + after) / 2  # the larger number is higher up
     assert after < before
-    assert all((height > middle) == (x <= until) for x, height in zip(places, heights, strict=True))
+    assert all(
+        (height > middle) == (x <= until)
+        for x, height in zip(places, heights, strict=True)
+    )
 
 
 @pytest.mark.long
@@ -285,13 +362,19 @@ def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
 def test_a_page_is_made_anew_where_a_table_of_the_model_alone_is_added(
     tmp_path: Path, fleet_here: CALL
 ) -> None:
-    root, folder, words = tmp_path / "results", tmp_path / "site", ("--name", "friend", "-b", "cas/cmpxchg")
+    root, folder, words = (
+        tmp_path / "results",
+        tmp_path / "site",
+        ("--name", "friend", "-b", "cas/cmpxchg"),
+    )
     simulated.publish(root, simulated.desktop("desk", model="Made-up desk"), 0)
     matrix = tmp_path / "friend.csv"
     matrix.write_text(fleet_here("export", "desk", "-b", "cas", "-r", str(root)).stdout)
     write(root, folder)
     before = (folder / "m" / "desk.html").read_text()
-    done = fleet_here("import", str(matrix), *words, "--cpu-model", "Made-up desk", "-r", str(root))
+    done = fleet_here(
+        "import", str(matrix), *words, "--cpu-model", "Made-up desk", "-r", str(root)
+    )
     assert done.exit_code == 0, done.stderr
     assert "1 of them made anew" in write(root, folder)
     assert (folder / "m" / "desk.html").read_text() != before
@@ -303,7 +386,11 @@ def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
     made_lab: Path, tmp_path: Path
 ) -> None:
     root = Listing(made_lab / "results")
-    chosen = [run for run in root.runs if run.host_id == "lucca" or run.host_id.startswith("node")]
+    chosen = [
+        run
+        for run in root.runs
+        if run.host_id == "lucca" or run.host_id.startswith("node")
+    ]
     write_site(root, chosen, tmp_path)
     pages = contents(tmp_path)
     (mini,), (node,) = (
@@ -312,8 +399,13 @@ def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
     )
     assert "lucca, cas package" in mini.text
     assert "9 equal machines, 36 runs: 1 odd: node6" in node.text
-    assert {f"../m/node{number}.html" for number in range(1, 10)} < {*node.values("href")}
-    assert "kernel 6.12.1-demo → 6.13.0-demo" in Markup(pages["changes.html"].decode()).text
+    assert {f"../m/node{number}.html" for number in range(1, 10)} < {
+        *node.values("href")
+    }
+    assert (
+        "kernel 6.12.1-demo → 6.13.0-demo"
+        in Markup(pages["changes.html"].decode()).text
+    )
     feed = ElementTree.fromstring(pages["changes.xml"])
     names = {"atom": "http://www.w3.org/2005/Atom"}
     (entry,) = feed.findall("atom:entry", names)

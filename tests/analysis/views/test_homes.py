@@ -5,20 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.reduce import as_float64, build_comparison_rows, load_cpus, load_pairs
+from fleet.analysis.reduce import (
+    as_float64,
+    build_comparison_rows,
+    load_cpus,
+    load_pairs,
+)
 from fleet.analysis.report import render
 from fleet.analysis.views import show_run
 from fleet.model import Host, Node, Parameters
 from fleet.store import Store
 from tests import builders
 
-HOME_NS = {2: 0.0, 1: 40.0, 0: 90.0}  # what a hand-over takes more, by how many of both CPUs are at home
+# what a hand-over takes more, by how many of both CPUs are at home
+HOME_NS = {
+    2: 0.0,
+    1: 40.0,
+    0: 90.0,
+}
 
 
 def publish(root: Path, number: int, homes: tuple[int, ...] = (0, 1, 2)) -> str:
-    """Publish a run of CPUs 0 and 1, with two homes also 32 and 33 of node 1: each pair on each home."""
+    """Publish a run of CPUs 0 and 1, with two homes also 32 and 33 of node 1: each pair
+    on each home.
+    """
     cpus = tuple(
-        cpu for cpu in builders.two_sockets() if cpu.cpu in ((0, 1, 32, 33) if homes[1:] else (0, 1))
+        cpu
+        for cpu in builders.two_sockets()
+        if cpu.cpu in ((0, 1, 32, 33) if homes[1:] else (0, 1))
     )
     node_of_cpu = {cpu.cpu: cpu.node for cpu in cpus}
     run_id = f"r20260102T03{number:02}05Z-0badcaf{number}"
@@ -34,8 +48,17 @@ def publish(root: Path, number: int, homes: tuple[int, ...] = (0, 1, 2)) -> str:
         for burst in builders.make_bursts(run, noise=0.001, ns=handover_ns):
             parameters = Parameters(memory_node=home)
             start_ns = burst.start_offset_ns + home
-            bursts.append(replace(burst, point=f"n{home}", parameters=parameters, start_offset_ns=start_ns))
-    Store(root).publish(run, iter(sorted(bursts, key=lambda burst: burst.start_offset_ns)))
+            bursts.append(
+                replace(
+                    burst,
+                    point=f"n{home}",
+                    parameters=parameters,
+                    start_offset_ns=start_ns,
+                )
+            )
+    Store(root).publish(
+        run, iter(sorted(bursts, key=lambda burst: burst.start_offset_ns))
+    )
     return run_id
 
 
@@ -45,12 +68,23 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return root, publish(root, 1)
 
 
-def test_each_node_has_its_matrix_and_the_home_its_price(homes: tuple[Path, str]) -> None:
+def test_each_node_has_its_matrix_and_the_home_its_price(
+    homes: tuple[Path, str],
+) -> None:
     text = show_run(*homes)
     for node in (0, 1, 2):
         assert f"cas/cmpxchg n{node}: one-way latency in ns" in text
     lines = [line.split() for line in text.splitlines()]
-    assert ["relation", "both", "CPUs", "one", "of", "them", "neither", "ratio"] in lines
+    assert [
+        "relation",
+        "both",
+        "CPUs",
+        "one",
+        "of",
+        "them",
+        "neither",
+        "ratio",
+    ] in lines
     assert ["system", "-", "140.0", "190.0", "1.36"] in lines
 
 

@@ -1,4 +1,6 @@
-"""Many hosts on a screen: a line a host, the fastest first, all comparable runs of each."""
+"""Many hosts on a screen: a line a host, the fastest first, all comparable runs of
+each.
+"""
 
 import re
 from pathlib import Path
@@ -9,7 +11,12 @@ import pytest
 from scipy.stats import t
 
 from fleet.analysis.base import format_value, wrap_to_width
-from fleet.analysis.reduce import Only, build_comparison_rows, history, load_overview_history
+from fleet.analysis.reduce import (
+    Only,
+    build_comparison_rows,
+    history,
+    load_overview_history,
+)
 from fleet.analysis.reduce import select_overview_rows as cells_of_overview
 from fleet.analysis.views import (
     Canvas,
@@ -31,13 +38,25 @@ from tests import simulated
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Publish four runs each of a quick and a slow desktop, one of a laptop in the last session."""
+    """Publish four runs each of a quick and a slow desktop, one of a laptop in the last
+    session.
+    """
     place = tmp_path_factory.mktemp("overview")
     slow = {relation: 1.5 * ns for relation, ns in simulated.builders.NS.items()}
-    machines = (simulated.desktop("slow", ns=slow), simulated.desktop("quick"), simulated.laptop("other"))
+    machines = (
+        simulated.desktop("slow", ns=slow),
+        simulated.desktop("quick"),
+        simulated.laptop("other"),
+    )
     for number in range(4):
         for machine in machines[: 3 if number == 3 else 2]:
-            simulated.publish(place, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
+            simulated.publish(
+                place,
+                machine,
+                number,
+                rounds=4,
+                session=f"s2026010{number}T000000Z-00000000",
+            )
     return place
 
 
@@ -50,7 +69,9 @@ def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
     assert text.count("siblings of one core") == 1
 
 
-def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
+def test_hosts_that_are_selected_count_with_all_their_comparable_runs(
+    root: Path,
+) -> None:
     selection = select_runs_to_show(Listing(root), ["slow", "quick"])
     table = compute_host_medians(load_overview_history(root, selection.runs))
     assert set(table["runs"]) == {4}
@@ -64,10 +85,13 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     """Say nothing of hosts with fewer than three comparable runs."""
     listing = Listing(root)
     new = select_runs_to_show(listing, []).runs[:1]
-    history = load_overview_history(root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
+    history = load_overview_history(
+        root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs
+    )
     rows = history[history["run_id"] == new[0].run_id]
     alone, among = (
-        compute_host_medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history)
+        compute_host_medians(rows, like).set_index(["benchmark", "relation"])
+        for like in (None, history)
     )
     assert (alone["median_ns"] == among["median_ns"]).all()
     assert describe_interval(alone) == "of the median pair, within the run"
@@ -76,11 +100,13 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     for key, part in same.groupby(["benchmark", "relation"]):
         logs = np.log(part["median_ns"])
         assert (len(part), among.loc[key, "behind"]) == (4, 4)
-        assert among.loc[key, "half"] == pytest.approx(np.expm1(t.ppf(0.975, 3) * logs.std()), rel=1e-3)
+        assert among.loc[key, "half"] == pytest.approx(
+            np.expm1(t.ppf(0.975, 3) * logs.std()), rel=1e-3
+        )
     two = same.groupby(["benchmark", "relation"]).tail(2)
-    assert describe_interval(compute_host_medians(rows[rows["host_id"] == new[0].host_id], two)).endswith(
-        "the run"
-    )
+    assert describe_interval(
+        compute_host_medians(rows[rows["host_id"] == new[0].host_id], two)
+    ).endswith("the run")
 
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
@@ -93,14 +119,24 @@ def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
     text = show_runs(root, select_runs_to_show(Listing(root), ["quick"]), Canvas(80))
     assert "4 comparable runs" in text
-    assert re.search(r"^cas/cmpxchg +smt .* ±\d\.\d% .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
+    assert re.search(
+        r"^cas/cmpxchg +smt .* ±\d\.\d% .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE
+    )
 
 
 def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
-    fast = simulated.desktop("flips", ns={name: ns / 4 for name, ns in simulated.builders.NS.items()})
+    fast = simulated.desktop(
+        "flips", ns={name: ns / 4 for name, ns in simulated.builders.NS.items()}
+    )
     for number in range(5):
         machine = fast if number == 3 else simulated.desktop("flips")
-        simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
+        simulated.publish(
+            tmp_path,
+            machine,
+            number,
+            rounds=4,
+            session=f"s2026010{number}T000000Z-00000000",
+        )
     selection = select_runs_to_show(Listing(tmp_path), ["flips"])
     table = compute_host_medians(load_overview_history(tmp_path, selection.runs))
     for row in table.to_dict("records"):
@@ -111,30 +147,48 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         assert row["half"] < 0.2
     for text in (render_host_table(table, Canvas(80)), render_extremes(table, 100)):
         assert re.search(
-            r"flips, cas, smt: 4 runs at [\d.]+, 1 run at another level, median [\d.]+$", text, re.MULTILINE
+            r"flips, cas, smt: 4 runs at [\d.]+, 1 run at another level, median"
+            r" [\d.]+$",
+            text,
+            re.MULTILINE,
         )
     assert " 4 of 5 " in show_runs(tmp_path, selection, Canvas(80))
 
 
 def test_three_runs_at_two_levels_are_named_with_both(tmp_path: Path) -> None:
     medians = {
-        simulated.publish(tmp_path, simulated.desktop("h0"), number, rounds=4).run_id: ns
+        simulated.publish(
+            tmp_path, simulated.desktop("h0"), number, rounds=4
+        ).run_id: ns
         for number, ns in enumerate((28.0, 106.8, 25.3))
     }
     rows = load_overview_history(tmp_path, Listing(tmp_path).runs)
     rows = rows.assign(median_ns=rows["run_id"].map(medians))
     text = render_host_table(compute_host_medians(rows, rows), Canvas(80))
     assert "h0, cas, smt: 2 runs at 26.6, 1 run at another level, median 106.8" in text
-    assert all(float(width) < 100 for width in re.findall(r"±([\d.]+)%", text.replace("±95%", "")))
+    assert all(
+        float(width) < 100
+        for width in re.findall(r"±([\d.]+)%", text.replace("±95%", ""))
+    )
 
 
 def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
-    """Publish three runs at three levels: the number and its interval are of one of them."""
+    """Publish three runs at three levels: the number and its interval are of one of
+    them.
+    """
     for number, factor in enumerate((1.0, 2.0, 4.5)):
         ns = {name: factor * ns for name, ns in simulated.builders.NS.items()}
         session = f"s2026010{number}T000000Z-00000000"
-        simulated.publish(tmp_path, simulated.desktop("flips", ns=ns), number, rounds=4, session=session)
-    history = load_overview_history(tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs)
+        simulated.publish(
+            tmp_path,
+            simulated.desktop("flips", ns=ns),
+            number,
+            rounds=4,
+            session=session,
+        )
+    history = load_overview_history(
+        tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs
+    )
     table = compute_host_medians(history, history)
     assert (table["behind"] == 1).all()
     assert (table["half"] < 0.2).all()
@@ -142,7 +196,9 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    table = compute_host_medians(
+        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    )
     coloured = render_host_table(table, Canvas(80, colour=True))
     plain = render_host_table(table, Canvas(80))
     assert "\x1b[" in coloured
@@ -150,7 +206,9 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    table = compute_host_medians(
+        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    )
     narrow = render_host_table(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
@@ -158,12 +216,18 @@ def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> 
 
 
 def test_an_interval_beyond_all_of_the_number_is_unsettled(root: Path) -> None:
-    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    table = compute_host_medians(
+        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    )
     assert re.search(
-        r"^slow .* unsettled", render_host_table(table.assign(half=6.346), Canvas(200)), re.MULTILINE
+        r"^slow .* unsettled",
+        render_host_table(table.assign(half=6.346), Canvas(200)),
+        re.MULTILINE,
     )
     table["half"] = [0.02] * (len(table) - 1) + [1.01]
-    assert "half of them within ±2.0%, others unsettled" in render_host_table(table, Canvas(34))
+    assert "half of them within ±2.0%, others unsettled" in render_host_table(
+        table, Canvas(34)
+    )
 
 
 def test_noise_looks_flat_and_change_does_not() -> None:
@@ -175,14 +239,43 @@ def test_noise_looks_flat_and_change_does_not() -> None:
 @pytest.mark.long
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    table = compute_host_medians(
+        load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs)
+    )
     columns = {group.title: list(group.columns) for group in group_columns(table)}
     assert columns["cas/cmpxchg or lse"] == [
-        *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
+        *(
+            "smt",
+            "cluster E-E",
+            "llc",
+            "package P-P",
+            "package P-E",
+            "package E-E",
+            "package",
+            "system",
+        )
     ]
-    assert columns["chase/mov random"] == columns["bandwidth/avx2 read"] == ["L1", "L2", "LLC", "mem"]
-    assert columns["fetch/mov read chase, smt"] == ["own", "written", "clean", "both", "evicted", "memory"]
-    assert columns["interleave/avx2 write shared, smt"] == ["64", "256", "1K", "4K", "16K", "64K"]
+    assert (
+        columns["chase/mov random"]
+        == columns["bandwidth/avx2 read"]
+        == ["L1", "L2", "LLC", "mem"]
+    )
+    assert columns["fetch/mov read chase, smt"] == [
+        "own",
+        "written",
+        "clean",
+        "both",
+        "evicted",
+        "memory",
+    ]
+    assert columns["interleave/avx2 write shared, smt"] == [
+        "64",
+        "256",
+        "1K",
+        "4K",
+        "16K",
+        "64K",
+    ]
     assert columns["gemm peak"] == ["avx2"]
     names = {kind.partition("/")[0] for run in listing.runs for kind in run.benchmarks}
     assert {*table["benchmark"]} == {*names, "load"}
@@ -192,7 +285,9 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    table = compute_host_medians(
+        load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs)
+    )
     text = render_host_table(table, Canvas(width))
     assert max(map(len, wrap_to_width(text, width).splitlines())) <= width
     tables = text.split("\nsmt: ")[0]
@@ -205,28 +300,47 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     runs = select_runs_to_show(listing, ["pisa", "rome"]).runs
     slow = load_overview_history(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
-    assert {*load_overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
+    assert {*load_overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {
+        "cluster E-E",
+        "llc",
+    }
     with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores: E, P\."):
         load_overview_history(listing, runs, Only(cpus="big"))
 
 
 def make_loaded_rows(**columns: object) -> pd.DataFrame:
-    rows = pd.DataFrame(columns).assign(run_id="r", benchmark="loaded", variant="mov", relation="package")
+    rows = pd.DataFrame(columns).assign(
+        run_id="r", benchmark="loaded", variant="mov", relation="package"
+    )
     return rows.reindex(columns=[column.name for column in TABLES["pairs"]])
 
 
 @pytest.mark.parametrize(
     ("loads", "about", "columns"),
     [
-        ({"read": [1000, 16000, None], "mix": [1000, None]}, "full, package", ["idle", "read", "mix"]),
-        ({"read": [1000, 16000], "mix": [1000, None]}, "full, package", ["idle", "mix"]),
-        ({"read": [1000, 16000], "mix": [1000]}, "16 GB/s each, package", ["idle", "read"]),
+        (
+            {"read": [1000, 16000, None], "mix": [1000, None]},
+            "full, package",
+            ["idle", "read", "mix"],
+        ),
+        (
+            {"read": [1000, 16000], "mix": [1000, None]},
+            "full, package",
+            ["idle", "mix"],
+        ),
+        (
+            {"read": [1000, 16000], "mix": [1000]},
+            "16 GB/s each, package",
+            ["idle", "read"],
+        ),
     ],
 )
 def test_a_lesser_load_does_not_stand_for_the_greatest(
     loads: dict[str, list[int | None]], about: str, columns: list[str]
 ) -> None:
-    points = [("idle", 0.0)] + [(name, load) for name, own in loads.items() for load in own]
+    points = [("idle", 0.0)] + [
+        (name, load) for name, own in loads.items() for load in own
+    ]
     operations, rates = zip(*points, strict=True)
     rows = make_loaded_rows(operation=operations, load_mbps=rates, point="p")
     overview_rows = cells_of_overview(rows, pd.DataFrame())
@@ -236,13 +350,18 @@ def test_a_lesser_load_does_not_stand_for_the_greatest(
 
 def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     points = ["idle.x2.64M.huge", "read.at16G.x2.64M.huge", "read.full.x2.64M.huge"]
-    rates = {"load_mbps": [0, 16000, None], "other_rate": [0, 16, 32], "median_ns": 200.0}
+    rates = {
+        "load_mbps": [0, 16000, None],
+        "other_rate": [0, 16, 32],
+        "median_ns": 200.0,
+    }
     operations, sizes = ["idle", "read", "read"], {"threads": 2, "bytes": 1 << 26}
     rows = make_loaded_rows(point=points, operation=operations, **rates, **sizes)
     comparison_rows = build_comparison_rows(rows, pd.DataFrame())
     assert [*comparison_rows["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
     assert [*comparison_rows["relation"]] == [
-        f"package {setting}" for setting in ("idle", "read at16G x2", *2 * ["read full"])
+        f"package {setting}"
+        for setting in ("idle", "read at16G x2", *2 * ["read full"])
     ]
     assert [*comparison_rows["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
     beside = cells_of_overview(rows, pd.DataFrame())
@@ -261,17 +380,25 @@ def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
 
 
 @pytest.mark.long
-def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
+def test_details_are_those_of_a_host_that_has_what_was_asked_for(
+    made_lab: Path,
+) -> None:
     listing = Listing(made_lab / "results")
     selection = select_runs_to_show(listing, ["all"])
-    assert show_runs(listing, selection, Canvas(80)).endswith("Details: fleet show lucca")
+    assert show_runs(listing, selection, Canvas(80)).endswith(
+        "Details: fleet show lucca"
+    )
     text = show_runs(listing, selection, Canvas(80), Only("bandwidth"))
     assert text.endswith("Details: fleet show verona")
 
 
-def test_hosts_measured_with_different_variants_are_ranked_in_one_table(made_lab: Path) -> None:
+def test_hosts_measured_with_different_variants_are_ranked_in_one_table(
+    made_lab: Path,
+) -> None:
     listing = Listing(made_lab / "results")
-    text = show_runs(listing, select_runs_to_show(listing, ["rome", "siena"]), Canvas(), Only("cas"))
+    text = show_runs(
+        listing, select_runs_to_show(listing, ["rome", "siena"]), Canvas(), Only("cas")
+    )
     assert text.count("\nhost ") == 1
     assert re.search(r"^ +cas/cmpxchg or lse$", text, re.MULTILINE)
     assert re.search(r"^siena +lse ", text, re.MULTILINE)

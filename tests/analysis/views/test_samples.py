@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import fleet
-from fleet.analysis.views import find_main_level, load_pair_bursts, make_bins, render_histograms
+from fleet.analysis.views import (
+    find_main_level,
+    load_pair_bursts,
+    make_bins,
+    render_histograms,
+)
 from fleet.errors import UsageError
 from fleet.model import SHIPPED
 from fleet.store import Listing, Store
@@ -18,12 +23,22 @@ from tests.command import Fleet
 
 
 def publish_two_levels(root: Path) -> Listing:
-    """Publish a run of four cores with SMT in which two of ten bursts of pair 0-1 take twice as long."""
-    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=10)
+    """Publish a run of four cores with SMT in which two of ten bursts of pair 0-1 take
+    twice as long.
+    """
+    run = builders.a_run(
+        builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=10
+    )
     slow = [
-        replace(burst, ticks=tuple(2 * tick for tick in burst.ticks), flags=("busy_cpu",))
-        if {burst.ping_cpu, burst.pong_cpu} == {0, 1} and burst.round in (3, 7)
-        else burst
+        (
+            replace(
+                burst,
+                ticks=tuple(2 * tick for tick in burst.ticks),
+                flags=("busy_cpu",),
+            )
+            if {burst.ping_cpu, burst.pong_cpu} == {0, 1} and burst.round in (3, 7)
+            else burst
+        )
         for burst in builders.make_bursts(run, noise=0.0)
     ]
     Store(root).publish(run, slow)
@@ -35,18 +50,28 @@ def test_a_pair_is_drawn_with_its_levels_clock_and_flags(tmp_path: Path) -> None
     bursts = load_pair_bursts(listing, listing.runs, "1-0")
     text = render_histograms(bursts, SHIPPED)
     assert text.count("medians of 10 bursts of 1 run") == 2, "cas and readwrite"
-    bars = re.findall(r"^ *[\d.]+ +(\d+)  (█*)(░*)$", text.partition("\n\n")[0], re.MULTILINE)
-    drawn = [(count, bool(main), bool(other)) for count, main, other in (bars[0], bars[-1])]
+    bars = re.findall(
+        r"^ *[\d.]+ +(\d+)  (█*)(░*)$", text.partition("\n\n")[0], re.MULTILINE
+    )
+    drawn = [
+        (count, bool(main), bool(other)) for count, main, other in (bars[0], bars[-1])
+    ]
     assert drawn == [("8", True, False), ("2", False, True)]
-    assert re.search(r"^levels: 8 at ([\d.]+) in 1 run; another: 2 at ", text, re.MULTILINE)
+    assert re.search(
+        r"^levels: 8 at ([\d.]+) in 1 run; another: 2 at ", text, re.MULTILINE
+    )
     assert "flags: busy_cpu 2, multimodal in 1 run" in text
     assert "a step of the clock: " in text
     assert find_main_level(bursts).sum() == 16
 
 
-def test_a_pair_that_was_not_measured_is_refused_with_those_that_were(tmp_path: Path) -> None:
+def test_a_pair_that_was_not_measured_is_refused_with_those_that_were(
+    tmp_path: Path,
+) -> None:
     listing = publish_two_levels(tmp_path)
-    with pytest.raises(UsageError, match=r"it was not measured. Pairs are any two of the CPUs 0-7"):
+    with pytest.raises(
+        UsageError, match=r"it was not measured. Pairs are any two of the CPUs 0-7"
+    ):
         load_pair_bursts(listing, listing.runs, "3-99")
     with pytest.raises(UsageError, match="write two CPUs as 3-17"):
         load_pair_bursts(listing, listing.runs, "3-17-20")

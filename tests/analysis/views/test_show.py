@@ -20,7 +20,14 @@ from fleet.analysis.reduce import (
     matrix,
     pair_medians,
 )
-from fleet.analysis.views import Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
+from fleet.analysis.views import (
+    Canvas,
+    draw_matrix,
+    render_runs,
+    runs_as_json,
+    show_as_json,
+    show_run,
+)
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
@@ -28,7 +35,9 @@ from tests import builders
 
 
 def publish(root: Path, cpus: tuple[Cpu, ...], **changes: object) -> Run:
-    run = builders.a_run(cpus, run_id=new_run_id(), benchmarks=("cas", "clock"), rounds=2)
+    run = builders.a_run(
+        cpus, run_id=new_run_id(), benchmarks=("cas", "clock"), rounds=2
+    )
     run = replace(run, **changes)  # type: ignore[arg-type]
     Store(root).publish(run, builders.make_bursts(run, samples=3, noise=0.0))
     return run
@@ -42,10 +51,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 
 
 def make_run_layout(root: Path, run: Run) -> Layout:
-    return make_layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
+    return make_layout(
+        load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus]
+    )
 
 
-def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run]) -> None:
+def test_siblings_stand_side_by_side_and_sockets_apart(
+    server: tuple[Path, Run],
+) -> None:
     order = make_run_layout(*server)
     assert order.cpus[:4] == (0, 64, 1, 65)
     assert order.cpus[64:66] == (32, 96)
@@ -61,8 +74,12 @@ def test_lines_run_between_cores_where_nothing_larger_parts_the_cpus() -> None:
 
 def test_a_hybrid_laptop_is_ruled_by_sibling_pairs_and_clusters(tmp_path: Path) -> None:
     order = make_run_layout(tmp_path, publish(tmp_path, builders.hybrid_laptop()))
-    assert [len(block) for block in order.blocks(order.choose_border_level() or "")] == [2] * 8 + [4] * 4
-    assert [cpu for cpu, kind in order.kinds.items() if kind == "E"] == list(range(16, 32))
+    assert [
+        len(block) for block in order.blocks(order.choose_border_level() or "")
+    ] == [2] * 8 + [4] * 4
+    assert [cpu for cpu, kind in order.kinds.items() if kind == "E"] == list(
+        range(16, 32)
+    )
 
 
 def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
@@ -73,7 +90,9 @@ def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
 def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:
     text = show_run(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
     assert "smt: siblings of one core; package: one socket\n" in text
-    assert re.search(r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE)
+    assert re.search(
+        r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE
+    )
     assert re.search(r"^4 \|  6\.0    - \| 45\.0 45\.0 \|", text, re.MULTILINE)
     assert re.search(r"^smt +4 +6\.0 +6\.0 +6\.0 ", text, re.MULTILINE)
     assert re.search(r"^package +24 +45\.0 ", text, re.MULTILINE)
@@ -85,10 +104,15 @@ def test_what_is_piped_has_no_colour_codes(tmp_path: Path) -> None:
         assert "\x1b" not in show_run(tmp_path, publish(tmp_path, cpus).run_id)
 
 
-def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path, Run]) -> None:
+def test_no_matrix_is_wider_than_the_terminal(
+    tmp_path: Path, server: tuple[Path, Run]
+) -> None:
     smaller = [
         (tmp_path / name, publish(tmp_path / name, cpus))
-        for name, cpus in (("desktop", builders.small_desktop()), ("laptop", builders.hybrid_laptop()))
+        for name, cpus in (
+            ("desktop", builders.small_desktop()),
+            ("laptop", builders.hybrid_laptop()),
+        )
     ]
     for root, run in (*smaller, server):
         order = make_run_layout(root, run)
@@ -98,19 +122,25 @@ def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path
             assert max(len(line) for line in drawn.plain.splitlines()) <= width
 
 
-def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_numbers_do_not_fit_cells_are_coloured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     run = publish(tmp_path, builders.hybrid_laptop())
     assert "▀" in show_run(tmp_path, run.run_id, canvas=Canvas(80, colour=True))
-    assert "by colour" not in show_run(tmp_path, run.run_id, canvas=Canvas(200, colour=True))
+    assert "by colour" not in show_run(
+        tmp_path, run.run_id, canvas=Canvas(200, colour=True)
+    )
 
 
 def test_64_cpus_fit_80_columns_as_half_blocks_with_flagged_pairs_marked() -> None:
     cpus = tuple(range(64))
     order = Layout(cpus, tuple((0, 0, 0, cpu // 16 * 16, 0, cpu) for cpu in cpus))
     table = pd.DataFrame([[10.0 + abs(a - b) for b in cpus] for a in cpus], cpus, cpus)
-    drawn = draw_matrix(table, order, Canvas(80, colour=True), marked=frozenset({(3, 40)}))
+    drawn = draw_matrix(
+        table, order, Canvas(80, colour=True), marked=frozenset({(3, 40)})
+    )
     lines = drawn.plain.splitlines()
     body = lines[-32:]
     assert max(map(len, lines)) <= 80
@@ -132,23 +162,33 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas",))
     slow = {(0, 1): 60.0, (2, 3): 30.0}
     topology = Topology(run.facts.cpus)
-    bursts = builders.make_bursts(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
+    bursts = builders.make_bursts(
+        run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)])
+    )
     Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id)
-    assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE)
-    assert not re.search(r"^smt  +0-4", text, re.MULTILINE), "four pairs of siblings have no extremes"
+    assert re.search(
+        r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE
+    )
+    assert not re.search(r"^smt  +0-4", text, re.MULTILINE), (
+        "four pairs of siblings have no extremes"
+    )
 
 
 def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
     root, run = server
     text = show_run(root, run.run_id, canvas=Canvas(80))
     assert "128 CPUs as 8 groups (CPUs that share a last-level cache)" in text
-    assert re.search(r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE)
+    assert re.search(
+        r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE
+    )
 
 
 def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> None:
     run = publish(tmp_path, tuple(Cpu(number) for number in range(70)))
-    assert "the host reports no groups" in show_run(tmp_path, run.run_id, canvas=Canvas(80))
+    assert "the host reports no groups" in show_run(
+        tmp_path, run.run_id, canvas=Canvas(80)
+    )
 
 
 def test_warnings_end_the_text(tmp_path: Path) -> None:
@@ -156,11 +196,20 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     failed = (Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),)
     run = replace(run, failed=failed, notes=("coarse clock",))
     ticks = tuple(int(1.1 * tick) for tick in builders.a_burst().ticks)
-    bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=ticks)]
+    bursts = [
+        builders.a_burst(flags=("preempted",)),
+        builders.a_burst(round=1, ticks=ticks),
+    ]
     Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id).split("\nWarnings\n")[1]
-    assert "preempted: bursts were interrupted by other threads on their CPUs (50%)" in text
-    assert "partial: bursts failed and have no samples (1): no progress for 5 s (1)" in text
+    assert (
+        "preempted: bursts were interrupted by other threads on their CPUs (50%)"
+        in text
+    )
+    assert (
+        "partial: bursts failed and have no samples (1): no progress for 5 s (1)"
+        in text
+    )
     assert "coarse clock" in text
     assert "wider than ±5.0% (1 of 1): cas 0-1" in text
     assert "\nNotes\n  coarse clock" in text, "a note asks for nothing"
@@ -168,20 +217,44 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
 
 def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
     kinds = {*MEANINGS, *FINDING_MEANINGS, *CROSS_CHECK_MEANINGS}
-    assert kinds | {"empty", "partial", "wide", "steal", "hypervisor", "busy", "minor"} == {*views.ADVICE}
-    assert all(advice.endswith((".", "(--cpus)")) and len(advice) < 100 for advice in views.ADVICE.values())
+    assert kinds | {
+        "empty",
+        "partial",
+        "wide",
+        "steal",
+        "hypervisor",
+        "busy",
+        "minor",
+    } == {*views.ADVICE}
+    assert all(
+        advice.endswith((".", "(--cpus)")) and len(advice) < 100
+        for advice in views.ADVICE.values()
+    )
 
 
 def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
-    busy, precise = "The host is busy: 9 runnable threads.", "0 of 1 numbers are known to 1 %."
+    busy, precise = (
+        "The host is busy: 9 runnable threads.",
+        "0 of 1 numbers are known to 1 %.",
+    )
     notes, run = (busy, precise, "A hypervisor (KVM) is."), builders.a_run(rounds=2)
     run = replace(run, hello=replace(run.hello, precision=0.01), notes=notes)
-    stolen = {"flags": ("busy_cpu",), "ran_ppm": (700_000, 1_000_000), "steal_ppm": (300_000, 0)}
+    stolen = {
+        "flags": ("busy_cpu",),
+        "ran_ppm": (700_000, 1_000_000),
+        "steal_ppm": (300_000, 0),
+    }
     ticks = tuple(int(1.2 * tick) for tick in builders.a_burst().ticks)
-    Store(tmp_path).publish(run, [builders.a_burst(**stolen), builders.a_burst(round=1, ticks=ticks)])
+    Store(tmp_path).publish(
+        run, [builders.a_burst(**stolen), builders.a_burst(round=1, ticks=ticks)]
+    )
     warnings = show_run(tmp_path, run.run_id).split("\nWarnings\n")[1]
     lines = [line.strip() for line in warnings.splitlines()]
-    assert [line.partition(":")[0] for line in lines[::2]] == ["not_converged", "busy", "steal"]
+    assert [line.partition(":")[0] for line in lines[::2]] == [
+        "not_converged",
+        "busy",
+        "steal",
+    ]
     assert "A hypervisor (KVM)" in lines[4], "the host it took the time from"
     assert all(line in views.ADVICE.values() for line in lines[1::2])
 
@@ -197,7 +270,10 @@ def test_reasons_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
     run = replace(builders.a_run(rounds=2), failed=tuple(failed))
     Store(tmp_path).publish(run, [builders.a_burst()])
     text = show_run(tmp_path, run.run_id)
-    assert "(4: cas 3, readwrite 1): ping had CPU 0 for 9.5 to 98.9 % of its samples (3); no progr" in text
+    assert (
+        "(4: cas 3, readwrite 1): ping had CPU 0 for 9.5 to 98.9 % of its samples (3);"
+        " no progr" in text
+    )
 
 
 def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) -> None:
@@ -211,20 +287,30 @@ def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) 
     ]
     Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id)
-    assert "less than 90% of their CPUs (75%): the hypervisor took it from 1 of 3 bursts" in text
-    lost = "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their time): "
+    assert (
+        "less than 90% of their CPUs (75%): the hypervisor took it from 1 of 3 bursts"
+        in text
+    )
+    lost = (
+        "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their"
+        " time): "
+    )
     assert f"{lost}cas 0-1 in round 1 (30%), cas 0-1 in round 2 (5.0%)" in text
 
 
 def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
-    run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
+    run = replace(
+        builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),)
+    )
     Store(tmp_path).publish(run, [])
     assert "stuck" in show_run(tmp_path, run.run_id)
 
 
 def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
     run = builders.a_run()
-    run = replace(run, facts=replace(run.facts, cpu_model="\x1b[2JEvil"), notes=("\rnote",))
+    run = replace(
+        run, facts=replace(run.facts, cpu_model="\x1b[2JEvil"), notes=("\rnote",)
+    )
     Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert "\\x1b[2JEvil" in text
@@ -235,11 +321,18 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
     (document,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))["rows"]
-    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in document["pairs"]}
+    pairs = {
+        (row["ping_cpu"], row["pong_cpu"]): row["median_ns"]
+        for row in document["pairs"]
+    }
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
     assert document["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
     assert document["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
-    assert {row["relation"] for row in document["relations"]} == {"self", "smt", "package"}
+    assert {row["relation"] for row in document["relations"]} == {
+        "self",
+        "smt",
+        "package",
+    }
 
 
 def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
@@ -258,7 +351,10 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
 
 
 def test_groups_of_one_cpu_get_no_lines() -> None:
-    assert Layout((0, 1), ((0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1))).choose_border_level() is None
+    assert (
+        Layout((0, 1), ((0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1))).choose_border_level()
+        is None
+    )
 
 
 def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
@@ -268,7 +364,10 @@ def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
 
 def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     text = "  one two three four\nname  a  b  c  d\nshort"
-    assert wrap_to_width(text, 12) == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
+    assert (
+        wrap_to_width(text, 12)
+        == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
+    )
     assert wrap_to_width(text, None) == text
 
 
@@ -277,14 +376,28 @@ def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     [
         (True, "on", None, "on"),
         (False, "off", "KVM", "off"),
-        (False, "notsupported", None, "not supported, by the CPU or as its firmware has it"),
+        (
+            False,
+            "notsupported",
+            None,
+            "not supported, by the CPU or as its firmware has it",
+        ),
         (False, None, None, "off, or not supported by the CPU"),
-        (False, "notsupported", "KVM", r"hidden, if the machine has it, by the hypervisor \(KVM\)"),
+        (
+            False,
+            "notsupported",
+            "KVM",
+            r"hidden, if the machine has it, by the hypervisor \(KVM\)",
+        ),
         (None, None, None, "not reported by the host"),
     ],
 )
 def test_whether_hyperthreading_is_on_is_said(
-    smt: bool | None, control: str | None, hypervisor: str | None, answer: str, tmp_path: Path
+    smt: bool | None,
+    control: str | None,
+    hypervisor: str | None,
+    answer: str,
+    tmp_path: Path,
 ) -> None:
     run = builders.a_run(tuple(Cpu(number) for number in range(2)))
     facts = replace(run.facts, smt=smt, smt_control=control, hypervisor=hypervisor)

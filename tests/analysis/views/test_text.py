@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import SHARED, convert_change, describe_units, format_csv, format_json, format_value
+from fleet.analysis.base import (
+    SHARED,
+    convert_change,
+    describe_units,
+    format_csv,
+    format_json,
+    format_value,
+)
 from fleet.model import KINDS, SHIPPED, Relation
 
 
@@ -21,7 +28,9 @@ from fleet.model import KINDS, SHIPPED, Relation
         ("gemm", 0.000317, "3155"),
     ],
 )
-def test_a_number_has_the_unit_and_the_digits_of_its_benchmark(benchmark: str, ns: float, text: str) -> None:
+def test_a_number_has_the_unit_and_the_digits_of_its_benchmark(
+    benchmark: str, ns: float, text: str
+) -> None:
     assert format_value(SHIPPED[benchmark], ns) == text
 
 
@@ -36,11 +45,16 @@ def test_what_takes_less_time_for_an_operation_is_a_higher_rate() -> None:
     [
         (["cas", "readwrite"], "one-way latency in ns"),
         (["bandwidth"], "GB/s"),
-        (["fetch", "gemm", "bandwidth", "gemm"], "fetch: ns per line; gemm: Gop/s; bandwidth: GB/s"),
+        (
+            ["fetch", "gemm", "bandwidth", "gemm"],
+            "fetch: ns per line; gemm: Gop/s; bandwidth: GB/s",
+        ),
         (["unheard_of"], "ns per unit"),
     ],
 )
-def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: str) -> None:
+def test_the_units_of_several_benchmarks_are_named(
+    benchmarks: list[str], text: str
+) -> None:
     assert describe_units(benchmarks) == text
 
 
@@ -50,7 +64,9 @@ def test_every_relation_has_its_words() -> None:
 
 def test_what_is_unknown_in_an_array_is_null_for_programs() -> None:
     levels = [np.array([0.5, math.nan], dtype=np.float32), None, np.array(["A", "B"])]
-    rows = pd.DataFrame({"levels": pd.Series(levels, dtype=object), "ns": [1.0, math.nan, 2.0]})
+    rows = pd.DataFrame(
+        {"levels": pd.Series(levels, dtype=object), "ns": [1.0, math.nan, 2.0]}
+    )
     expected = [
         {"levels": [0.5, None], "ns": 1},
         {"levels": None, "ns": None},

@@ -19,7 +19,12 @@ from tests import builders
 
 
 def lines(cpus: tuple[Cpu, ...]) -> list[str]:
-    frame = pd.DataFrame([{"cpu": cpu.cpu, **{name: getattr(cpu, name) for name in GROUPS}} for cpu in cpus])
+    frame = pd.DataFrame(
+        [
+            {"cpu": cpu.cpu, **{name: getattr(cpu, name) for name in GROUPS}}
+            for cpu in cpus
+        ]
+    )
     return describe_topology(make_layout(frame, [cpu.cpu for cpu in cpus]))
 
 
@@ -37,22 +42,35 @@ def test_a_server_says_by_what_rule_siblings_are_numbered() -> None:
 
 def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
     description = lines(builders.hybrid_laptop())
-    assert description[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
+    assert (
+        description[-1]
+        == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
+    )
 
 
 @pytest.mark.parametrize(
     ("cores", "expected"),
     [
         ([n & ~1 for n in range(40)], "n and n+1, for every second n from 0 to 38"),
-        ([n // 4 * 4 for n in range(64)], "n and n+1 and n+2 and n+3, for every fourth n from 0 to 60"),
-        ([n % 12 if n < 24 else n for n in range(30)], "n and n+12, for n of 0-11; 6 CPUs have none"),
+        (
+            [n // 4 * 4 for n in range(64)],
+            "n and n+1 and n+2 and n+3, for every fourth n from 0 to 60",
+        ),
+        (
+            [n % 12 if n < 24 else n for n in range(30)],
+            "n and n+12, for n of 0-11; 6 CPUs have none",
+        ),
         (list(range(6)), "none among these CPUs"),
         ([None, None], "not reported by the host"),
         ([*(n & ~1 for n in range(20)), *(20 + n % 2 for n in range(4))], None),
     ],
 )
-def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None) -> None:
-    *_, last_line = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
+def test_siblings_of_any_numbering(
+    cores: list[int | None], expected: str | None
+) -> None:
+    *_, last_line = lines(
+        tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores))
+    )
     assert last_line == "SMT siblings: " + (
         expected or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores"
     )
@@ -61,9 +79,14 @@ def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None
 def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() -> None:
     machine = lay_out_cpus(builders.two_sockets(), range(128))
     names = [[name for name, _ in level] for level in machine.label_groups()]
-    assert names == [["socket 0", "socket 1"], [f"cache {number}" for number in range(8)]]
+    assert names == [
+        ["socket 0", "socket 1"],
+        [f"cache {number}" for number in range(8)],
+    ]
     second = lay_out_cpus(builders.two_sockets(), range(48, 64))
-    assert [[name for name, _ in level] for level in second.label_groups()] == [["cache 6", "cache 7"]]
+    assert [[name for name, _ in level] for level in second.label_groups()] == [
+        ["cache 6", "cache 7"]
+    ]
 
 
 def test_one_cpu_has_no_topology() -> None:
@@ -74,7 +97,10 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     run = builders.a_run((*cpus[:-1], replace(cpus[-1], online=False)))
     Store(tmp_path).publish(run, builders.make_bursts(run))
-    lists = {key: list_cpu_groups(tmp_path, run.run_id, key) for key in ("package", "core", "smt", "cores")}
+    lists = {
+        key: list_cpu_groups(tmp_path, run.run_id, key)
+        for key in ("package", "core", "smt", "cores")
+    }
     assert lists == {
         "package": ["0-6"],
         "core": ["0,4", "1,5", "2,6", "3"],
@@ -87,11 +113,19 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
         list_cpu_groups(tmp_path, unknown.run_id, "llc")
 
 
-def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(tmp_path: Path) -> None:
+def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(
+    tmp_path: Path,
+) -> None:
     run = builders.a_run(builders.small_desktop())
-    cpus = merge_plan_with_facts(run.host, parse_requested({"cpus": "cores"}), run.facts).cpus
+    cpus = merge_plan_with_facts(
+        run.host, parse_requested({"cpus": "cores"}), run.facts
+    ).cpus
     assert cpus == (0, 1, 2, 3), "one thread of each core"
-    bursts = [burst for burst in builders.make_bursts(run) if {burst.ping_cpu, burst.pong_cpu} <= {*cpus}]
+    bursts = [
+        burst
+        for burst in builders.make_bursts(run)
+        if {burst.ping_cpu, burst.pong_cpu} <= {*cpus}
+    ]
     pairs = PairChoice(Pairs.PER_RELATION, ((0, 1), (2, 3)), 2)
     run = replace(run, plan=replace(run.plan, rounds=3, cpus=cpus, pairs=pairs))
     run = replace(run, hello=replace(require_hello(run), cpus=cpus))

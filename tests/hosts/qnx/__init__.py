@@ -1,1 +1,3 @@
-"""Stand-ins for QNX: a software development platform to build with, and hosts to reach. None is QNX."""
+"""Stand-ins for QNX: a software development platform to build with, and hosts to reach.
+None is QNX.
+"""

@@ -1,4 +1,6 @@
-"""A STAND-IN for a QNX host: a real sshd on loopback that runs every command inside an image. Not QNX."""
+"""A STAND-IN for a QNX host: a real sshd on loopback that runs every command inside an
+image. Not QNX.
+"""
 
 import subprocess
 from collections.abc import Callable
@@ -16,7 +18,9 @@ from tests.hosts.sshd import MakeHosts, SshHost
 
 
 def options(board: Image) -> Options:
-    """Return the options of an sshd that serves `board`. Its SFTP, too, is a program of the image."""
+    """Return the options of an sshd that serves `board`. Its SFTP, too, is a program of
+    the image.
+    """
     sftp = ("Subsystem sftp /usr/libexec/sftp-server",) if board.recipe.sftp else ()
     return (*sftp, f'ForceCommand exec {board.enter} "$SSH_ORIGINAL_COMMAND"')
 
@@ -25,7 +29,9 @@ MakeQnx = Callable[..., tuple[SshHost, Image]]
 
 
 def maker(folder: Path, make_hosts: MakeHosts) -> MakeQnx:
-    """Return `make(recipe, user=None)`, which starts a stand-in host and hands out its sshd and its image."""
+    """Return `make(recipe, user=None)`, which starts a stand-in host and hands out its
+    sshd and its image.
+    """
     count = 0
 
     def make(recipe: Recipe, user: int | None = None) -> tuple[SshHost, Image]:
@@ -40,7 +46,9 @@ def maker(folder: Path, make_hosts: MakeHosts) -> MakeQnx:
 
 @dataclass
 class Inside:
-    """A connection to an image without SSH on the way, for tests of many images; no SFTP, no streams."""
+    """A connection to an image without SSH on the way, for tests of many images; no
+    SFTP, no streams.
+    """
 
     image: Image
     env: dict[str, str] = field(default_factory=dict)
@@ -48,12 +56,18 @@ class Inside:
     notes: tuple[str, ...] = ()
     banner: str = ""
 
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+    def run(
+        self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""
         mark = new_mark()
         text, head = LOADER + mark, render_command(command, self.env, mark, last=True)
         done = subprocess.run(
-            [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
+            [self.image.enter, text],
+            input=head + stdin,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
         )
         out, err = Answer("board", mark), Answer("board", mark)
         out.feed(done.stdout)
@@ -62,9 +76,13 @@ class Inside:
         stderr = err.split_at_end_mark() or (done.stderr, b"")
         return Completed(done.returncode, stdout[0], stderr[0])
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0
+    ) -> Completed:
         """As over SSH to a host of few means."""
-        return MinimalPut(partial(self.run, timeout_s=timeout_s), None, data, path, mode).put()
+        return MinimalPut(
+            partial(self.run, timeout_s=timeout_s), None, data, path, mode
+        ).put()
 
     def use_minimal_tools(self, path: str) -> None:
         """See Connection.use_minimal_tools."""

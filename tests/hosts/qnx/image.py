@@ -1,8 +1,9 @@
-"""A STAND-IN for a QNX image: a folder that looks like one to whoever enters it. It is Linux, not QNX.
+"""A STAND-IN for a QNX image: a folder that looks like one to whoever enters it. It is
+Linux, not QNX.
 
-Real ksh (mksh), real toybox under the names a published QNX 8 image gives it, scripts in the place of uname,
-pidin and on, a root that cannot be written, and a /dev/shmem without directories. No /proc/cpuinfo, no /sys,
-no compiler, no sha256sum, tar or nproc.
+Real ksh (mksh), real toybox under the names a published QNX 8 image gives it, scripts
+in the place of uname, pidin and on, a root that cannot be written, and a /dev/shmem
+without directories. No /proc/cpuinfo, no /sys, no compiler, no sha256sum, tar or nproc.
 """
 
 import contextlib
@@ -21,13 +22,40 @@ HOME = "/data/home/qnxuser"
 UNAME = "QNX standin 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"
 # As linked in a published QNX 8.0 image, so far as Debian's toybox has them.
 TOYBOX = (
-    *("cat", "chmod", "cksum", "crc32", "md5sum", "sha1sum", "base64", "od", "xxd", "cp", "mv", "rm"),
-    *("mkdir", "rmdir", "mktemp", "sed", "grep", "find", "sort", "tr", "wc", "head", "tail", "tee"),
+    *(
+        "cat",
+        "chmod",
+        "cksum",
+        "crc32",
+        "md5sum",
+        "sha1sum",
+        "base64",
+        "od",
+        "xxd",
+        "cp",
+        "mv",
+        "rm",
+    ),
+    *(
+        "mkdir",
+        "rmdir",
+        "mktemp",
+        "sed",
+        "grep",
+        "find",
+        "sort",
+        "tr",
+        "wc",
+        "head",
+        "tail",
+        "tee",
+    ),
     *("nohup", "timeout", "xargs", "stat", "ls", "ln", "id", "dd", "sleep"),
 )
 LEAST_TOYBOX = ("cat", "chmod", "dd", "echo", "grep", "ln", "ls", "rm")
 SCRIPTS = {
-    "uname": f"""\
+    "uname": (
+        f"""\
 case $1 in
 -a) echo '{UNAME}' ;;
 -s | '') echo QNX ;;
@@ -35,8 +63,10 @@ case $1 in
 -n) echo standin ;;
 -m) echo x86pc ;;
 esac
-""",
-    "pidin": """\
+"""
+    ),
+    "pidin": (
+        """\
 [ "$1" = info ] || exit 1
 echo 'CPU:X86_64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 11:05:18 EST 2026'
 echo 'Processes: 31, Threads: 207'
@@ -45,8 +75,10 @@ while [ $cpu -le ${QNX_STANDIN_CPUS:-2} ]; do
 	echo "Processor$cpu: 591593 Stand-in CPU 2500MHz FPU"
 	cpu=$((cpu + 1))
 done
-""",
-    "on": """\
+"""
+    ),
+    "on": (
+        """\
 while [ $# -gt 0 ]; do
 	case $1 in
 	-[CRp]) shift 2 ;;
@@ -54,16 +86,18 @@ while [ $# -gt 0 ]; do
 	*) exec "$@" ;;
 	esac
 done
-""",
+"""
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What goes into an image. home: "/" where nothing but the flat /dev/shmem can be written.
+    """What goes into an image. home: "/" where nothing but the flat /dev/shmem can be
+    written.
 
-    exec_path: the PATH that a command over SSH gets there. strict_shell: its sh starts only regular files,
-    which files in /dev/shmem are not.
+    exec_path: the PATH that a command over SSH gets there. strict_shell: its sh starts
+    only regular files, which files in /dev/shmem are not.
     """
 
     name: str
@@ -88,14 +122,22 @@ class Recipe:
 FULL = Recipe("full")
 NO_SFTP = Recipe("no-sftp", sftp=False, rename=False, home="/")
 MINIMAL = Recipe(
-    "minimal", LEAST_TOYBOX, ("pidin",), sftp=False, rename=False, home="/", exec_path="/nowhere"
+    "minimal",
+    LEAST_TOYBOX,
+    ("pidin",),
+    sftp=False,
+    rename=False,
+    home="/",
+    exec_path="/nowhere",
 )
 RECIPES = (FULL, NO_SFTP, MINIMAL)
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that was made. Commands in it are run by the program `enter`, given to its sh as `-c` text."""
+    """An image that was made. Commands in it are run by the program `enter`, given to
+    its sh as `-c` text.
+    """
 
     recipe: Recipe
     root: Path
@@ -122,13 +164,29 @@ class Image:
 
     def files(self) -> set[str]:
         """The paths of everything that was written there."""
-        return {str(path.relative_to(self.writable)) for path in self.writable.rglob("*") if path.is_file()}
+        return {
+            str(path.relative_to(self.writable))
+            for path in self.writable.rglob("*")
+            if path.is_file()
+        }
 
 
 def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
-    """Make an image in `folder`. user: the id of the ordinary user it is entered as; needs root."""
+    """Make an image in `folder`. user: the id of the ordinary user it is entered as;
+    needs root.
+    """
     root, writable = folder / "root", folder / "writable"
-    for place in ("proc/boot", "system/bin", "bin", "dev", "etc", "lib", "lib64", "usr/lib", "usr/libexec"):
+    for place in (
+        "proc/boot",
+        "system/bin",
+        "bin",
+        "dev",
+        "etc",
+        "lib",
+        "lib64",
+        "usr/lib",
+        "usr/libexec",
+    ):
         (root / place).mkdir(parents=True, exist_ok=True)
     (writable / "shmem").mkdir(parents=True)
     if recipe.home == HOME:
@@ -142,7 +200,9 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
     (root / "etc/passwd").write_text(
         f"root:x:0:0::/:/bin/sh\nqnxuser:x:{user or 1000}:1000::{recipe.home}:/bin/sh\n"
     )
-    (root / "etc/profile").write_text("echo Welcome; PATH=/proc/boot:/system/bin:$PATH; export PATH\n")
+    (root / "etc/profile").write_text(
+        "echo Welcome; PATH=/proc/boot:/system/bin:$PATH; export PATH\n"
+    )
     (root / "etc/ld.so.preload").write_text("/usr/lib/standin.so\n")
     if not recipe.rename:
         (root / "etc/standin-no-rename").touch()
@@ -154,8 +214,16 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
     if user is not None:
         for path in [writable, *writable.rglob("*")]:
             shutil.chown(path, user, user)
-    if subprocess.run([image.enter, "exit 42"], capture_output=True, check=False).returncode != 42:
-        needs.missing("cannot enter a folder as a system of its own: needs root or user namespaces")
+    if (
+        subprocess.run(
+            [image.enter, "exit 42"], capture_output=True, check=False
+        ).returncode
+        != 42
+    ):
+        needs.missing(
+            "cannot enter a folder as a system of its own: needs root or user"
+            " namespaces"
+        )
     return image
 
 
@@ -189,20 +257,38 @@ def _programs(root: Path, recipe: Recipe) -> None:
 def _build_preload() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "standin.so"
-        command = [needs.program("gcc", "gcc"), "-shared", "-fPIC", "-O1", "-o", library, HERE / "standin.c"]
+        command = [
+            needs.program("gcc", "gcc"),
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-o",
+            library,
+            HERE / "standin.c",
+        ]
         subprocess.run(command, check=True)
         return library.read_bytes()
 
 
 def libraries(programs: list[str]) -> set[Path]:
-    """Return the shared libraries that programs of this machine need, the loader among them."""
+    """Return the shared libraries that programs of this machine need, the loader among
+    them.
+    """
     ldd = needs.program("ldd", "libc-bin")
-    output = subprocess.run([ldd, *programs], capture_output=True, text=True, check=True).stdout
-    return {Path(word) for word in output.split() if word.startswith("/") and not word.endswith(":")}
+    output = subprocess.run(
+        [ldd, *programs], capture_output=True, text=True, check=True
+    ).stdout
+    return {
+        Path(word)
+        for word in output.split()
+        if word.startswith("/") and not word.endswith(":")
+    }
 
 
 def _enter(image: Image, user: int | None) -> str:
-    """A script that goes in as an SSH server of the image would: its root read-only, its PATH and HOME."""
+    """A script that goes in as an SSH server of the image would: its root read-only,
+    its PATH and HOME.
+    """
     root, writable, recipe = image.root, image.writable, image.recipe
     unshare = needs.program("unshare", "util-linux")
     mapped = "" if os.geteuid() == 0 else "--map-root-user"

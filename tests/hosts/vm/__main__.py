@@ -1,4 +1,6 @@
-"""`python -m tests.hosts.vm`: build the images now, so that no test has to wait for it."""
+"""`python -m tests.hosts.vm`: build the images now, so that no test has to wait
+for it.
+"""
 
 import sys
 

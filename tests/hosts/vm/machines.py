@@ -1,16 +1,21 @@
-"""The machines qemu can be for us, as data: adding an architecture is adding one entry here."""
+"""The machines qemu can be for us, as data: adding an architecture is adding one entry
+here.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One architecture: what Debian calls it, what qemu needs, how its devices are attached.
+    """One architecture: what Debian calls it, what qemu needs, how its devices are
+    attached.
 
-    debian_arch: Debian's name. uname: what `uname -m` says in it. kernel: Debian's kernel metapackage.
-    drivers: kernel modules for its disk and network. qemu, qemu_package: the emulator. board: its
-    arguments for the board. cpu: the default for `-cpu`. console: the kernel's name of the serial
-    port. net_device, disk_device: qemu's names. compiler: Debian's packages for compiling there.
+    debian_arch: Debian's name. uname: what `uname -m` says in it. kernel: Debian's
+    kernel metapackage.
+    drivers: kernel modules for its disk and network. qemu, qemu_package: the emulator.
+    board: its arguments for the board. cpu: the default for `-cpu`. console: the
+    kernel's name of the serial port. net_device, disk_device: qemu's names. compiler:
+    Debian's packages for compiling there.
     """
 
     debian_arch: str

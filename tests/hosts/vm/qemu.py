@@ -1,4 +1,6 @@
-"""Boot an image under qemu and hand out the machine as a host. Neighbour: `image.py` makes the image."""
+"""Boot an image under qemu and hand out the machine as a host. Neighbour: `image.py`
+makes the image.
+"""
 
 import os
 import signal
@@ -20,10 +22,11 @@ _LIFE_LIMIT_S = 1200
 
 
 class Vm:
-    """A whole Linux machine with its own sshd and gcc, offering what a `SshHost` offers.
+    """A whole Linux machine with its own sshd and gcc, offering what a `SshHost`
+    offers.
 
-    It sees no network but the forwarded SSH port. Every start begins with a clean disk. Whatever
-    happens to the tests, it is gone after 20 minutes.
+    It sees no network but the forwarded SSH port. Every start begins with a clean disk.
+    Whatever happens to the tests, it is gone after 20 minutes.
     """
 
     address = "127.0.0.1"
@@ -47,7 +50,9 @@ class Vm:
         return f"[{self.address}]:{self.port} {self.image.host_key}\n"
 
     def entry(self, **changes: object) -> Host:
-        """Return the inventory's entry for this machine; `changes` are fields of Host."""
+        """Return the inventory's entry for this machine; `changes` are fields of
+        Host.
+        """
         host = Host(
             name=f"vm-{self.image.machine.uname}",
             address=self.address,
@@ -58,12 +63,25 @@ class Vm:
         return replace(host, **changes)  # type: ignore[arg-type]
 
     def start(self, cpu: str | None = None, smp: int = 2, *extra: str) -> None:
-        """Boot and wait for its sshd. cpu: for `-cpu`; cortex-a72 has no LSE, cortex-a76 and max have."""
+        """Boot and wait for its sshd. cpu: for `-cpu`; cortex-a72 has no LSE,
+        cortex-a76 and max have.
+        """
         self.port = free_port(self.address)
-        life_limit = [needs.program("timeout", "coreutils"), "-k", "5", str(_LIFE_LIMIT_S)]  # passes TERM on
+        # passes TERM on
+        life_limit = [
+            needs.program("timeout", "coreutils"),
+            "-k",
+            "5",
+            str(_LIFE_LIMIT_S),
+        ]
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
-                [*until_we_end("TERM"), *life_limit, *self._qemu(cpu or self.image.machine.cpu, smp), *extra],
+                [
+                    *until_we_end("TERM"),
+                    *life_limit,
+                    *self._qemu(cpu or self.image.machine.cpu, smp),
+                    *extra,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
@@ -74,7 +92,9 @@ class Vm:
         self._await_sshd()
 
     def freeze(self) -> None:
-        """Stop the machine where it is: the link stays open and silent, until `thaw`."""
+        """Stop the machine where it is: the link stays open and silent, until
+        `thaw`.
+        """
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -83,8 +103,8 @@ class Vm:
     def stop(self) -> None:
         """Cut the power and wait until the emulator is gone. Safe to call twice.
 
-        The time limit around it ends it on SIGTERM, insists after a while, and outlives it, so waiting
-        for that one is waiting for both.
+        The time limit around it ends it on SIGTERM, insists after a while, and outlives
+        it, so waiting for that one is waiting for both.
         """
         if self._process is not None:
             self._signal(signal.SIGCONT)
@@ -97,20 +117,43 @@ class Vm:
         forward = f"hostfwd=tcp:{self.address}:{self.port}-:22"
         return [
             *(needs.program(machine.qemu, machine.qemu_package), *machine.board),
-            *("-cpu", cpu, "-smp", str(smp), "-m", "1024", "-accel", "tcg,thread=multi"),
+            *(
+                "-cpu",
+                cpu,
+                "-smp",
+                str(smp),
+                "-m",
+                "1024",
+                "-accel",
+                "tcg,thread=multi",
+            ),
             *("-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"),
             *("-kernel", str(folder / "kernel"), "-initrd", str(folder / "initramfs")),
             *("-append", f"console={machine.console} quiet panic=-1"),
-            *("-netdev", f"user,id=net,restrict=on,{forward}", "-device", f"{machine.net_device},netdev=net"),
-            *("-drive", f"file={folder / 'disk'},format=raw,if=none,id=disk,snapshot=on"),
+            *(
+                "-netdev",
+                f"user,id=net,restrict=on,{forward}",
+                "-device",
+                f"{machine.net_device},netdev=net",
+            ),
+            *(
+                "-drive",
+                f"file={folder / 'disk'},format=raw,if=none,id=disk,snapshot=on",
+            ),
             *("-device", f"{machine.disk_device},drive=disk"),
         ]
 
     def _await_sshd(self) -> None:
-        """Wait for the banner: qemu itself accepts the connection long before anyone listens inside."""
+        """Wait for the banner: qemu itself accepts the connection long before anyone
+        listens inside.
+        """
         until = time.monotonic() + _BOOT_LIMIT_S
         while not _greets(self.port):
-            if self._process is None or self._process.poll() is not None or time.monotonic() > until:
+            if (
+                self._process is None
+                or self._process.poll() is not None
+                or time.monotonic() > until
+            ):
                 self.stop()
                 raise RuntimeError(f"the machine did not boot:\n{self._console_tail()}")
             time.sleep(0.1)
@@ -119,7 +162,9 @@ class Vm:
         return self.console.read_text(errors="replace")[-4000:]
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send `number` to the emulator and the time limit around it, which share a process group."""
+        """Send `number` to the emulator and the time limit around it, which share a
+        process group.
+        """
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, number)
 

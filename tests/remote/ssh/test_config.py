@@ -1,4 +1,6 @@
-"""What of ssh_config is honoured, by connecting through it; and what is said of the rest."""
+"""What of ssh_config is honoured, by connecting through it; and what is said of the
+rest.
+"""
 
 import getpass
 import os
@@ -45,18 +47,23 @@ def echo(host: Host) -> str:
 
 def lines_for(host, client_key) -> str:
     return (
-        f"  HostName {host.address}\n  Port {host.port}\n  IdentityFile {client_key}\n  IdentitiesOnly yes\n"
+        f"  HostName {host.address}\n  Port {host.port}\n  IdentityFile {client_key}\n "
+        " IdentitiesOnly yes\n"
     )
 
 
-def test_an_alias_brings_address_port_user_and_key(ssh_host, known_hosts, client_key, config):
+def test_an_alias_brings_address_port_user_and_key(
+    ssh_host, known_hosts, client_key, config
+):
     config(f"Host lab-board\n{lines_for(ssh_host, client_key)}")
     assert f"{ssh_host.address} {ssh_host.port}" in echo(Host("board", "lab-board"))
 
 
 def test_an_included_file_counts(ssh_host, known_hosts, client_key, config):
     path = config(f"Include {known_hosts.with_name('included')}")
-    path.with_name("included").write_text(f"Host lab-board\n{lines_for(ssh_host, client_key)}")
+    path.with_name("included").write_text(
+        f"Host lab-board\n{lines_for(ssh_host, client_key)}"
+    )
     assert ssh_host.address in echo(Host("board", "lab-board"))
 
 
@@ -71,12 +78,16 @@ def test_host_key_alias_is_the_name_looked_up(ssh_host, known_hosts, config):
     assert ssh_host.address in echo(ssh_host.entry())
 
 
-def test_a_jump_host_of_the_inventory_carries_the_connection(make_hosts, ssh_host, known_hosts):
+def test_a_jump_host_of_the_inventory_carries_the_connection(
+    make_hosts, ssh_host, known_hosts
+):
     (bastion,) = make_hosts(1)
     known_hosts.write_text(bastion.known_hosts_line + ssh_host.known_hosts_line)
     host = ssh_host.entry(jump=(f"{bastion.address}:{bastion.port}",))
     with connect(host) as connection:
-        assert ssh_host.address in connection.run("echo $SSH_CONNECTION").stdout.decode()
+        assert (
+            ssh_host.address in connection.run("echo $SSH_CONNECTION").stdout.decode()
+        )
         assert bastion.sessions()
     while bastion.sessions():  # pytest's own time limit bounds it
         time.sleep(0.02)
@@ -86,7 +97,9 @@ def test_two_jump_hosts_of_ssh_config_carry_the_connection(
     make_hosts, ssh_host, known_hosts, client_key, config
 ):
     first, second = make_hosts(2)
-    known_hosts.write_text("".join(host.known_hosts_line for host in (first, second, ssh_host)))
+    known_hosts.write_text(
+        "".join(host.known_hosts_line for host in (first, second, ssh_host))
+    )
     config(
         f"Host first\n{lines_for(first, client_key)}"
         f"Host second\n{lines_for(second, client_key)}  ProxyJump first\n"
@@ -97,16 +110,26 @@ def test_two_jump_hosts_of_ssh_config_carry_the_connection(
     assert b"Accepted publickey" in second.log.read_bytes()
 
 
-def test_an_unknown_jump_host_is_refused_like_any_other(make_hosts, ssh_host, known_hosts):
+def test_an_unknown_jump_host_is_refused_like_any_other(
+    make_hosts, ssh_host, known_hosts
+):
     (bastion,) = make_hosts(1)
-    with pytest.raises(HostKeyError, match=f"board: {bastion.address} port {bastion.port} showed"):
-        connect(ssh_host.entry(name="board", jump=(f"{bastion.address}:{bastion.port}",)))
+    with pytest.raises(
+        HostKeyError, match=f"board: {bastion.address} port {bastion.port} showed"
+    ):
+        connect(
+            ssh_host.entry(name="board", jump=(f"{bastion.address}:{bastion.port}",))
+        )
 
 
-def test_a_host_the_jump_host_cannot_reach_is_told_apart(make_hosts, ssh_host, known_hosts):
+def test_a_host_the_jump_host_cannot_reach_is_told_apart(
+    make_hosts, ssh_host, known_hosts
+):
     (bastion,) = make_hosts(1)
     known_hosts.write_text(bastion.known_hosts_line)
-    host = ssh_host.entry(name="board", port=1, jump=(f"{bastion.address}:{bastion.port}",))
+    host = ssh_host.entry(
+        name="board", port=1, jump=(f"{bastion.address}:{bastion.port}",)
+    )
     words = rf"board: jump host {bastion.address} cannot reach .* port 1: "
     with pytest.raises(UnreachableError, match=words):
         connect(host)
@@ -138,9 +161,14 @@ def test_a_proxy_command_is_talked_through(ssh_host, known_hosts, client_key, co
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("false", "false"), ("echo gate: no route to %h >&2; exit 1", ": gate: no route to 127.")],
+    [
+        ("false", "false"),
+        ("echo gate: no route to %h >&2; exit 1", ": gate: no route to 127."),
+    ],
 )
-def test_a_proxy_command_that_fails_is_named_with_what_it_printed(ssh_host, config, command, words):
+def test_a_proxy_command_that_fails_is_named_with_what_it_printed(
+    ssh_host, config, command, words
+):
     config(f"Host *\n  ProxyCommand {command}")
     with pytest.raises(UnreachableError, match=f"board: .*ProxyCommand.*{words}"):
         connect(ssh_host.entry(name="board"))
@@ -149,7 +177,10 @@ def test_a_proxy_command_that_fails_is_named_with_what_it_printed(ssh_host, conf
 def test_what_is_not_honoured_is_said(known_hosts, config):
     config("Host *\n  CertificateFile /x\n  IdentityAgent /y")
     (end,) = resolve_route(Host("board", "board"))
-    assert [note.split(": ")[1].split()[0] for note in end.notes] == ["CertificateFile", "IdentityAgent"]
+    assert [note.split(": ")[1].split()[0] for note in end.notes] == [
+        "CertificateFile",
+        "IdentityAgent",
+    ]
 
 
 def test_without_the_ssh_program_paramikos_parser_is_used(
@@ -187,28 +218,51 @@ def test_a_list_of_files_is_split_where_a_path_begins(text, files):
 
 
 def files_of_ssh(config, name: str) -> list[str]:
-    """Return the key files that ssh itself would try for `name`, with its tokens replaced."""
+    """Return the key files that ssh itself would try for `name`, with its tokens
+    replaced.
+    """
     command = ["ssh", "-v", "-F", str(config), "-o", "ProxyCommand=false", name]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return re.findall(r"identity file (.*) type", done.stderr)[::2]  # each has its certificate beside it
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    # each has its certificate beside it
+    return re.findall(r"identity file (.*) type", done.stderr)[::2]
 
 
 @pytest.mark.parametrize(
-    "pattern", ["%n", "%p", "%l", "%k", "%i", "%L", "%C", "%u%d%h%r", "50%%", "${LAB}", 'a "b" %n', "none"]
+    "pattern",
+    [
+        "%n",
+        "%p",
+        "%l",
+        "%k",
+        "%i",
+        "%L",
+        "%C",
+        "%u%d%h%r",
+        "50%%",
+        "${LAB}",
+        'a "b" %n',
+        "none",
+    ],
 )
-def test_tokens_of_a_key_file_are_replaced_as_ssh_does(known_hosts, config, monkeypatch, pattern: str):
+def test_tokens_of_a_key_file_are_replaced_as_ssh_does(
+    known_hosts, config, monkeypatch, pattern: str
+):
     monkeypatch.setenv("LAB", "the-lab")
     pattern = pattern.replace('"', '\\"')
     file = config(
-        f'Host box\n  HostName 127.0.1.1\n  Port 2222\n  User ann\n  IdentityFile "/keys dir/id_{pattern}"\n'
-        "  IdentityFile ~/.ssh/id_plain\n"
+        "Host box\n  HostName 127.0.1.1\n  Port 2222\n  User ann\n  IdentityFile"
+        f' "/keys dir/id_{pattern}"\n  IdentityFile ~/.ssh/id_plain\n'
     )
     (end,) = resolve_route(Host("board", "box"))
     assert list(end.identity_files) == files_of_ssh(file, "box")
     assert len(end.identity_files) == 2
 
 
-def test_a_key_named_by_a_token_opens_the_host(ssh_host, known_hosts, client_key, config):
+def test_a_key_named_by_a_token_opens_the_host(
+    ssh_host, known_hosts, client_key, config
+):
     shutil.copy(client_key, known_hosts.with_name("id_mybox"))
     config(
         f"Host mybox\n  HostName {ssh_host.address}\n  Port {ssh_host.port}\n"
@@ -217,19 +271,31 @@ def test_a_key_named_by_a_token_opens_the_host(ssh_host, known_hosts, client_key
     assert ssh_host.address in echo(Host("board", "mybox"))
 
 
-def test_a_jump_host_may_be_entered_as_the_user_of_the_host_behind_it(known_hosts, config):
+def test_a_jump_host_may_be_entered_as_the_user_of_the_host_behind_it(
+    known_hosts, config
+):
     config("Host mybox\n  HostName 127.0.1.1\n  User ann\n  ProxyJump %r@gate-%p\n")
     ends = resolve_route(Host("board", "mybox"))
-    assert [(end.name, end.user) for end in ends] == [("gate-22", "ann"), ("mybox", "ann")]
+    assert [(end.name, end.user) for end in ends] == [
+        ("gate-22", "ann"),
+        ("mybox", "ann"),
+    ]
 
 
-def test_tokens_of_a_proxy_command_are_replaced_and_its_variables_left_to_the_shell(known_hosts, config):
-    config("Host mybox\n  HostName 127.0.1.1\n  ProxyCommand nc -X ${LAB} %h %p %r %n 5%% | cat\n")
+def test_tokens_of_a_proxy_command_are_replaced_and_its_variables_left_to_the_shell(
+    known_hosts, config
+):
+    config(
+        "Host mybox\n  HostName 127.0.1.1\n  ProxyCommand nc -X ${LAB} %h %p %r %n 5%%"
+        " | cat\n"
+    )
     (end,) = resolve_route(Host("board", "mybox", user="ann", port=2200))
     assert end.proxy_command == "nc -X ${LAB} 127.0.1.1 2200 ann mybox 5% | cat"
 
 
-def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(ssh_host, known_hosts, client_key, config):
+def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(
+    ssh_host, known_hosts, client_key, config
+):
     config(
         f"Host mybox\n{lines_for(ssh_host, client_key)}  ForkAfterAuthentication yes\n"
         "  SessionType none\n  StdinNull yes\n  RemoteCommand cat\n"
@@ -241,12 +307,23 @@ def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(ssh_host, kno
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("Hots *\n  Port 22", r"board: `ssh -G a` failed: .*[Bb]ad configuration option: hots"),
-        ("Host a\n  IdentityFile id_%z\n", "board: `ssh -G a` failed: .*unknown key %z"),
-        ("Host a\n  IdentityFile ${NO_SUCH_VARIABLE}\n", "env var .*NO_SUCH_VARIABLE.* has no value"),
+        (
+            "Hots *\n  Port 22",
+            r"board: `ssh -G a` failed: .*[Bb]ad configuration option: hots",
+        ),
+        (
+            "Host a\n  IdentityFile id_%z\n",
+            "board: `ssh -G a` failed: .*unknown key %z",
+        ),
+        (
+            "Host a\n  IdentityFile ${NO_SUCH_VARIABLE}\n",
+            "env var .*NO_SUCH_VARIABLE.* has no value",
+        ),
     ],
 )
-def test_what_ssh_does_not_understand_is_told_in_its_words(known_hosts, config, lines, words):
+def test_what_ssh_does_not_understand_is_told_in_its_words(
+    known_hosts, config, lines, words
+):
     config(lines)
     with pytest.raises(UnreachableError, match=words):
         resolve_route(Host("board", "a"))
@@ -263,13 +340,18 @@ CONFIGS = [
     "Host w*\n  ProxyCommand nc %h %p\n",
     "Host web1\n  HostKeyAlias shared\nInclude included\n",
     'Host "web1" web2\n  Port 2203\n',
-    "Host *\n  CanonicalizeHostname yes\n  CanonicalDomains example\n  CanonicalizeMaxDots 0\n",
+    (
+        "Host *\n  CanonicalizeHostname yes\n  CanonicalDomains example\n "
+        " CanonicalizeMaxDots 0\n"
+    ),
     "Host WEB*\n  Port 2204\n",
 ]
 
 
 @pytest.mark.parametrize("lines", CONFIGS)
-def test_names_asked_for_together_have_the_settings_of_each_alone(known_hosts, config, lines):
+def test_names_asked_for_together_have_the_settings_of_each_alone(
+    known_hosts, config, lines
+):
     included = known_hosts.with_name("included")
     included.write_text("Host *2\n  Port 2299\n")
     path = config(lines.replace("included", str(included)))
@@ -280,9 +362,13 @@ def test_names_asked_for_together_have_the_settings_of_each_alone(known_hosts, c
         assert resolve_route(Host("board", name, port=2200)) == ends
 
 
-def test_hosts_that_no_line_tells_apart_cost_one_question(known_hosts, config, tmp_path, monkeypatch):
+def test_hosts_that_no_line_tells_apart_cost_one_question(
+    known_hosts, config, tmp_path, monkeypatch
+):
     real = needs.program("ssh", "openssh-client")
-    (tmp_path / "ssh").write_text(f'#!/bin/sh\necho >>{tmp_path}/asked\nexec {real} "$@"\n')
+    (tmp_path / "ssh").write_text(
+        f'#!/bin/sh\necho >>{tmp_path}/asked\nexec {real} "$@"\n'
+    )
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     config("Host web7\n  Port 2207\nHost db*\n  User postgres\n")
@@ -307,22 +393,35 @@ def no_ssh(monkeypatch):
 
 @pytest.mark.parametrize(
     "line",
-    ["Include more", "Match localnetwork 10.0.0.0/8", "identityfile /keys/id_%n", "proxycommand nc %z"],
+    [
+        "Include more",
+        "Match localnetwork 10.0.0.0/8",
+        "identityfile /keys/id_%n",
+        "proxycommand nc %z",
+    ],
 )
-def test_without_ssh_a_line_that_paramiko_does_not_understand_is_refused(known_hosts, config, no_ssh, line):
+def test_without_ssh_a_line_that_paramiko_does_not_understand_is_refused(
+    known_hosts, config, no_ssh, line
+):
     path = config(f"Host box\n  {line}\n")
-    with pytest.raises(UnreachableError, match=f"{path}: without an ssh program, fleet .* `{line}`"):
+    with pytest.raises(
+        UnreachableError, match=f"{path}: without an ssh program, fleet .* `{line}`"
+    ):
         resolve_route(Host("board", "box"))
 
 
-def test_without_ssh_a_proxy_command_gets_user_and_port_of_the_inventory(known_hosts, config, no_ssh):
+def test_without_ssh_a_proxy_command_gets_user_and_port_of_the_inventory(
+    known_hosts, config, no_ssh
+):
     config("Host box\n  ProxyCommand nc %h %p -l %r\n")
     (end,) = resolve_route(Host("board", "box", user="ann", port=2200))
     assert (end.proxy_command, end.notes) == ("nc box 2200 -l ann", ())
 
 
 def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config):
-    """As OpenSSH does: what comes after the first hop is reached through the hops before it."""
+    """As OpenSSH does: what comes after the first hop is reached through the hops
+    before it.
+    """
     config(
         "Host one\n  ProxyCommand nc %h %p\n"
         "Host two\n  ProxyCommand nc two %p\n"
@@ -335,7 +434,10 @@ def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config)
 
 
 def test_the_first_jump_hosts_own_jump_hosts_come_before_it(known_hosts, config):
-    config("Host one\n  ProxyJump zero,half\n  ProxyCommand none\nHost zero\n  ProxyCommand nc zero 1\n")
+    config(
+        "Host one\n  ProxyJump zero,half\n  ProxyCommand none\nHost zero\n "
+        " ProxyCommand nc zero 1\n"
+    )
     hops = resolve_route(Host("board", "192.0.2.1", jump=("one", "two")))
     assert [hop.name for hop in hops] == ["zero", "half", "one", "two", "192.0.2.1"]
     assert [hop.proxy_command for hop in hops] == ["nc zero 1", None, None, None, None]
@@ -343,7 +445,9 @@ def test_the_first_jump_hosts_own_jump_hosts_come_before_it(known_hosts, config)
 
 @pytest.mark.parametrize(("count", "allowed"), [(8, True), (9, False)])
 def test_at_most_eight_jump_hosts_are_passed(known_hosts, count: int, allowed: bool):
-    host = Host("board", "192.0.2.1", jump=tuple(f"hop{number}" for number in range(count)))
+    host = Host(
+        "board", "192.0.2.1", jump=tuple(f"hop{number}" for number in range(count))
+    )
     if allowed:
         assert len(resolve_route(host)) == 9
     else:

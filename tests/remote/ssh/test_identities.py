@@ -1,4 +1,6 @@
-"""Who we say we are: files, the agent, and what the person reads when the host does not want us."""
+"""Who we say we are: files, the agent, and what the person reads when the host does not
+want us.
+"""
 
 import os
 import re
@@ -37,12 +39,26 @@ def agent(tmp_path, known_hosts, monkeypatch):
     """A function that adds a key to an ssh-agent of our own."""
     path = str(tmp_path / "agent.socket")
     ssh_agent = needs.program("ssh-agent", "openssh-client")
-    command = [*until_we_end(), shutil.copy(ssh_agent, tmp_path), "-D", "-a", path]  # no set-group-ID bit
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    # no set-group-ID bit
+    command = [
+        *until_we_end(),
+        shutil.copy(ssh_agent, tmp_path),
+        "-D",
+        "-a",
+        path,
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     monkeypatch.setenv("SSH_AUTH_SOCK", path)
-    while subprocess.run(["ssh-add", "-l"], capture_output=True, check=False).returncode == 2:  # not up yet
+    while (
+        subprocess.run(["ssh-add", "-l"], capture_output=True, check=False).returncode
+        == 2
+    ):  # not up yet
         assert process.poll() is None
-    yield lambda key: subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
+    yield lambda key: subprocess.run(
+        ["ssh-add", "-q", key], check=True, capture_output=True
+    )
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -52,13 +68,17 @@ def connects(host) -> bool:
         return connection.run("echo here").stdout == b"here\n"
 
 
-def test_a_wrong_key_costs_one_connection_and_is_refused_with_user_key_and_remedy(host, tmp_path):
+def test_a_wrong_key_costs_one_connection_and_is_refused_with_user_key_and_remedy(
+    host, tmp_path
+):
     wrong = keygen(tmp_path / "wrong")
     before = host.log.read_bytes().count(b"Connection from")
     with pytest.raises(AuthError) as refused:
         connect(host.entry(name="board", identity_files=(str(wrong),), user="nobody"))
     text = str(refused.value)
-    assert text.startswith(f"board: {host.address} port {host.port} refused user 'nobody'")
+    assert text.startswith(
+        f"board: {host.address} port {host.port} refused user 'nobody'"
+    )
     assert str(wrong) in text
     assert "~nobody/.ssh/authorized_keys" in text
     assert host.log.read_bytes().count(b"Connection from") == before + 1
@@ -75,7 +95,9 @@ def test_a_key_that_others_may_read_is_not_used(host, tmp_path, client_key, mode
     assert f"`chmod 600 '{mine}'`" in str(refused.value)
 
 
-def test_the_second_key_file_is_tried_when_the_first_is_refused(host, tmp_path, client_key):
+def test_the_second_key_file_is_tried_when_the_first_is_refused(
+    host, tmp_path, client_key
+):
     wrong = keygen(tmp_path / "wrong")
     assert connects(host.entry(identity_files=(str(wrong), str(client_key))))
 
@@ -83,18 +105,35 @@ def test_the_second_key_file_is_tried_when_the_first_is_refused(host, tmp_path, 
 @pytest.mark.parametrize("form", [(), ("-m", "PEM")], ids=["openssh", "pem"])
 def test_a_key_with_a_passphrase_asks_for_ssh_add(host, tmp_path, form):
     locked = tmp_path / "locked"
-    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", *form, "-N", "secret", "-f", locked], check=True)
-    with pytest.raises(AuthError, match=f"{locked}: has a passphrase; run `ssh-add {locked}`"):
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "rsa", *form, "-N", "secret", "-f", locked],
+        check=True,
+    )
+    with pytest.raises(
+        AuthError, match=f"{locked}: has a passphrase; run `ssh-add {locked}`"
+    ):
         connect(host.entry(identity_files=(str(locked),)))
 
 
 def test_a_file_that_is_no_key_is_named(host, tmp_path, client_key):
     (tmp_path / "text").write_text("hello")
     (tmp_path / "text").chmod(0o600)
-    files = (str(tmp_path / "text"), f"{client_key}.pub", "/dev/zero", str(tmp_path), "/nowhere/key")
+    files = (
+        str(tmp_path / "text"),
+        f"{client_key}.pub",
+        "/dev/zero",
+        str(tmp_path),
+        "/nowhere/key",
+    )
     with pytest.raises(AuthError) as refused:
         connect(host.entry(identity_files=files))
-    whys = ("holds no private key", "is a public key", "is not a file", "is not a file", "no such file")
+    whys = (
+        "holds no private key",
+        "is a public key",
+        "is not a file",
+        "is not a file",
+        "no such file",
+    )
     for file, why in zip(files, whys, strict=True):
         assert f"{file}: {why}" in str(refused.value)
 
@@ -104,15 +143,23 @@ def test_the_agents_key_opens_a_host_without_identity_files(host, agent, client_
     assert connects(host.entry(identity_files=()))
 
 
-def test_the_agent_signs_for_a_named_key_that_has_a_passphrase(make_known, agent, tmp_path):
+def test_the_agent_signs_for_a_named_key_that_has_a_passphrase(
+    make_known, agent, tmp_path
+):
     locked = keygen(tmp_path / "locked")
     host = make_known(f"AuthorizedKeysFile {locked}.pub")
     agent(locked)
-    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", locked], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-N", "secret", "-f", locked],
+        check=True,
+        capture_output=True,
+    )
     assert connects(host.entry(identity_files=(str(locked),)))
 
 
-def test_with_identity_files_no_other_key_of_the_agent_is_offered(host, agent, client_key, tmp_path):
+def test_with_identity_files_no_other_key_of_the_agent_is_offered(
+    host, agent, client_key, tmp_path
+):
     agent(client_key)
     wrong = keygen(tmp_path / "wrong")
     with pytest.raises(AuthError) as refused:
@@ -123,7 +170,9 @@ def test_with_identity_files_no_other_key_of_the_agent_is_offered(host, agent, c
 def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
     for number in range(8):
         agent(keygen(tmp_path / f"key{number}"))
-    with pytest.raises(AuthError, match=r"closed the connection after .* of our keys.*identity_files"):
+    with pytest.raises(
+        AuthError, match=r"closed the connection after .* of our keys.*identity_files"
+    ):
         connect(host.entry(identity_files=()))
 
 
@@ -137,7 +186,9 @@ def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
         ),
     ],
 )
-def test_a_host_that_wants_something_else_than_a_key_says_what(make_known, options, words):
+def test_a_host_that_wants_something_else_than_a_key_says_what(
+    make_known, options, words
+):
     with pytest.raises(AuthError, match=words):
         connect(make_known(*options).entry())
 
@@ -152,12 +203,16 @@ class Server(paramiko.ServerInterface):
         return self.methods
 
     def check_auth_none(self, username: str) -> int:
-        return paramiko.AUTH_SUCCESSFUL if "none" in self.methods else paramiko.AUTH_FAILED
+        return (
+            paramiko.AUTH_SUCCESSFUL if "none" in self.methods else paramiko.AUTH_FAILED
+        )
 
 
 @pytest.fixture
 def serve(tmp_path, known_hosts):
-    """`serve(methods)`: a host whose server lets in by these methods, "publickey,none", but by no key."""
+    """`serve(methods)`: a host whose server lets in by these methods, "publickey,none",
+    but by no key.
+    """
     key = keygen(tmp_path / "server_key")
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
@@ -183,18 +238,24 @@ def serve(tmp_path, known_hosts):
 @pytest.mark.parametrize("methods", ["none", "none,password", "publickey,none"])
 @pytest.mark.parametrize("keys", [0, 1])
 def test_a_host_that_lets_in_without_a_key_is_entered(serve, client_key, methods, keys):
-    link, _ = dial(replace(serve(methods), identity_files=(str(client_key),) * keys), 15.0)
+    link, _ = dial(
+        replace(serve(methods), identity_files=(str(client_key),) * keys), 15.0
+    )
     assert link.transport.is_authenticated()
     hang_up(link)
 
 
 def test_methods_that_ssh_has_lead_to_via_openssh(serve, client_key):
     host = replace(serve("gssapi-with-mic,password"), identity_files=(str(client_key),))
-    with pytest.raises(AuthError, match=r"only gssapi-with-mic, password; .*, or set `via: openssh`"):
+    with pytest.raises(
+        AuthError, match=r"only gssapi-with-mic, password; .*, or set `via: openssh`"
+    ):
         dial(host, 15.0)
 
 
-@pytest.mark.parametrize("lines", [b"Not allowed at this time\r\n", b"ftp 220 hello\n\nSecond\n"])
+@pytest.mark.parametrize(
+    "lines", [b"Not allowed at this time\r\n", b"ftp 220 hello\n\nSecond\n"]
+)
 def test_what_a_server_says_before_its_banner_is_quoted(known_hosts, lines):
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -212,7 +273,8 @@ def test_what_a_server_says_before_its_banner_is_quoted(known_hosts, lines):
 def test_a_server_that_signs_with_sha1_only_is_told_apart(make_hosts, known_hosts):
     (host,) = make_hosts(1, options=["HostKeyAlgorithms ssh-rsa"], host_key_kind="rsa")
     with pytest.raises(
-        UnreachableError, match=r"offers ssh-rsa; .*sign with SHA-1.*ssh-keygen -A.*`via: openssh`"
+        UnreachableError,
+        match=r"offers ssh-rsa; .*sign with SHA-1.*ssh-keygen -A.*`via: openssh`",
     ):
         connect(host.entry())
 
@@ -230,7 +292,9 @@ def deaf_agent(known_hosts, tmp_path, monkeypatch):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home of our own; where ssh looks by itself lies a key that would be let in nowhere."""
+    """A home of our own; where ssh looks by itself lies a key that would be let in
+    nowhere.
+    """
     keys = tmp_path / "home" / ".ssh"
     keys.mkdir(parents=True, mode=0o700)
     keygen(keys / "id_ed25519")
@@ -252,12 +316,17 @@ def test_an_agent_that_never_answers_keeps_no_key_file_from_being_used(
     assert connects(host.entry(identity_files=()))
 
 
-def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host, deaf_agent, home):
-    with pytest.raises(AuthError, match=f"no answer at {deaf_agent.getsockname()} within 0.3 s"):
+def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(
+    host, deaf_agent, home
+):
+    with pytest.raises(
+        AuthError, match=f"no answer at {deaf_agent.getsockname()} within 0.3 s"
+    ):
         connect(host.entry(identity_files=()))
 
 
-# ---- nothing is looked up or offered that was not asked for ----------------------------------------------
+# ---- nothing is looked up or offered that was not asked for
+# ----------------------------------------------
 
 
 @pytest.fixture
@@ -265,7 +334,9 @@ def opened_files(home):
     """Yield the paths opened below the home so far."""
     seen: list[str] = []
     _hear_of_files()
-    _listeners.append(lambda path: seen.append(path) if path.startswith(f"{home}/") else None)
+    _listeners.append(
+        lambda path: seen.append(path) if path.startswith(f"{home}/") else None
+    )
     yield seen
     _listeners.clear()
 
@@ -275,21 +346,33 @@ _listeners: list = []
 
 @cache
 def _hear_of_files() -> None:
-    """Hand every path that is opened to the listeners. Once for all: such a hook cannot be removed."""
+    """Hand every path that is opened to the listeners. Once for all: such a hook cannot
+    be removed.
+    """
 
     def heard(event, arguments):
         for listener in _listeners if event == "open" else ():
-            listener(os.fsdecode(arguments[0]) if isinstance(arguments[0], (str, bytes)) else "")
+            listener(
+                os.fsdecode(arguments[0])
+                if isinstance(arguments[0], (str, bytes))
+                else ""
+            )
 
     sys.addaudithook(heard)
 
 
 @pytest.fixture
 def debugging_hosts(make_hosts, known_hosts):
-    """`debugging_hosts(2)`: sshds that take several methods and log which are tried with what."""
+    """`debugging_hosts(2)`: sshds that take several methods and log which are tried
+    with what.
+    """
 
     def make(count):
-        options = ["LogLevel DEBUG1", "GSSAPIAuthentication yes", "PasswordAuthentication yes"]
+        options = [
+            "LogLevel DEBUG1",
+            "GSSAPIAuthentication yes",
+            "PasswordAuthentication yes",
+        ]
         hosts = make_hosts(count, options)
         known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
         return hosts
@@ -299,12 +382,16 @@ def debugging_hosts(make_hosts, known_hosts):
 
 def read_attempts(host) -> list[str]:
     """Return the methods and keys that a host was asked to let us in by, in order."""
-    attempt = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
+    attempt = re.compile(
+        r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)"
+    )
     return [match[1] or match[2] for match in attempt.finditer(host.log.read_text())]
 
 
 def public_name(key: Path) -> str:
-    done = subprocess.run(["ssh-keygen", "-l", "-f", key], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["ssh-keygen", "-l", "-f", key], check=True, capture_output=True, text=True
+    )
     return done.stdout.split()[1]
 
 
@@ -323,7 +410,11 @@ def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
     (host,) = debugging_hosts(1)
     if named == "in ssh_config":
         config(f"Host *\n  IdentityFile {client_key}\n  IdentitiesOnly yes")
-    assert connects(host.entry(identity_files=(str(client_key),) if named == "in the inventory" else ()))
+    assert connects(
+        host.entry(
+            identity_files=(str(client_key),) if named == "in the inventory" else ()
+        )
+    )
     assert read_attempts(host) == ["publickey", public_name(client_key)]
     assert nobody_called(deaf_agent)
     assert opened_files == []
@@ -334,7 +425,11 @@ def test_a_key_of_the_inventory_opens_the_jump_host_before_anything_is_looked_fo
 ):
     host, bastion = debugging_hosts(2)
     assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
-    assert read_attempts(bastion) == read_attempts(host) == ["publickey", public_name(client_key)]
+    assert (
+        read_attempts(bastion)
+        == read_attempts(host)
+        == ["publickey", public_name(client_key)]
+    )
     assert nobody_called(deaf_agent)
     assert opened_files == []
 
@@ -349,7 +444,9 @@ def test_a_jump_host_that_refuses_the_inventorys_key_is_offered_what_ssh_would(
     assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
 
 
-def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, opened_files, deaf_agent):
+def test_a_refused_named_key_is_all_that_is_offered(
+    debugging_hosts, tmp_path, opened_files, deaf_agent
+):
     (host,) = debugging_hosts(1)
     wrong = keygen(tmp_path / "wrong")
     with pytest.raises(AuthError):

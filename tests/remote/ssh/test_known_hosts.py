@@ -1,4 +1,6 @@
-"""The decision on a host key and the lines of known_hosts files, without a server: real keys, real files."""
+"""The decision on a host key and the lines of known_hosts files, without a server: real
+keys, real files.
+"""
 
 import base64
 import subprocess
@@ -24,7 +26,10 @@ CLIENT = paramiko.SSHClient()
 def keys(tmp_path_factory: pytest.TempPathFactory) -> list[paramiko.PKey]:
     """Make an RSA, an ECDSA and two Ed25519 keys."""
     folder = tmp_path_factory.mktemp("host-keys")
-    paths = [keygen(folder / f"{n}", kind) for n, kind in enumerate(("rsa", "ecdsa", "ed25519", "ed25519"))]
+    paths = [
+        keygen(folder / f"{n}", kind)
+        for n, kind in enumerate(("rsa", "ecdsa", "ed25519", "ed25519"))
+    ]
     return [paramiko.PKey.from_path(path) for path in paths]
 
 
@@ -37,16 +42,21 @@ MakeEndpoint = Callable[..., Endpoint]
 
 @pytest.fixture
 def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeEndpoint:
-    """A function: 192.0.2.7 and its known_hosts file with the text `user`; None: ssh_config names no file."""
+    """A function: 192.0.2.7 and its known_hosts file with the text `user`; None:
+    ssh_config names no file.
+    """
     ssh_config = tmp_path / "ssh_config"
     monkeypatch.setenv("FLEET_SSH_CONFIG", str(ssh_config))
 
-    def make(user: str | None = None, *, port: int = 2222, config: str = "", **changes: Any) -> Endpoint:
+    def make(
+        user: str | None = None, *, port: int = 2222, config: str = "", **changes: Any
+    ) -> Endpoint:
         if user is not None:
             (tmp_path / "known hosts").write_text(user)
         users = "none" if user is None else f'"{tmp_path}/known hosts"'
         ssh_config.write_text(
-            f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile {tmp_path / 'global'}\n{config}"
+            f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile"
+            f" {tmp_path / 'global'}\n{config}"
         )
         (end,) = resolve_route(Host("board", "192.0.2.7", port=port, **changes))
         return end
@@ -67,11 +77,14 @@ def refusal_message(end: Endpoint, key: paramiko.PKey) -> str:
     return str(error.value)
 
 
-def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_be_remembered(endpoint, keys):
+def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_be_remembered(
+    endpoint, keys
+):
     end = endpoint(host_key=HostKeyPolicy.ACCEPT_NEW)
     text = refusal_message(end, keys[2])
     assert text.startswith(
-        f"board: 192.0.2.7 port 2222 showed the ssh-ed25519 key {fingerprint(keys[2].asbytes())}"
+        "board: 192.0.2.7 port 2222 showed the ssh-ed25519 key"
+        f" {fingerprint(keys[2].asbytes())}"
     )
     assert "no file to keep it in: ssh_config sets UserKnownHostsFile to none" in text
 
@@ -81,18 +94,23 @@ def test_accept_new_with_a_file_that_cannot_be_written_is_refused(endpoint, keys
     (file,) = end.user_known_hosts
     Path(file).unlink()
     Path(file).mkdir()
-    _, _, advice = refusal_message(end, keys[2]).partition(f"{file} cannot be written to remember it: ")
+    _, _, advice = refusal_message(end, keys[2]).partition(
+        f"{file} cannot be written to remember it: "
+    )
     assert "UserKnownHostsFile" in advice
 
 
 def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, endpoint, keys):
     end = endpoint("# mine\n", host_key=HostKeyPolicy.ACCEPT_NEW)
     (note,) = check(end, keys[2])
-    assert note == (
-        f"new host key of [192.0.2.7]:2222 accepted into {tmp_path}/known hosts: "
+    assert (
+        note
+        == f"new host key of [192.0.2.7]:2222 accepted into {tmp_path}/known hosts: "
         f"ssh-ed25519 {fingerprint(keys[2].asbytes())}"
     )
-    assert (tmp_path / "known hosts").read_text() == "# mine\n" + line("[192.0.2.7]:2222", keys[2])
+    assert (tmp_path / "known hosts").read_text() == "# mine\n" + line(
+        "[192.0.2.7]:2222", keys[2]
+    )
     assert check(end, keys[2]) == [], "known from now on"
 
 
@@ -101,24 +119,33 @@ def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_
     tmp_path, endpoint, keys, number, kind
 ):
     text = refusal_message(endpoint(""), keys[number])
-    assert f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`" in text
     assert (
-        f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known hosts, {tmp_path}/global)"
+        f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`"
         in text
+    )
+    assert (
+        f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known"
+        f" hosts, {tmp_path}/global)" in text
     )
     assert "cert-authority" not in text
 
 
-def test_without_any_file_the_command_names_the_usual_one(tmp_path, endpoint, keys, monkeypatch):
+def test_without_any_file_the_command_names_the_usual_one(
+    tmp_path, endpoint, keys, monkeypatch
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     text = refusal_message(endpoint(), keys[2])
     assert f"(looked in {tmp_path}/global)" in text
     assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
 
 
-def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(endpoint, keys):
+def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(
+    endpoint, keys
+):
     end = endpoint(f"@cert-authority {line('*', keys[2])}")
-    assert "a @cert-authority line there needs `via: openssh`)" in refusal_message(end, keys[2])
+    assert "a @cert-authority line there needs `via: openssh`)" in refusal_message(
+        end, keys[2]
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +153,9 @@ def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(
     ["AAAAé", "\u00a0", "ssh-ed25519 é", "\ufffd", "AAAA="],
     ids=["é", "blank", "type", "bytes", "base64"],
 )
-@pytest.mark.parametrize("name", ["[192.0.2.7]:2222", "192.0.2.*", "|1|c2FsdA==|c2FsdA==", "|1|é|é", "|1|"])
+@pytest.mark.parametrize(
+    "name", ["[192.0.2.7]:2222", "192.0.2.*", "|1|c2FsdA==|c2FsdA==", "|1|é|é", "|1|"]
+)
 def test_a_line_that_cannot_be_read_is_skipped(endpoint, keys, name, field):
     end = endpoint(f"{name} ssh-ed25519 {field}\n" + line("[192.0.2.7]:2222", keys[2]))
     assert check(end, keys[2]) == []
@@ -140,33 +169,54 @@ def test_the_global_file_is_read_too(tmp_path, endpoint, keys):
 @pytest.mark.parametrize(
     ("entries", "options", "words"),
     [
-        ([("192.0.2.7", 2)], {}, "no known_hosts file lists"),  # a bare name is believed, and no change
+        (
+            [("192.0.2.7", 2)],
+            {},
+            "no known_hosts file lists",
+        ),  # a bare name is believed, and no change
         ([("192.0.2.7", 2)], {"port": 22}, "but the known one is"),
-        ([("192.0.2.7", 3), ("rack", 2)], {"config": "  HostKeyAlias rack\n"}, "but the known one is"),
+        (
+            [("192.0.2.7", 3), ("rack", 2)],
+            {"config": "  HostKeyAlias rack\n"},
+            "but the known one is",
+        ),
     ],
     ids=["bare name", "standard port", "alias"],
 )
-def test_the_key_of_the_name_looked_up_is_believed_and_no_other(endpoint, keys, entries, options, words):
-    end = endpoint("".join(line(name, keys[number]) for name, number in entries), **options)
+def test_the_key_of_the_name_looked_up_is_believed_and_no_other(
+    endpoint, keys, entries, options, words
+):
+    end = endpoint(
+        "".join(line(name, keys[number]) for name, number in entries), **options
+    )
     assert check(end, keys[2]) == []
     assert words in refusal_message(end, keys[3])
 
 
 @pytest.mark.parametrize("name", ["192.0.2.7", "[192.0.2.7]:2222", "*"])
-def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, endpoint, keys, name):
+def test_a_key_revoked_under_any_of_its_names_is_refused(
+    tmp_path, endpoint, keys, name
+):
     entries = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
     end = endpoint(f"{entries}@revoked {line(name, keys[2])}")
-    assert f"which {tmp_path}/known hosts:3 marks as revoked" in refusal_message(end, keys[2])
+    assert f"which {tmp_path}/known hosts:3 marks as revoked" in refusal_message(
+        end, keys[2]
+    )
     other = endpoint(f"{entries}@revoked {line(name, keys[3])}")
     assert check(other, keys[2]) == []
 
 
-def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, endpoint, keys):
-    entries = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
+def test_a_changed_key_is_refused_with_every_known_one_and_its_place(
+    tmp_path, endpoint, keys
+):
+    entries = (
+        "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
+    )
     text = refusal_message(endpoint(entries), keys[3])
     assert (
-        f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())} ({tmp_path}/known hosts:2), "
-        f"ssh-rsa {fingerprint(keys[0].asbytes())} ({tmp_path}/known hosts:3)." in text
+        f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())}"
+        f" ({tmp_path}/known hosts:2), ssh-rsa {fingerprint(keys[0].asbytes())}"
+        f" ({tmp_path}/known hosts:3)." in text
     )
     assert f"ssh-keygen -R '[192.0.2.7]:2222' -f '{tmp_path}/known hosts'" in text
 
@@ -181,8 +231,14 @@ OURS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
         ([("[192.0.2.7]:2222", 0)], (*OURS[2:], *OURS[:2])),
         ([("192.0.2.7", 0)], (*OURS[2:], *OURS[:2])),
         ([("[192.0.2.7]:2222", 1)], (OURS[1], OURS[0], *OURS[2:])),
-        ([("[192.0.2.7]:2222", 1), ("192.0.2.7", 0)], (OURS[1], OURS[0], *OURS[2:])),  # its own name wins
-        ([("[192.0.2.7]:2222", 2), ("[192.0.2.7]:2222", 0)], (OURS[0], *OURS[2:], OURS[1])),
+        (
+            [("[192.0.2.7]:2222", 1), ("192.0.2.7", 0)],
+            (OURS[1], OURS[0], *OURS[2:]),
+        ),  # its own name wins
+        (
+            [("[192.0.2.7]:2222", 2), ("[192.0.2.7]:2222", 0)],
+            (OURS[0], *OURS[2:], OURS[1]),
+        ),
         ([("@revoked *", 0)], OURS),
     ],
 )
@@ -227,16 +283,22 @@ def openssh_finds(name: str, file: Path) -> bool:
         ("[a]:*", "[a]:22", True),
     ],
 )
-def test_a_line_is_about_the_names_openssh_finds_in_it(tmp_path, keys, names, name, matches):
+def test_a_line_is_about_the_names_openssh_finds_in_it(
+    tmp_path, keys, names, name, matches
+):
     (tmp_path / "openssh").write_text(line(names, keys[2]))
-    assert openssh_finds(name, tmp_path / "openssh") == matches, "OpenSSH says otherwise"
+    assert openssh_finds(name, tmp_path / "openssh") == matches, (
+        "OpenSSH says otherwise"
+    )
     entries = find_entries(tmp_path, line(names, keys[2]), name)
     assert [entry.place.rpartition(":")[2] for entry in entries] == ["1"] * matches
 
 
 def test_a_hashed_name_matches_itself_only(tmp_path, keys):
     (tmp_path / "plain").write_text(line("a.lab", keys[2]))
-    subprocess.run(["ssh-keygen", "-H", "-f", tmp_path / "plain"], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-H", "-f", tmp_path / "plain"], check=True, capture_output=True
+    )
     text = (tmp_path / "plain").read_text()
     assert len(find_entries(tmp_path, text, "a.lab")) == 1
     assert find_entries(tmp_path, text, "b.lab") == []
@@ -261,14 +323,25 @@ def test_a_line_nobody_can_read_is_about_nobody(tmp_path, text):
     assert find_entries(tmp_path, text, "a.lab") == [expected]
 
 
-@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\xa0"])
-@pytest.mark.parametrize("text", ["a.lab{} {}", "{}a.lab {}", "b.lab # {}a.lab {}", "{}\na.lab {}"])
-def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(tmp_path, keys, sign, text):
+@pytest.mark.parametrize(
+    "sign", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\xa0"]
+)
+@pytest.mark.parametrize(
+    "text", ["a.lab{} {}", "{}a.lab {}", "b.lab # {}a.lab {}", "{}\na.lab {}"]
+)
+def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(
+    tmp_path, keys, sign, text
+):
     text = text.format(sign, line("", keys[2]).lstrip())
     with (tmp_path / "openssh").open("w", newline="") as file:
         file.write(text)
-    places = [entry.place for entry in known_hosts.find_entries([str(tmp_path / "openssh")], "a.lab")]
-    assert places == [f"{tmp_path}/openssh:2"] * openssh_finds("a.lab", tmp_path / "openssh")
+    places = [
+        entry.place
+        for entry in known_hosts.find_entries([str(tmp_path / "openssh")], "a.lab")
+    ]
+    assert places == [f"{tmp_path}/openssh:2"] * openssh_finds(
+        "a.lab", tmp_path / "openssh"
+    )
 
 
 def test_marked_lines_keep_their_mark(tmp_path):
@@ -281,7 +354,10 @@ def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
     for key in keys:
         (tmp_path / "pub").write_text(f"{key.get_name()} {key.get_base64()}\n")
         done = subprocess.run(
-            ["ssh-keygen", "-lf", tmp_path / "pub"], capture_output=True, text=True, check=True
+            ["ssh-keygen", "-lf", tmp_path / "pub"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert fingerprint(base64.b64decode(key.get_base64())) == done.stdout.split()[1]
 
@@ -296,7 +372,10 @@ def test_an_added_line_stands_alone(tmp_path, before):
     complete = before if before.endswith("\n") or not before else before + "\n"
     assert file.read_text() == f"{complete}b ssh-ed25519 QUFB\n"
     if not before:
-        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (
+            0o600,
+            0o700,
+        )
 
 
 def test_files_that_are_missing_or_unreadable_know_nobody(tmp_path):

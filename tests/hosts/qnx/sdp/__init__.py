@@ -1,7 +1,9 @@
-"""A stand-in for QNX's software development platform, laid out as the real one. It is not QNX.
+"""A stand-in for QNX's software development platform, laid out as the real one. It is
+not QNX.
 
-The headers and the shim are ours, written from documented prototypes: what compiles with them and runs
-proves our code, and nothing about QNX. Its agent calls its OS `qnx-standin`.
+The headers and the shim are ours, written from documented prototypes: what compiles
+with them and runs proves our code, and nothing about QNX. Its agent calls its OS
+`qnx-standin`.
 """
 
 import shutil
@@ -29,13 +31,18 @@ def install(folder: Path, release: int = 8) -> Path:
 
 
 def environment(sdp: Path) -> dict[str, str]:
-    """Return the variables that the SDP's own script would set, as far as qcc needs them."""
+    """Return the variables that the SDP's own script would set, as far as qcc needs
+    them.
+    """
     target = next((sdp / "target").iterdir())
     return {"QNX_HOST": str(sdp / HOST), "QNX_TARGET": str(target)}
 
 
 def _refuse_header(name: str) -> str:
-    """Return a header that QNX has not. The C library below the stand-in may include its own of that name."""
+    """Return a header that QNX has not. The C library below the stand-in may include
+    its own of that name.
+    """
     return (
-        f"#if __INCLUDE_LEVEL__ == 1\n#error {name}: no such header on QNX\n#endif\n#include_next <{name}>\n"
+        f"#if __INCLUDE_LEVEL__ == 1\n#error {name}: no such header on"
+        f" QNX\n#endif\n#include_next <{name}>\n"
     )
