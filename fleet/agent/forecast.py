@@ -210,6 +210,7 @@ def _parse_answer(
         ) from err
 
 
+_FORECAST = msgspec.json.Decoder(Forecast)
 # The agent's names of features that Linux calls otherwise.
 _FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
 # Where an OS forbids user code to flush lines, which its architecture allows, points
@@ -230,7 +231,7 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
         raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
-    forecast = records.decode_line(msgspec.json.Decoder(Forecast), lines[0])
+    forecast = records.decode_line(_FORECAST, lines[0])
     if (
         forecast.protocol != records.PROTOCOL
         or not (forecast.left_out or "").isprintable()

@@ -236,6 +236,9 @@ class _Machine(Struct):
     memory_kills: Int64 | None = None
 
 
+_MACHINE = msgspec.json.Decoder(_Machine)
+
+
 def make_failed_record_after_kill(
     reader: Reader, output: Sequence[bytes]
 ) -> bytes | None:
@@ -250,11 +253,7 @@ def make_failed_record_after_kill(
     ):
         return None
     try:
-        machine = (
-            decode_line(msgspec.json.Decoder(_Machine), output[1])
-            if len(output) > 1
-            else _Machine()
-        )
+        machine = decode_line(_MACHINE, output[1]) if len(output) > 1 else _Machine()
     except WireError:
         machine = _Machine()
     kills_before, kills_after = (

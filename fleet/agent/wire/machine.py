@@ -74,6 +74,10 @@ class _Cpu(Struct, tag_field="record", tag="cpu"):
     package: Annotated[int, int_range("package", "cpus")] | None = None
 
 
+_MACHINE_RECORD = msgspec.json.Decoder(_Machine)
+_CPU_RECORD = msgspec.json.Decoder(_Cpu)
+
+
 def ask_topology(connection: Connection, agent: Agent, facts: Facts) -> Facts:
     """Add the CPUs that the agent reports to the facts, if the OS needs that; on
     failure add a note.
@@ -104,14 +108,13 @@ def read_machine(output: bytes) -> Machine:
             f"a record `machine` of protocol {PROTOCOL} expected, got"
             f" {quote_start(output)}"
         )
-    first = decode_line(msgspec.json.Decoder(_Machine), lines[0])
+    first = decode_line(_MACHINE_RECORD, lines[0])
     if first.protocol != PROTOCOL:
         raise WireError(
             f"a record `machine` of protocol {PROTOCOL} expected, got"
             f" {quote_start(lines[0])}"
         )
-    decoder = msgspec.json.Decoder(_Cpu)
-    cpus = [decode_line(decoder, line) for line in lines[1 : CPU_LIMIT + 2]]
+    cpus = [decode_line(_CPU_RECORD, line) for line in lines[1 : CPU_LIMIT + 2]]
     if len(cpus) != first.cpus or len(cpus) > CPU_LIMIT:
         raise WireError(
             f"machine: {len(cpus)} CPUs arrived, {first.cpus} were announced"

@@ -394,12 +394,10 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
 
 def list_planned_points(hello: Hello) -> list[PlannedPoint]:
     """List the benchmarks, variants and points of a hello's plan."""
-    plan = msgspec.convert(hello.raw["plan"], _Plan)
-    kinds = plan.benchmarks
     return [
-        (kind.benchmark, kind.variant, point)
-        for kind in kinds
-        for point in kind.points or (None,)
+        (kind["benchmark"], kind["variant"], point)
+        for kind in hello.raw["plan"]["benchmarks"]
+        for point in kind.get("points") or (None,)
     ]
 
 
