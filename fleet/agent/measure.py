@@ -3,8 +3,7 @@ journal.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -38,38 +37,20 @@ IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
-_POST_RUN_MARK = (  # behind the agent's output, whose last line may be torn
-    "@fleet-post-run-5d80c2f6@"
-)
-_POST_RUN_LINES = 1000
+ASK_TIMEOUT_S = 60.0  # the host is short of memory, perhaps
+_SIGNALS = 128  # a shell's exit code of a program that a signal ended, less its number
 _CUT = 6  # the agent's exit code where it ended before the plan was done
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
-@dataclass(slots=True)
-class PostRunCommand:
-    """A command that the host runs after an agent that ended well, and the lines it
-    printed.
-    """
-
-    command: str
-    lines: list[bytes] = field(default_factory=list)
-
-
 def agent_command(
-    agent: Agent,
-    plan: Plan,
-    *,
-    lock: str | None = None,
-    done: str | None = None,
-    post_run: str | None = None,
+    agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None
 ) -> str:
     """Return the sh command that runs `plan`. It first ends a line that a login shell
     may have begun.
 
     lock: the run and user that lock the machine. done: a file of done visits, removed
-    afterwards. post_run: sh text to run after success. After a signal the shell prints
-    the signal's name and runs `--machine`.
+    afterwards.
     """
     options = [
         f"--{name}={value}"
@@ -86,13 +67,6 @@ def agent_command(
     lines = [f"echo; {shlex.join(words)}; code=$?"]
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
-    if post_run is not None:
-        lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN_MARK}\n{post_run}\nfi")
-    after = (
-        f"echo {_POST_RUN_MARK}; kill -l $((code - 128)); {shlex.quote(agent.path)}"
-        " --machine"
-    )
-    lines.append(f"if [ $code -gt 128 ]; then {after}; fi")
     return "\n".join([*lines, "exit $code"])
 
 
@@ -104,7 +78,6 @@ def measure(
     on_start: Callable[[Stream], None],
     on_record: Callable[[Record, Reader], None],
     lock: str | None = None,
-    post_run: PostRunCommand | None = None,
 ) -> RunSoFar:
     """Measure the visits of `run.plan` that `earlier` lacks; return the whole run.
     Journal every line first.
@@ -115,32 +88,25 @@ def measure(
     measured before, LinkError and StoreError.
     """
     reader = Reader(earlier.done, earlier.hello)
-    after = post_run or PostRunCommand("")
     done = _send_done_visits(connection, run, earlier.done)
-    command = agent_command(
-        run.agent, run.plan, lock=lock, done=done, post_run=after.command or None
-    )
+    command = agent_command(run.agent, run.plan, lock=lock, done=done)
     limit_s = run.plan.deadline_s + GRACE_S
     with connection.stream(
         command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s
     ) as stream:
         on_start(stream)
-        ended = False
-        for line in stream:
-            if ended:
-                after.lines += [line] if len(after.lines) < _POST_RUN_LINES else []
-            elif line.endswith(_POST_RUN_MARK.encode()) and reader.hello is not None:
-                ended = True
-            else:
-                journal.append(line)
-                record = _parse_and_check_line(run, earlier, reader, line)
-                if record is not None:
-                    on_record(record, reader)
-    if (failed := make_failed_record_after_kill(reader, after.lines)) is not None:
-        after.lines.clear()
-        journal.append(failed)
-        _parse_and_check_line(run, earlier, reader, failed)
-        return earlier.add_part(reader)
+        for line in _iter_untorn_lines(stream):
+            journal.append(line)
+            record = _parse_and_check_line(run, earlier, reader, line)
+            if record is not None:
+                on_record(record, reader)
+    if _is_killed(stream) and reader.visiting is not None:
+        answer = ask_about_kill(connection, run.agent, stream)
+        failed = make_failed_record_after_kill(reader, answer)
+        if failed is not None:
+            journal.append(failed)
+            _parse_and_check_line(run, earlier, reader, failed)
+            return earlier.add_part(reader)
     if reader.end is not None and stream.exit_code not in (
         None,
         0 if reader.end.reason == "done" else _CUT,
@@ -151,6 +117,38 @@ def measure(
     if (why := reader.explain_unfinished()) is not None:
         raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
+
+
+def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
+    """Yield the agent's lines, but not a record of which a signal left only the
+    start.
+    """
+    torn = None
+    for line in stream:
+        if torn is not None:
+            yield torn
+            torn = None
+        if line.startswith(b'{"record":"') and not line.endswith(b"}"):
+            torn = line
+        else:
+            yield line
+    if torn is not None and not _is_killed(stream):
+        yield torn
+
+
+def _is_killed(stream: Stream) -> bool:
+    return stream.exit_code is not None and stream.exit_code > _SIGNALS
+
+
+def ask_about_kill(
+    connection: Connection, agent: Agent, stream: Stream
+) -> Sequence[bytes]:
+    """Return the name of the signal that ended the stream's agent, and what `--machine`
+    prints.
+    """
+    number = (stream.exit_code or 0) - _SIGNALS
+    command = f"kill -l {number}; {shlex.quote(agent.path)} --machine </dev/null"
+    return connection.run(command, timeout_s=ASK_TIMEOUT_S).stdout.splitlines()
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
@@ -217,8 +215,8 @@ def _make_error(
             " forbids files there: set `workdir`."
         )
     died = (
-        f"killed by signal {code - 128}"
-        if code is not None and code > 128
+        f"killed by signal {code - _SIGNALS}"
+        if code is not None and code > _SIGNALS
         else f"exit code {code}"
     )
     stderr_text = f" stderr: {message.rstrip('.')}." if message else ""

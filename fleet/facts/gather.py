@@ -288,11 +288,10 @@ def ask_load(connection: Connection, facts: Facts) -> Load:
     """Ask how busy and hot the host is; return an empty Load if the OS does not publish
     that.
     """
-    script = render_load_script(facts)
-    return parse_load(
-        connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout if script else b"",
-        facts,
-    )
+    script = probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
+    if not script:
+        return Load()
+    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
 
 
 def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
@@ -306,13 +305,6 @@ def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
     output = connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout
     sections = probe.split_sections(probe.extract_answer(output) or "")
     return system.parse_usage(sections, sum(cpu.online for cpu in facts.cpus))
-
-
-def render_load_script(facts: Facts) -> str:
-    """Render the sh text that asks for the load; "" where the OS does not
-    publish it.
-    """
-    return probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fleet.agent.measure import PostRunCommand, measure
+from fleet.agent.measure import measure
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import Reader, RunSoFar
 from fleet.agent.wire.records import Record
@@ -19,7 +19,7 @@ from fleet.errors import (
     LockedError,
     RefusedError,
 )
-from fleet.facts.gather import ask_load, parse_load, render_load_script
+from fleet.facts.gather import ask_load
 from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
 from fleet.plan.cpulist import format_cpus
 from fleet.session.context import lock_owner
@@ -63,12 +63,25 @@ def measure_run(
             except RefusedError:  # the journal is empty
                 link.context.store.drop_journal(run.run_id)
                 raise
-    load = measurement.find_load_after_run()
+    load = ask_load_after_run(link, run)
     link.close()
     return replace(
         complete_run(measurement.run, measurement.run_state, link.progress),
         load_after=load,
     )
+
+
+def ask_load_after_run(link: HostLink, run: Run) -> Load:
+    """Return the host's load after the run; if it is unknown, add a note and return an
+    empty Load.
+    """
+    try:
+        load = ask_load(link.connection, run.facts)
+        check_machine(load)
+    except (FleetError, DataError) as err:
+        link.progress.note(f"load after the run is unknown: {err}")
+        return Load()
+    return load
 
 
 def restore_run_so_far(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
@@ -171,7 +184,6 @@ class _Measurement:
         self.run_state = run_state
         self._link = link
         self._journal = journal
-        self._post_run = PostRunCommand(render_load_script(run.facts))
         self._end_by = time.monotonic() + run.plan.deadline_s
         self._deadline_s: float | None = None
         self._visits = 0
@@ -203,7 +215,6 @@ class _Measurement:
                     link.context.cancellation.stop_on_request,
                     self._follow,
                     lock,
-                    self._post_run,
                 )
             except LockedError as err:
                 if link.lock is not LockPolicy.WAIT:
@@ -230,7 +241,6 @@ class _Measurement:
         """
         context = self._link.context
         context.cancellation.raise_if_requested()
-        self._post_run.lines.clear()
         self.run_state = restore_run_so_far(self._link, self.run, self._journal)
         if self.run_state.missing is None:
             return
@@ -241,21 +251,6 @@ class _Measurement:
         facts, agent = self._link.reconnect(lost, self._deadline_s)
         require_same_machine(self.run, facts, agent)
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
-
-    def find_load_after_run(self) -> Load:
-        """Return the host's load after the run; if it is unknown, add a note and return
-        an empty Load.
-        """
-        try:
-            if self._post_run.lines:
-                load = parse_load(b"\n".join(self._post_run.lines), self.run.facts)
-            else:
-                load = ask_load(self._link.connection, self.run.facts)
-            check_machine(load)
-        except (FleetError, DataError) as err:
-            self._link.progress.note(f"load after the run is unknown: {err}")
-            return Load()
-        return load
 
 
 def describe_slower_cpus(hello: Hello) -> str | None:

@@ -1,0 +1,58 @@
+"""An agent that says whatever a test wants: a script on this machine, over a real
+connection, up to the journal.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet.agent.measure import measure
+from fleet.agent.wire.conversation import RunSoFar, read_run
+from fleet.model import Host, Run, Via
+from fleet.store import Store
+from tests.shared import local_connection
+
+HERE = Host("here", "localhost", Via.LOCAL)
+
+
+@dataclass
+class Liar:
+    """The script's folder, and the root that has its journal."""
+
+    folder: Path
+
+    def measure(
+        self, run: Run, lines: Sequence[bytes], then: str = "", machine: str = ""
+    ) -> RunSoFar:
+        """Measure `run` with an agent that prints `lines` and ends with `then`.
+        machine: its answer to `--machine`.
+        """
+        said = self.folder / "said"
+        said.write_bytes(b"".join(line + b"\n" for line in lines))
+        return self.measure_with(run, f"cat {shlex.quote(str(said))}\n{then}", machine)
+
+    def measure_with(self, run: Run, script: str, machine: str = "") -> RunSoFar:
+        """Measure `run` with an agent that is this sh text."""
+        path = self.folder / "agent"
+        answer = f"case $* in --machine*) echo {shlex.quote(machine)}; exit ;; esac"
+        path.write_text(f"#!/bin/sh\n{answer}\n{script}\n")
+        path.chmod(0o700)
+        run = replace(run, agent=replace(run.agent, path=str(path)))
+        with (
+            local_connection(HERE) as connection,
+            Store(self.folder / "results").new_journal(run) as journal,
+        ):
+            return measure(
+                connection,
+                run,
+                RunSoFar(),
+                journal,
+                on_start=lambda stream: None,
+                on_record=lambda record, reader: None,
+            )
+
+    def read_journal(self, run: Run) -> RunSoFar:
+        """Read what the journal of `run` keeps, as `fleet resume` does."""
+        with Store(self.folder / "results").reopen_journal(run.run_id) as journal:
+            return read_run(journal.parts())
