@@ -15,8 +15,10 @@ from fleet.model.version import VERSION
 
 if TYPE_CHECKING:
     from fleet.analysis.results import Results
+    from fleet.inventory.reader import InventoryFile
 
 __version__ = VERSION
+_INVENTORY = Path("inventory.yaml")
 
 
 def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
@@ -28,7 +30,7 @@ def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fle
     """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
-    return Results(root or _read_settings(_choose_inventory_path())["results"])
+    return Results(root or _read_settings(_read_inventory(None))["results"])
 
 
 def measure(
@@ -57,7 +59,10 @@ def measure(
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
     from fleet.errors import FleetError, StoreWarning  # noqa: PLC0415
-    from fleet.inventory.select import load, make_local_inventory  # noqa: PLC0415
+    from fleet.inventory.select import (  # noqa: PLC0415
+        load_hosts,
+        make_local_inventory,
+    )
     from fleet.plan.conflicts import require_no_conflicts  # noqa: PLC0415
     from fleet.plan.options import parse_keywords, parse_labels  # noqa: PLC0415
     from fleet.session.events import State, ignore  # noqa: PLC0415
@@ -65,14 +70,9 @@ def measure(
     from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 
     requested = parse_keywords(benchmarks=benchmarks, **options)
-    path = Path(inventory) if inventory else _choose_inventory_path()
-    is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
-    loaded = (
-        load(path, trusted=is_named)
-        if is_named or path.exists()
-        else make_local_inventory(path)
-    )
-    settings = _read_settings(path)
+    file = _read_inventory(inventory)
+    loaded = load_hosts(file) if file else make_local_inventory(_INVENTORY)
+    settings = _read_settings(file)
     root = results or settings["results"]
     chosen = loaded.select(
         [hosts] if isinstance(hosts, str) else hosts,
@@ -107,16 +107,22 @@ def measure(
     return Results(root, run_ids, failures)
 
 
-def _choose_inventory_path() -> Path:
-    return Path(os.environ.get("FLEET_INVENTORY") or "inventory.yaml")
+def _read_inventory(path: str | Path | None) -> "InventoryFile | None":
+    """Read the inventory at `path`, by default $FLEET_INVENTORY, else inventory.yaml;
+    None if only that is missing. Raises InventoryError.
+    """
+    from fleet.inventory.reader import read_inventory  # noqa: PLC0415
+
+    named = path or os.environ.get("FLEET_INVENTORY")
+    if not named and not os.path.lexists(_INVENTORY):
+        return None
+    return read_inventory(Path(named or _INVENTORY), is_named=bool(named))
 
 
-def _read_settings(inventory: Path) -> dict[str, Any]:
+def _read_settings(file: "InventoryFile | None") -> dict[str, Any]:
     """Return the inventory's default options by parameter; `results` is always set.
     Raises InventoryError.
     """
-    from fleet.inventory.select import read_settings  # noqa: PLC0415
-
-    settings = read_settings(inventory) if inventory.exists() else {}
+    settings = file.read_settings() if file else {}
     root = os.environ.get("FLEET_RESULTS") or settings.get("results", "results")
     return {**settings, "results": root}

@@ -35,7 +35,8 @@ from tests.planting import EXCEPTIONS
 # A function of each package that commands pass through, and a command that calls it.
 PLACES: Mapping[str, tuple[str, ...]] = {
     "cli.app.load_inventory": ("hosts",),
-    "inventory.select.load": ("hosts",),
+    "inventory.reader.read_inventory": ("hosts",),
+    "inventory.select.load_hosts": ("hosts",),
     "inventory.document._Walk.convert": ("hosts",),
     "console.hosts.render_hosts": ("hosts",),
     "plan.merge.merge_plan": ("run", "--dry-run"),

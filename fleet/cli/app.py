@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
@@ -35,6 +35,7 @@ from fleet.plan.kinds import (
 )
 
 if TYPE_CHECKING:
+    from fleet.inventory.reader import InventoryFile
     from fleet.inventory.select import Inventory
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -79,39 +80,44 @@ def find_inventory() -> Path:
     return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
 
 
-def _extract_inventory_text(path: Path, key: str) -> str:
-    """Return the file's text after a top-level key, without the cost of parsing YAML;
-    "" if there is none.
+def read_inventory(path: Path) -> "InventoryFile | None":
+    """Read the inventory once for the running command; None if there is no such file.
+    Raises InventoryError.
     """
-    try:
-        return f"\n{path.read_text(encoding='utf-8')}".partition(f"\n{key}:")[2]
-    except (OSError, ValueError):
-        return ""
+    if not os.path.lexists(path):
+        return None
+    is_named = is_given("inventory") or bool(os.environ.get("FLEET_INVENTORY"))
+    return _read_inventory_once(path, is_named)
+
+
+@cache
+def _read_inventory_once(path: Path, is_named: bool) -> "InventoryFile":
+    # it takes 30 ms to load, which commands without an inventory need not pay
+    from fleet.inventory import reader
+
+    return reader.read_inventory(path, is_named=is_named)
 
 
 def load_settings(path: Path) -> dict[str, Any]:
     """Return option defaults by parameter name from an inventory's table `fleet:`.
     Raises InventoryError.
     """
-    if not _extract_inventory_text(path, "fleet"):
-        return {}
-    from fleet.inventory.select import read_settings
-
-    return read_settings(path)
+    file = read_inventory(path)
+    return file.read_settings() if file else {}
 
 
 def expand_group_names(texts: list[str] | None) -> list[str] | None:
     """Replace inventory groups by their hosts in words that select runs; without
     groups, return `texts`.
     """
-    path = find_inventory()
-    groups = _extract_inventory_text(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
-    if not any(f"{word}:" in groups for word in words):
+    file = read_inventory(find_inventory()) if words else None
+    if file is None or words.isdisjoint(file.values.get("groups", ())):
         return texts
-    from fleet.inventory.select import load
+    from fleet.inventory.select import load_hosts
 
-    inventory = load(path, trusted=bool(os.environ.get("FLEET_INVENTORY")))
+    # only a program of its own could say which hosts a group has
+    inventory = load_hosts(file, None if "hosts_from" in file.values else {})
     members = {
         name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts
     }
@@ -340,18 +346,20 @@ def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inve
     """Load the inventory, or just this machine if the default file is missing. Raises
     InventoryError.
 
-    listed: replaces what `hosts_from` lists. {}: trust the file, since the command
-    starts no program of it.
+    listed: replaces what `hosts_from` lists. {}: the command only names the hosts, for
+    which the file need not be trusted.
     """
-    from fleet.inventory.select import load, make_local_inventory
+    from fleet.inventory.reader import read_inventory as read_existing
+    from fleet.inventory.select import load_hosts, make_local_inventory
 
-    if path == INVENTORY and not os.path.lexists(path):
+    file = read_inventory(path)
+    if file is None and path == INVENTORY:
         typer.echo(
             f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.",
             err=True,
         )
         return make_local_inventory(path)
-    return load(path, listed, trusted=listed == {} or is_given("inventory"))
+    return load_hosts(file or read_existing(path, is_named=True), listed)
 
 
 def select_hosts(

@@ -124,19 +124,22 @@ def list_hosts(
 def trust(
     inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY,
 ) -> None:
-    """Allow an inventory that no option names to start its programs until it changes;
-    list them.
+    """Allow an inventory that no option names to start its programs, and more, until
+    it or a file that it names changes; list what.
 
     Example: fleet trust inventory.yaml
     """
-    from fleet.inventory.select import read_document
-    from fleet.inventory.trust import list_programs, trust
+    from fleet.inventory.reader import read_inventory
+    from fleet.inventory.trust import describe_risk, list_named_files, trust
 
-    text, document = read_document(inventory)
-    trust(inventory, text)
-    for line, program in list_programs(document):
-        typer.echo(f"{inventory}:{line}: {program}")
-    typer.echo(f"Trusted {inventory} as it is now.")
+    document = read_inventory(inventory, is_named=True).document
+    document.require_no_problems()
+    trust(document)
+    for risky in document.risky:
+        typer.echo(f"{describe_risk(document, risky)}.")
+    files = list_named_files(document)
+    also = f", and {', '.join(files)}" if files else ""
+    typer.echo(f"Trusted {inventory}{also} as it is now.")
 
 
 @cli.app.command(

@@ -203,10 +203,10 @@ def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
 
 def is_given(parameter: str) -> bool:
     """Report whether an argument, a variable or a setting sets this parameter of the
-    running command.
+    running command, if it has it.
     """
     source = click.globals.get_current_context().get_parameter_source(parameter)
-    return source is not click.core.ParameterSource.DEFAULT
+    return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
 def list_command_contexts(root: typer.Context) -> Iterator[typer.Context]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
+from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.errors import InventoryError
-from fleet.store.files import require_regular
+from fleet.inventory.gate import read_bounded
 
 KeyPath = tuple[str | int, ...]
 
@@ -23,15 +24,49 @@ class _BrokenError(Exception):
     """The text is not YAML that fleet can read. Its arguments: the line, and why."""
 
 
+class Problem(NamedTuple):
+    """What is wrong in a file. table: the top-level key that it is in, "" for all."""
+
+    line: int
+    text: str
+    table: str | int = ""
+
+
+class Risk(StrEnum):
+    """What a value may do only in an inventory that the user has named or trusted."""
+
+    NONE = ""
+    PROGRAM = "would start a program"
+    HOST_KEY = "would accept the key of an unknown host"
+    RESULTS = "would send results away or write them outside this folder"
+    FILES = "would choose where files are written"
+
+
+class RiskyValue(NamedTuple):
+    """A value that needs trust, and why. path: of its key."""
+
+    path: KeyPath
+    value: Any
+    risk: Risk
+
+
 @dataclass(slots=True)
 class Document:
-    """A file as dicts, lists, strings and None. lines: line numbers by path. problems:
-    (line, message).
+    """A file as dicts, lists, strings and None. lines: line numbers by path. problems
+    and risky: what its schema found.
     """
 
+    path: Path = Path()
+    text: str = ""
     data: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    problems: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    risky: list[RiskyValue] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths in the file begin at."""
+        return self.path.absolute().parent
 
     def line(self, path: KeyPath) -> int:
         """Return the line number of this path, or of its nearest parent in the file."""
@@ -44,18 +79,25 @@ class Document:
         path begins.
         """
         where = format_path(path)
+        table = path[0] if path else ""
         self.problems.append(
-            (line or self.line(path), f"{where}: {text}" if where else text)
+            Problem(
+                line or self.line(path), f"{where}: {text}" if where else text, table
+            )
         )
 
-    def require_no_problems(self, file: Path) -> None:
+    def require_no_problems(self, table: str = "") -> None:
         """Raise InventoryError if there are problems; list them in file order, each
-        with `file:line: `.
+        with `file:line: `. table: leave out problems of other tables.
         """
-        if self.problems:
+        problems = [
+            problem
+            for problem in sorted(self.problems, key=attrgetter("line"))
+            if not table or problem.table in ("", table)
+        ]
+        if problems:
             lines = [
-                f"{file}:{line}: {text}"
-                for line, text in sorted(self.problems, key=itemgetter(0))
+                f"{self.path}:{problem.line}: {problem.text}" for problem in problems
             ]
             raise InventoryError("\n".join(dict.fromkeys(lines)))
 
@@ -67,22 +109,16 @@ def format_path(path: KeyPath) -> str:
     ).removeprefix(".")
 
 
-def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
-    """Return a file's text and parsed YAML. Raises InventoryError. advice: added if the
-    file is missing.
+def read_yaml(path: Path, advice: str, *, is_named: bool = True) -> Document:
+    """Read a file and parse it as YAML; its problems are those of its text. Raises
+    InventoryError. advice: added if the file is missing. is_named: it may be a pipe.
     """
     try:
-        require_regular(path, "a file")
-        with path.open("rb") as file:
-            raw = file.read(SIZE_LIMIT_BYTES + 1)
+        raw = read_bounded(path, SIZE_LIMIT_BYTES, is_named=is_named)
     except FileNotFoundError as err:
         raise InventoryError(f"{path}: no such file. {advice}") from err
     except OSError as err:
         raise InventoryError(f"{path}: cannot be read: {err}") from err
-    if len(raw) > SIZE_LIMIT_BYTES:
-        raise InventoryError(
-            f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is it the right file?"
-        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -90,21 +126,19 @@ def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
         raise InventoryError(
             f"{path}:{line}: not UTF-8 text; save the file as UTF-8"
         ) from err
-    document = parse(text)
-    document.require_no_problems(path)
-    return text, document
+    return parse(text, path)
 
 
-def parse(text: str) -> Document:
+def parse(text: str, path: Path = Path()) -> Document:
     """Parse a YAML document. `data` stays None if the text is empty, or invalid, which
     adds a problem.
     """
-    document = Document()
+    document = Document(path, text)
     try:
         if (root := _compose(text)) is not None:
             document.data = _Walk(document).convert(root, ())
     except _BrokenError as err:
-        document.problems = [err.args]
+        document.problems = [Problem(*err.args)]
     return document
 
 
@@ -116,7 +150,7 @@ def _compose(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _refuse_depth(yaml.parse(text, Loader=loader))
+        _refuse_huge(yaml.parse(text, Loader=loader))
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as err:
         cause = ", ".join(filter(None, (err.context, err.problem)))
@@ -139,16 +173,21 @@ def _compose(text: str) -> Any:
         raise _BrokenError(1, f"not YAML we can read: {type(err).__name__}") from err
 
 
-def _refuse_depth(events: Iterator[Any]) -> None:
+def _refuse_huge(events: Iterator[Any]) -> None:
     """Raise _BrokenError for nesting so deep that libyaml's composer would crash the
-    process.
+    process, and for so many values that their nodes would fill the memory.
     """
     depth = 0
-    for event in events:
+    for number, event in enumerate(events):
         name = type(event).__name__
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        line = event.start_mark.line + 1
         if depth > 2 * DEPTH_LIMIT:
-            raise _BrokenError(event.start_mark.line + 1, "nested too deeply")
+            raise _BrokenError(line, "nested too deeply")
+        if number > 2 * NODE_LIMIT:
+            raise _BrokenError(
+                line, "the file has too many values; is it the right one?"
+            )
 
 
 class _Walk:

@@ -73,11 +73,12 @@ def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedR
     """Read a file of ranges. Variants must be known or in `runs`. Raises InventoryError
     with all mistakes.
     """
-    _, document = read_yaml(path, "`fleet accept --write` proposes one.")
+    document = read_yaml(path, "`fleet accept --write` proposes one.")
+    document.require_no_problems()
     ranges = list(
         _read_entries(document, path, {name for run in runs for name in run.benchmarks})
     )
-    document.require_no_problems(path)
+    document.require_no_problems()
     return ranges
 
 

@@ -1,14 +1,16 @@
-"""The schema of the inventory: keys, types, bounds and the messages for what is
-wrong.
+"""The schema of the inventory: keys, types, bounds, what needs trust, and the messages
+for what is wrong.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from fleet.addresses import read_address, read_hop, read_user
-from fleet.inventory.document import Document, KeyPath
+from fleet.inventory.document import Document, KeyPath, Risk, RiskyValue
 from fleet.model import (
     ARCHES,
     OSES,
@@ -55,22 +57,40 @@ class _Names(NamedTuple):
     secrets: bool = True  # whether a name may look like that of a secret
 
 
-_Schema = _Reader | _Items | _Names | Mapping[str, Any]
-"""A Mapping holds the schema of each known key. No key is required."""
+_IsSafe = Callable[[Any, Path], bool]
+"""Takes a converted value and the folder of the file."""
+
+
+def _never(_value: Any, _folder: Path) -> bool:
+    return False
+
+
+class Key(NamedTuple):
+    """The schema of a key's value, and what a value may do that needs trust. is_safe:
+    whether this one needs none.
+    """
+
+    schema: "_Schema"
+    risk: Risk
+    is_safe: _IsSafe = _never
+
+
+_Schema = _Reader | _Items | _Names | Mapping[str, Key]
+"""A Mapping holds each known key. No key is required."""
 
 
 def check(document: Document) -> dict[str, Any]:
-    """Return the document's values, converted by the schema; add problems to `document`
-    for invalid ones.
+    """Return the document's values, converted by the schema; add invalid ones to its
+    problems, and those that need trust to its risky values.
     """
-    return _convert(_FILE, document.data, (), document) or {}
+    return _convert(FILE, document.data, (), document) or {}
 
 
-def convert_settings(document: Document) -> dict[str, Any]:
-    """Return the values of the table `fleet:`, by parameter; add problems to
-    `document`.
+def convert_entry(name: str, entry: Any, document: Document) -> dict[str, Any]:
+    """Return the entry of a host that a program listed, converted as one of `hosts:`;
+    add problems to `document`.
     """
-    return _convert(SETTINGS, document.data.get("fleet"), ("fleet",), document) or {}
+    return _convert(ENTRY, entry, ("hosts", name), document) or {}
 
 
 def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> Any:
@@ -109,7 +129,7 @@ def _convert_mapping(
     path: KeyPath,
     document: Document,
 ) -> dict[str, Any]:
-    converted = {}
+    converted: dict[str, Any] = {}
     for key, value in mapping.items():
         here = (*path, key)
         if isinstance(schema, _Names):
@@ -121,10 +141,12 @@ def _convert_mapping(
                 )
             converted[key] = _convert(schema.schema, value, here, document)
         elif key in schema:
-            item = (
-                None if value is None else _convert(schema[key], value, here, document)
-            )
-            converted |= {} if item is None else {key: item}
+            if value is None:
+                continue
+            item = _convert(schema[key].schema, value, here, document)
+            if item is not None:
+                converted[key] = item
+                _note_risk(schema[key], item, here, document)
         elif SECRET.search(key):
             document.reject(here, NO_SECRETS)
         else:
@@ -134,6 +156,11 @@ def _convert_mapping(
             )
             document.reject(here, f"unknown key{advice}")
     return converted
+
+
+def _note_risk(key: Key, value: Any, path: KeyPath, document: Document) -> None:
+    if key.risk and value and not key.is_safe(value, document.folder):
+        document.risky.append(RiskyValue(path, value, key.risk))
 
 
 def _require(kind: type, words: str, value: Any) -> Any:
@@ -225,6 +252,41 @@ def _check_client_word(value: str) -> str:
     return value
 
 
+def _read_source(value: Any) -> str | tuple[str, ...]:
+    """Return the name of a program that fleet knows, or the words of a command."""
+    from fleet.inventory.clusters import (  # noqa: PLC0415  few inventories need it
+        CLUSTERS,
+    )
+
+    if isinstance(value, str) and value in CLUSTERS:
+        return value
+    is_command = isinstance(value, list) and all(
+        isinstance(word, str) for word in value
+    )
+    if not (value and is_command):
+        raise InputError(
+            f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]"
+        )
+    return tuple(value)
+
+
+def _reaches_by_ssh_or_here(via: Via, _folder: Path) -> bool:
+    return via in (Via.SSH, Via.OPENSSH, Via.LOCAL)
+
+
+def _keeps_unknown_keys_out(policy: HostKeyPolicy, _folder: Path) -> bool:
+    return policy is HostKeyPolicy.STRICT
+
+
+def _is_inside(results: str, folder: Path) -> bool:
+    """Report whether a results root is a folder below this one, links resolved."""
+    path = os.path.expanduser(results)  # noqa: PTH111  as the store does
+    if ":/" in path or path.startswith("~"):
+        return False
+    root = os.path.realpath(folder)
+    return os.path.commonpath([root, os.path.realpath(folder / path)]) == root
+
+
 def _split_flags(value: str) -> list[str]:
     try:
         return shlex.split(value)
@@ -244,75 +306,110 @@ _COMMANDS = _Items(
 )
 _WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-TOOLCHAIN: Mapping[str, _Schema] = {
-    "cc": _make_pattern_reader(
-        r"[^\s\-].*", "must be a compiler command such as gcc-12"
+# Toolchains are programs; binaries and what a build host makes run on other hosts.
+TOOLCHAIN: Mapping[str, Key] = {
+    "cc": Key(
+        _make_pattern_reader(r"[^\s\-].*", "must be a compiler command such as gcc-12"),
+        Risk.PROGRAM,
     ),
-    "cflags": _Items(_make_reader(), _split_flags),
-    "binary": _PATH,
-    "sdp": _PATH,
-    "build_host": _make_pattern_reader(
-        r"[^\s\-]\S*", "must be the name of a host in this file"
+    "cflags": Key(_Items(_make_reader(), _split_flags), Risk.PROGRAM),
+    "binary": Key(_PATH, Risk.PROGRAM),
+    "sdp": Key(_PATH, Risk.PROGRAM),
+    "build_host": Key(
+        _make_pattern_reader(r"[^\s\-]\S*", "must be the name of a host in this file"),
+        Risk.PROGRAM,
     ),
 }
 _IN_PLANS = [option for option in OPTIONS if option.key[:1] == ("plan",)]
-PLAN: Mapping[str, _Schema] = {
-    option.name: _make_kind_reader(option.kind) for option in _IN_PLANS
+PLAN: Mapping[str, Key] = {
+    option.name: Key(_make_kind_reader(option.kind), Risk.NONE) for option in _IN_PLANS
 }
-ENTRY: Mapping[str, _Schema] = {
-    "address": _make_reader(_read_address),
-    "port": _make_kind_reader(kinds.make_integer_kind(1, 65_535)),
-    "user": _make_reader(read_user),
-    "identity_files": _Items(_PATH, lambda text: [text]),
-    "jump": _Items(
-        _make_reader(lambda value: read_hop(value) and value), _split_commas
+# Keys are offered, and hosts jumped through, only where the host key is known.
+ENTRY: Mapping[str, Key] = {
+    "address": Key(_make_reader(_read_address), Risk.NONE),
+    "port": Key(_make_kind_reader(kinds.make_integer_kind(1, 65_535)), Risk.NONE),
+    "user": Key(_make_reader(read_user), Risk.NONE),
+    "identity_files": Key(_Items(_PATH, lambda text: [text]), Risk.NONE),
+    "jump": Key(
+        _Items(_make_reader(lambda value: read_hop(value) and value), _split_commas),
+        Risk.NONE,
     ),
-    "via": _make_kind_reader(kinds.make_word_kind(Via)),
-    "command": _Items(_make_reader(_check_client_word), _refuse_client_text),
-    "host_key": _make_kind_reader(kinds.make_word_kind(HostKeyPolicy)),
-    "os": _make_target_reader(OSES),
-    "os_release": _make_pattern_reader(
-        r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"
+    "via": Key(
+        _make_kind_reader(kinds.make_word_kind(Via)),
+        Risk.PROGRAM,
+        _reaches_by_ssh_or_here,
     ),
-    "arch": _make_target_reader(sorted(ARCHES)),
-    "build": _make_kind_reader(kinds.make_word_kind(BuildPlace)),
-    "toolchain": TOOLCHAIN,
-    "workdir": _make_pattern_reader(
-        _WORKDIR, "must be an absolute path, or begin with ~/, without `..`"
+    "command": Key(
+        _Items(_make_reader(_check_client_word), _refuse_client_text), Risk.PROGRAM
     ),
-    "priority": _make_kind_reader(BY_NAME["priority"].kind),
-    "lock": _make_kind_reader(kinds.make_word_kind(LockPolicy)),
-    "require": _make_kind_reader(kinds.CONDITIONS),
-    "wait": _make_kind_reader(kinds.make_duration_kind(0, kinds.LONGEST_WAIT_S)),
-    "before": _COMMANDS,
-    "after": _COMMANDS,
-    "cpus": _make_kind_reader(BY_NAME["cpus"].kind),
-    "env": _Names(
-        _make_reader(),
-        _ENV_NAME,
-        "letters, digits and _ only, no digit first",
-        secrets=False,
+    "host_key": Key(
+        _make_kind_reader(kinds.make_word_kind(HostKeyPolicy)),
+        Risk.HOST_KEY,
+        _keeps_unknown_keys_out,
     ),
-    "labels": _Names(
-        _make_reader(), LABEL_KEY, "letters, digits, dot, dash and _ only"
+    "os": Key(_make_target_reader(OSES), Risk.NONE),
+    "os_release": Key(
+        _make_pattern_reader(
+            r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"
+        ),
+        Risk.NONE,
     ),
-    "plan": PLAN,
+    "arch": Key(_make_target_reader(sorted(ARCHES)), Risk.NONE),
+    "build": Key(_make_kind_reader(kinds.make_word_kind(BuildPlace)), Risk.NONE),
+    "toolchain": Key(TOOLCHAIN, Risk.NONE),
+    "workdir": Key(
+        _make_pattern_reader(
+            _WORKDIR, "must be an absolute path, or begin with ~/, without `..`"
+        ),
+        Risk.FILES,
+    ),
+    "priority": Key(_make_kind_reader(BY_NAME["priority"].kind), Risk.NONE),
+    "lock": Key(_make_kind_reader(kinds.make_word_kind(LockPolicy)), Risk.NONE),
+    "require": Key(_make_kind_reader(kinds.CONDITIONS), Risk.NONE),
+    "wait": Key(
+        _make_kind_reader(kinds.make_duration_kind(0, kinds.LONGEST_WAIT_S)), Risk.NONE
+    ),
+    "before": Key(_COMMANDS, Risk.PROGRAM),
+    "after": Key(_COMMANDS, Risk.PROGRAM),
+    "cpus": Key(_make_kind_reader(BY_NAME["cpus"].kind), Risk.NONE),
+    # it can load a library into a program
+    "env": Key(
+        _Names(
+            _make_reader(),
+            _ENV_NAME,
+            "letters, digits and _ only, no digit first",
+            secrets=False,
+        ),
+        Risk.PROGRAM,
+    ),
+    "labels": Key(
+        _Names(_make_reader(), LABEL_KEY, "letters, digits, dot, dash and _ only"),
+        Risk.NONE,
+    ),
+    "plan": Key(PLAN, Risk.NONE),
 }
-SETTINGS: Mapping[str, _Schema] = {
-    "connect_timeout": _make_kind_reader(kinds.make_duration_kind(0.1, 3600)),
-    "label": _Items(_make_reader(), _split_commas),
-    "lock": _make_kind_reader(kinds.make_word_kind(LockPolicy)),
-    "parallel": _make_kind_reader(kinds.make_integer_kind(1, 1000)),
-    "quiet": _make_kind_reader(kinds.SWITCH),
-    "reconnect": _make_kind_reader(kinds.make_duration_kind(0, 86_400)),
-    "results": _PATH,
-    "verbose": _make_kind_reader(kinds.make_integer_kind(0, 2)),
+SETTINGS: Mapping[str, Key] = {
+    "connect_timeout": Key(
+        _make_kind_reader(kinds.make_duration_kind(0.1, 3600)), Risk.NONE
+    ),
+    "label": Key(_Items(_make_reader(), _split_commas), Risk.NONE),
+    "lock": Key(_make_kind_reader(kinds.make_word_kind(LockPolicy)), Risk.NONE),
+    "parallel": Key(_make_kind_reader(kinds.make_integer_kind(1, 1000)), Risk.NONE),
+    "quiet": Key(_make_kind_reader(kinds.SWITCH), Risk.NONE),
+    "reconnect": Key(_make_kind_reader(kinds.make_duration_kind(0, 86_400)), Risk.NONE),
+    "results": Key(_PATH, Risk.RESULTS, _is_inside),
+    "verbose": Key(_make_kind_reader(kinds.make_integer_kind(0, 2)), Risk.NONE),
 }
 _NAMES = _Items(_make_reader(), _split_commas)
-_FILE: Mapping[str, _Schema] = {
-    "defaults": ENTRY,
-    "groups": _Names({**ENTRY, "hosts": _NAMES, "children": _NAMES}),
-    "hosts": _Names(ENTRY),
-    "hosts_from": lambda _: None,  # taken out before
-    "fleet": lambda _: None,  # read by `convert_settings`
+GROUP: Mapping[str, Key] = {
+    **ENTRY,
+    "hosts": Key(_NAMES, Risk.NONE),
+    "children": Key(_NAMES, Risk.NONE),
+}
+FILE: Mapping[str, Key] = {
+    "defaults": Key(ENTRY, Risk.NONE),
+    "groups": Key(_Names(GROUP), Risk.NONE),
+    "hosts": Key(_Names(ENTRY), Risk.NONE),
+    "hosts_from": Key(_read_source, Risk.PROGRAM),
+    "fleet": Key(SETTINGS, Risk.NONE),
 }

@@ -1,5 +1,5 @@
-"""Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by
-name, glob and label.
+"""Makes hosts of an inventory that `reader` has read, and selects by name, glob and
+label.
 """
 
 import fnmatch
@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +17,8 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory import schema
-from fleet.inventory.document import Document, KeyPath, read_yaml
-from fleet.inventory.trust import check_trusted
+from fleet.inventory.document import Document, KeyPath
+from fleet.inventory.reader import InventoryFile, read_inventory
 from fleet.model import (
     BuildPlace,
     Host,
@@ -31,6 +33,7 @@ from fleet.plan.kinds import parse_age_condition
 from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
+_MEMBERSHIP_LIMIT = 50 * HOST_LIMIT
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NAME_ADVICE = (
     "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
@@ -151,85 +154,61 @@ def make_local_inventory(path: Path) -> Inventory:
 def load(
     path: Path, listed_hosts: Mapping[str, Any] | None = None, *, trusted: bool = True
 ) -> Inventory:
-    """Read an inventory. listed_hosts: used instead of asking `hosts_from`. Raises
-    InventoryError.
+    """Read an inventory and make its hosts, as `load_hosts` does. trusted: the user
+    named it. Raises InventoryError.
     """
-    text, document = read_document(path)
-    if not trusted:  # the user did not name it
-        check_trusted(path, text, document)
-    unasked_program = (
-        _add_listed_hosts(document, listed_hosts)
-        if "hosts_from" in document.data
-        else ""
-    )
-    resolver = _Resolver(path, document, schema.check(document), unasked_program)
-    document.require_no_problems(path)
+    return load_hosts(read_inventory(path, is_named=trusted), listed_hosts)
+
+
+def load_hosts(
+    file: InventoryFile, listed_hosts: Mapping[str, Any] | None = None
+) -> Inventory:
+    """Make the hosts of an inventory. Raises InventoryError, also if it lacks trust.
+
+    listed_hosts: used instead of asking `hosts_from`. {}: nothing is done with the
+    hosts that needs trust; their names are all that is asked for.
+    """
+    document = file.document
+    if document.data is None:
+        document.reject((), "the file is empty; `fleet init` shows what belongs in it")
+    document.require_no_problems()
+    if listed_hosts != {}:
+        file.require_trusted_hosts()
+    declared = dict(file.values)
+    unasked_program = ""
+    if "hosts_from" in declared:
+        declared["hosts"] = _add_listed_hosts(document, declared, listed_hosts)
+        if listed_hosts == {}:
+            source = declared["hosts_from"]
+            unasked_program = source if isinstance(source, str) else shlex.join(source)
+    resolver = _Resolver(document, declared, unasked_program)
+    document.require_no_problems()
     inventory = resolver.resolve()
-    document.require_no_problems(path)
+    document.require_no_problems()
     return inventory
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return the defaults of options in the table `fleet:`, by parameter. Raises
-    InventoryError.
-    """
-    _, document = read_document(path)
-    settings = schema.convert_settings(document)
-    document.require_no_problems(path)
-    if "results" in settings and "://" not in settings["results"]:
-        settings["results"] = str(path.parent / Path(settings["results"]).expanduser())
-    return settings
-
-
-def read_document(path: Path) -> tuple[str, Document]:
-    """Read the text and the YAML of an inventory. Raises InventoryError."""
-    text, document = read_yaml(path, "`fleet init` writes one to start from.")
-    if document.data is None:
-        document.reject((), "the file is empty; `fleet init` shows what belongs in it")
-    elif not isinstance(document.data, dict):
-        document.reject(
-            (), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`"
-        )
-    document.require_no_problems(path)
-    return text, document
-
-
 def _add_listed_hosts(
-    document: Document, listed_hosts: Mapping[str, Any] | None
-) -> str:
-    """Add the hosts of `hosts_from`; the file's keys win. Return its program if that
-    was not started.
+    document: Document,
+    declared: Mapping[str, Any],
+    listed_hosts: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the entries of `hosts:` with those of `hosts_from`; the file's keys
+    win.
     """
     from fleet.inventory.clusters import (  # noqa: PLC0415  few inventories need it
-        CLUSTERS,
         list_or_reuse_hosts,
     )
 
-    source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
-    is_command = (
-        isinstance(source, list)
-        and source
-        and all(isinstance(word, str) for word in source)
+    listed = list_or_reuse_hosts(
+        declared["hosts_from"], declared.get("defaults", ()), listed_hosts
     )
-    if not (is_command or source in CLUSTERS) or not isinstance(hosts, dict):
-        document.reject(
-            ("hosts_from",),
-            f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]",
-        )
-        return ""
-    for name, entry in list_or_reuse_hosts(
-        source, document.data.get("defaults") or (), listed_hosts
-    ).items():
+    hosts = dict(declared.get("hosts", {}))
+    for name, entry in listed.items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
-        hosts[name] = {**entry, **(hosts.get(name) or {})}
-    document.data["hosts"] = hosts
-    return (
-        ""
-        if listed_hosts != {}
-        else source
-        if isinstance(source, str)
-        else shlex.join(source)
-    )
+        converted = schema.convert_entry(name, entry, document)
+        hosts[name] = converted | (hosts.get(name) or {})
+    return hosts
 
 
 class _Resolver:
@@ -238,20 +217,20 @@ class _Resolver:
     """
 
     def __init__(
-        self,
-        path: Path,
-        document: Document,
-        declared: Mapping[str, Any],
-        unasked_program: str,
+        self, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
-        self.path, self.unasked_program = path, unasked_program
-        self.document, self.problem = document, document.reject
-        self.defaults: dict[str, Any] = declared.get("defaults") or {}
-        self.groups = {
-            name: entry or {} for name, entry in (declared.get("groups") or {}).items()
+        self.path = document.path
+        self.unasked_program = unasked_program
+        self.document = document
+        self.problem = document.reject
+        self.defaults: dict[str, Any] = declared.get("defaults", {})
+        self.groups: dict[str, dict[str, Any]] = {
+            name: entry or {} for name, entry in declared.get("groups", {}).items()
         }
+        self.places = {group: place for place, group in enumerate(self.groups)}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._expand_names(declared.get("hosts") or {})
+        self.match_hosts = cache(self._match_hosts)
+        self._expand_names(declared.get("hosts", {}))
 
     def resolve(self) -> Inventory:
         """Return the inventory. If the document has problems afterwards, it must not be
@@ -263,9 +242,17 @@ class _Resolver:
             )
         self._check_names()
         members = self._members_by_group()
-        hosts = {name: self._resolve_host(name, members) for name in self.entries}
+        groups_by_host: dict[str, list[str]] = {name: [] for name in self.entries}
+        for group, names in members.items():
+            for name in names:
+                groups_by_host[name].append(group)
+        hosts = {
+            name: self._resolve_host(name, groups)
+            for name, groups in groups_by_host.items()
+        }
+        host_places = {name: place for place, name in enumerate(hosts)}
         groups = {
-            group: tuple(filter(names.__contains__, hosts))
+            group: tuple(sorted(names, key=host_places.__getitem__))
             for group, names in members.items()
         }
         with_build_hosts = tuple(
@@ -326,11 +313,8 @@ class _Resolver:
         Later groups override.
         """
         direct = {group: self._direct_members(group) for group in self.groups}
-        children = {
-            group: entry.get("children", ()) for group, entry in self.groups.items()
-        }
-        for group, names in children.items():
-            for index, child in enumerate(names):
+        for group, entry in self.groups.items():
+            for index, child in enumerate(entry.get("children", ())):
                 if child not in self.groups:
                     path = ("groups", group, "children", index)
                     self.problem(
@@ -340,22 +324,50 @@ class _Resolver:
                     )
         if self.document.problems:
             return {}
-        order: list[str] = []
-        while waiting := [group for group in self.groups if group not in order]:
-            below = {child for group in waiting for child in children[group]}
-            ready = [group for group in waiting if group not in below]
-            if not ready:
-                self.problem(
-                    ("groups", waiting[0], "children"),
-                    "these groups contain one another",
-                )
-                return {}
-            order.append(ready[0])
-        members = {group: set[str]() for group in order}
-        for group in reversed(order):
-            members[group] = direct[group].union(
-                *(members[child] for child in children[group])
+        order = self._order_groups()
+        if len(order) < len(self.groups):
+            first = next(group for group in self.groups if group not in order)
+            self.problem(
+                ("groups", first, "children"), "these groups contain one another"
             )
+            return {}
+        return self._join_members(order, direct)
+
+    def _order_groups(self) -> dict[str, None]:
+        """Return the groups, parents before children, else in file order; without those
+        that contain one another and the groups below them.
+        """
+        parents_left = dict.fromkeys(self.groups, 0)
+        for entry in self.groups.values():
+            for child in dict.fromkeys(entry.get("children", ())):
+                parents_left[child] += 1
+        names = list(self.groups)
+        ready = [self.places[name] for name, count in parents_left.items() if not count]
+        heapify(ready)
+        order: dict[str, None] = {}
+        while ready:
+            group = names[heappop(ready)]
+            order[group] = None
+            for child in dict.fromkeys(self.groups[group].get("children", ())):
+                parents_left[child] -= 1
+                if not parents_left[child]:
+                    heappush(ready, self.places[child])
+        return order
+
+    def _join_members(
+        self, order: Collection[str], direct: Mapping[str, set[str]]
+    ) -> dict[str, set[str]]:
+        """Return the host names of each group and of those below it, in this order."""
+        members = {group: direct[group] for group in order}
+        count = 0
+        for group in reversed(list(order)):
+            for child in self.groups[group].get("children", ()):
+                members[group] |= members[child]
+            count += len(members[group])
+            if count > _MEMBERSHIP_LIMIT:
+                text = f"groups of more than {_MEMBERSHIP_LIMIT} members in all"
+                self.problem(("groups", group), f"{text}; split the inventory")
+                return {}
         return members
 
     def _direct_members(self, group: str) -> set[str]:
@@ -363,18 +375,23 @@ class _Resolver:
         for index, written in enumerate(self.groups[group].get("hosts", ())):
             path = ("groups", group, "hosts", index)
             for pattern in self._expand(written, path):
-                matches = {pattern} & self.entries.keys() or {
-                    *fnmatch.filter(self.entries, pattern)
-                }
+                matches = self.match_hosts(pattern)
                 if not matches and not self.unasked_program:
                     similar = suggest_similar(pattern, self.entries)
                     self.problem(path, f"no host is called {pattern!r}{similar}")
                 members |= matches
         return members
 
-    def _resolve_host(self, name: str, members: Mapping[str, Collection[str]]) -> Host:
+    def _match_hosts(self, pattern: str) -> frozenset[str]:
+        if pattern in self.entries:
+            return frozenset([pattern])
+        return frozenset(fnmatch.filter(self.entries, pattern))
+
+    def _resolve_host(self, name: str, groups: Sequence[str]) -> Host:
+        """Return a host, merged from defaults, groups and entry. groups: parents before
+        children.
+        """
         written, entry = self.entries[name]
-        groups = [group for group, names in members.items() if name in names]
         merged: dict[str, Any] = {}
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
             for key, value in layer.items():
@@ -395,7 +412,7 @@ class _Resolver:
             self.problem((*place, "os_release"), text)
         host = Host(
             name=name,
-            groups=tuple(sorted(groups, key=list(self.groups).index)),
+            groups=tuple(sorted(groups, key=self.places.__getitem__)),
             origin=f"{printable(str(self.path))}:{self.document.line(place)}",
             **_host_arguments(merged, self.path.parent, name),
         )

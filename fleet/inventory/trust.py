@@ -1,83 +1,122 @@
-"""Decides whether an inventory that the user did not name may start programs."""
+"""Decides whether an inventory that the user did not name may do what needs trust."""
 
+import glob
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import reduce
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from fleet.errors import InventoryError
-from fleet.inventory.document import Document, KeyPath, format_path
+from fleet.inventory.document import Document, Risk, RiskyValue, format_path
+from fleet.inventory.gate import read_bounded
 from fleet.store.files import store_errors, user_state_dir
 
-# of the keys of entries
-_DEPTHS: Mapping[KeyPath, int] = {
-    ("defaults",): 2,
-    ("groups",): 3,
-    ("hosts",): 3,
-}
-# `env` can load a library into a program
-_STARTING = (
-    "command",
-    "env",
-    "toolchain",
-    "before",
-    "after",
-)
+_PIECE = re.compile(r"[^\s'\"`=:,;|&<>()$]+")  # of a command line
+_TEMPLATE = re.compile(r"\{[^{}]*\}")
+_PROGRAM_LIMIT_BYTES = 64 << 20
 
 
-def check_trusted(path: Path, text: str, document: Document) -> None:
-    """Raise InventoryError if an inventory starts programs and its present text is not
-    trusted.
+def require_trust(document: Document, risky: list[RiskyValue]) -> None:
+    """Raise InventoryError if there are values that need trust, and the inventory and
+    the files it names are not as they were when the user trusted them.
     """
-    programs = list(list_programs(document))
-    record, trusted = _make_record(path, text)
-    with suppress(OSError):
-        if not programs or record.read_text("utf-8", "surrogateescape") == trusted:
-            return
-    line, program = programs[0]
+    if not risky or _is_trusted(document):
+        return
+    first = min(risky, key=lambda value: document.line(value.path))
     raise InventoryError(
-        f"{path}:{line}: {program}: this would start a program or send results away,"
-        " and this file is neither trusted nor named. Read it, then trust it: `fleet"
-        f" trust {path}`, or name it: `-i {path}`."
+        f"{describe_risk(document, first)}, and this file is neither trusted nor named."
+        f" Read it, then trust it: `fleet trust {document.path}`, or name it:"
+        f" `FLEET_INVENTORY={document.path}`."
     )
 
 
-def list_programs(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each key that starts programs, or sends results to
-    a bucket.
+def describe_risk(document: Document, risky: RiskyValue) -> str:
+    """Return a value that needs trust, with its line and why."""
+    shown = format_path(risky.path)
+    may_be_secret = risky.path[-1] == "env" or (
+        risky.risk is Risk.RESULTS and "@" in risky.value
+    )
+    if not may_be_secret:
+        shown = f"{shown}: {json.dumps(risky.value, ensure_ascii=False)}"
+    return f"{document.path}:{document.line(risky.path)}: {shown}: this {risky.risk}"
+
+
+def trust(document: Document) -> None:
+    """Trust an inventory as long as it and the files that it names stay as they are.
+    Raises StoreError, and InventoryError for a file that cannot be read.
     """
-    for path, line in document.lines.items():
-        is_of_entry = len(path) == _DEPTHS.get(path[:1])
-        starts = path == ("hosts_from",) or (is_of_entry and path[-1] in _STARTING)
-        if starts or (
-            path == ("fleet", "results")
-            and "://" in str(document.data["fleet"]["results"])
-        ):
-            value = reduce(lambda data, key: data[key], path, document.data)
-            # maybe secret
-            text = (
-                ""
-                if path[-1] == "env"
-                else f": {json.dumps(value, ensure_ascii=False)}"
-            )
-            yield line, f"{format_path(path)}{text}"
-
-
-def trust(path: Path, text: str) -> None:
-    """Trust an inventory as long as it has this text. Raises StoreError."""
-    record, trusted = _make_record(path, text)
-    with store_errors(f"trust {path}", record):
+    record = _find_record(document)
+    content = _describe_content(document)
+    with store_errors(f"trust {document.path}", record):
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        record.write_text(trusted, "utf-8", "surrogateescape")
+        record.write_text(content, "utf-8", "surrogateescape")
 
 
-def _make_record(path: Path, text: str) -> tuple[Path, str]:
-    """Return the path of an inventory's trust record, and the content that trusts this
-    text.
+def _is_trusted(document: Document) -> bool:
+    with suppress(OSError):
+        trusted = _find_record(document).read_text("utf-8", "surrogateescape")
+        return trusted == _describe_content(document)
+    return False
+
+
+def _find_record(document: Document) -> Path:
+    real = os.fsencode(os.path.realpath(document.path))
+    return user_state_dir() / "trusted" / sha256(real).hexdigest()
+
+
+def _describe_content(document: Document) -> str:
+    """Return a line with a checksum for the inventory and one for each file it names,
+    as `sha256sum` prints them.
     """
-    real = os.path.realpath(path)
-    record = user_state_dir() / "trusted" / sha256(os.fsencode(real)).hexdigest()
-    return record, f"{sha256(text.encode()).hexdigest()}  {real}\n"
+    lines = [f"{sha256(document.text.encode()).hexdigest()}  {document.path.name}\n"]
+    for name in list_named_files(document):
+        try:
+            content = read_bounded(document.folder / name, _PROGRAM_LIMIT_BYTES)
+        except OSError as err:
+            raise InventoryError(
+                f"{document.path} names {name}, which cannot be read: {err}"
+            ) from err
+        lines.append(f"{sha256(content).hexdigest()}  {name}\n")
+    return "".join(lines)
+
+
+def list_named_files(document: Document) -> list[str]:
+    """Return the files in the inventory's folder that any word in it names, such as
+    list.sh in `[sh, -c, ./list.sh]` and in `./{name}.sh`.
+    """
+    folder = document.folder
+    names: set[str] = set()
+    for text in set(_list_texts(document.data)):
+        for piece in {text, *_PIECE.findall(text)}:
+            names.update(_find_files(piece, folder))
+    return sorted(names)
+
+
+def _find_files(piece: str, folder: Path) -> Iterator[str]:
+    path = os.path.expanduser(piece)  # noqa: PTH111  raises nothing
+    pattern = _TEMPLATE.sub("*", glob.escape(path))
+    if pattern == "*" or "\0" in pattern:
+        return
+    for name in glob.glob(pattern, root_dir=folder):  # noqa: PTH207  also absolute ones
+        relative = os.path.relpath(folder / name, folder)
+        is_ours = not Path(name).is_absolute() or not relative.startswith("..")
+        if is_ours and os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
+            yield relative
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield every key and every text of parsed YAML."""
+    match value:
+        case dict():
+            for key, item in value.items():
+                yield key
+                yield from _list_texts(item)
+        case list():
+            for item in value:
+                yield from _list_texts(item)
+        case str():
+            yield value

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleet.cli.app import app, expand_group_names
+from fleet.cli.app import app
 from fleet.cli.plan_options import PANELS
 from fleet.remote.ssh import config
 from fleet.store import Store
@@ -350,17 +350,3 @@ def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
     assert selected[0] == selected[1]
     assert len(selected[0]) == 36
     assert not any(run["host_name"].startswith("node") for run in selected[2])
-
-
-def test_groups_may_stand_first_in_the_inventory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "inventory.yaml"
-    path.write_text(
-        "groups: {rest: {hosts: [milan, rome]}}\nhosts: {rome: {}, milan: {}}\n"
-    )
-    monkeypatch.setenv("FLEET_INVENTORY", str(path))
-    assert expand_group_names(["rest", "!rest,pisa"]) == [
-        "rome,milan",
-        "!rome,milan,pisa",
-    ]

@@ -1,0 +1,61 @@
+"""Reads inventory.yaml once, for the settings and the hosts alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet.inventory import schema
+from fleet.inventory.document import Document, read_yaml
+from fleet.inventory.trust import require_trust
+
+_SETTINGS = "fleet"
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryFile:
+    """An inventory as it was read. values: by table, converted by the schema.
+    is_named: the user named it, so it needs no other trust.
+    """
+
+    document: Document
+    values: Mapping[str, Any]
+    is_named: bool
+
+    def require_trusted_hosts(self) -> None:
+        """Raise InventoryError if the tables of hosts need trust that they lack."""
+        if not self.is_named:
+            risky = self.document.risky
+            hosts = [value for value in risky if value.path[0] != _SETTINGS]
+            require_trust(self.document, hosts)
+
+    def read_settings(self) -> dict[str, Any]:
+        """Return the defaults of options in the table `fleet:`, by parameter. Raises
+        InventoryError.
+        """
+        self.document.require_no_problems(_SETTINGS)
+        if not self.is_named:
+            risky = self.document.risky
+            settings = [value for value in risky if value.path[0] == _SETTINGS]
+            require_trust(self.document, settings)
+        values = dict(self.values.get(_SETTINGS, {}))
+        if "results" in values and "://" not in values["results"]:
+            results = Path(values["results"]).expanduser()
+            values["results"] = str(self.document.path.parent / results)
+        return values
+
+
+def read_inventory(path: Path, *, is_named: bool) -> InventoryFile:
+    """Read and convert an inventory; what is wrong in a table is raised when that is
+    asked for. Raises InventoryError.
+    """
+    document = read_yaml(
+        path, "`fleet init` writes one to start from.", is_named=is_named
+    )
+    if document.data is not None and not isinstance(document.data, dict):
+        document.reject(
+            (), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`"
+        )
+        document.data = None
+    document.require_no_problems(_SETTINGS)
+    return InventoryFile(document, schema.check(document), is_named)
