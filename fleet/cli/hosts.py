@@ -28,7 +28,8 @@ def init(
         bool, option("With the hosts of ~/.ssh/config.")
     ] = False,
     from_ansible: Annotated[
-        Path | None, option("With the hosts of an Ansible inventory.")
+        Path | None,
+        option("With the hosts that ansible-inventory --list printed (-: stdin)."),
     ] = None,
     from_slurm: Annotated[
         bool, option("Nodes of a Slurm allocation, or of the cluster.")

@@ -1,29 +1,24 @@
-"""Make a first inventory.yaml from an Ansible inventory; run and decrypt nothing
-in it.
+"""Make a first inventory.yaml from what `ansible-inventory --list` has printed; start,
+evaluate and decrypt nothing.
 """
 
 import json
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import tempfile
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from getopt import GetoptError, gnu_getopt
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT
 from fleet.inventory import schema
-from fleet.inventory.clusters import run_limited
 from fleet.inventory.document import parse
+from fleet.inventory.gate import read_bounded
 from fleet.inventory.starter import as_comment, as_name, as_yaml, render_inventory
 
 _KEYS = {  # of our entries, by variable; "" for arguments of ssh
@@ -52,12 +47,9 @@ _SSH_OPTIONS = (  # ssh(1)
 )
 _OPTION_KEYWORDS = {"-J": "ProxyJump", "-i": "IdentityFile"}
 _MAX_NAMES = 12  # variables and hosts in a sentence
-_TIMEOUT_S = 60
-_MEMORY_KIB = 2 << 20
 _SIZE_LIMIT_BYTES = 64 << 20
-_FILES_LIMIT = 20_000
-_VAULT = b"$ANSIBLE_VAULT"
-_ERROR_LIMIT = 4_000  # characters
+_STDIN = Path("-")
+_HOW = "ansible-inventory -i INVENTORY --list | fleet init --from-ansible -"
 
 
 @dataclass(slots=True)
@@ -101,10 +93,10 @@ class _Result:
 
 
 def from_ansible(path: Path) -> str:
-    """Convert an Ansible inventory's hosts and groups to the text of an inventory.
-    Raises InventoryError.
+    """Convert the hosts and groups that Ansible has listed to the text of an inventory.
+    path: a file, a pipe, or - for stdin. Raises InventoryError.
     """
-    listing, encrypted = read_listing_and_vaults(path)
+    listing = _read_listing(path)
     variables = _mapping_or_empty(
         _mapping_or_empty(listing.pop("_meta", None)).get("hostvars")
     )
@@ -117,14 +109,12 @@ def from_ansible(path: Path) -> str:
         dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts"))
     )
     if not hosts:
-        raise InventoryError(f"{path}: names no host. Is it an Ansible inventory?")
+        raise InventoryError(f"{path}: names no host. Is it the right inventory?")
     if len(hosts) > HOST_LIMIT:
         raise InventoryError(
             f"{path}: more than {HOST_LIMIT} hosts; split the inventory"
         )
     result = _Result()
-    for file in encrypted:
-        result.leave_out(f"{file}, encrypted with ansible-vault")
     for host in hosts:
         _add_host(host, _mapping_or_empty(variables.get(host)), result)
     if not result.entries:
@@ -142,7 +132,8 @@ def from_ansible(path: Path) -> str:
             del entry[key]
     groups = _convert_groups(listing, result)
     left_out = (f"Not carried over: {text}" for text in result.describe_left_out())
-    origin = f"Hosts of the Ansible inventory {path}."
+    source = "stdin" if path == _STDIN else path
+    origin = f"Hosts that ansible-inventory listed in {source}."
     return render_inventory(origin, left_out, result.entries, defaults, groups)
 
 
@@ -343,142 +334,20 @@ def _convert_groups(
     return groups
 
 
-def read_listing_and_vaults(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return a saved or new Ansible listing, and the encrypted files left out. Raises
-    InventoryError.
-    """
+def _read_listing(path: Path) -> dict[str, Any]:
     try:
-        if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
-            saved = _parse_object(path.read_bytes())
-            if saved and "_meta" in saved:
-                return saved, []
-        program = shutil.which("ansible-inventory")
-        if program is None:
-            raise InventoryError(
-                f"{path}: reading an Ansible inventory needs ansible-inventory, which"
-                " is not installed. Install it (pip install ansible-core), or"
-                f" {_advise_saving(path)}"
-            )
-        with tempfile.TemporaryDirectory(prefix="fleet-ansible-") as work:
-            copy = Path(work, "inventory")
-            encrypted = _link_files(path.absolute(), copy)
-            listing = _parse_object(_run_ansible(program, path, copy, Path(work)))
-    except (OSError, ValueError) as err:
-        raise InventoryError(f"{path}: cannot be read: {err}") from err
-    if listing is None:
-        raise InventoryError(f"{path}: {program} printed no JSON object")
-    return listing, encrypted
-
-
-def _advise_saving(path: Path) -> str:
-    """Return advice for an inventory that only Ansible with the user's own settings can
-    list.
-    """
-    command = f"ansible-inventory -i {quote(str(path))} --list > listing.json"
-    return (
-        f"run `{command}` where Ansible is set up, then use --from-ansible"
-        " listing.json."
-    )
-
-
-def _parse_object(text: bytes) -> dict[str, Any] | None:
-    with suppress(ValueError, RecursionError):
-        value = json.loads(text)
-        return value if isinstance(value, dict) else None
-    return None
-
-
-def _link_files(path: Path, copy: Path) -> list[str]:
-    """Fill `copy` with links to the inventory's files. Return the encrypted ones, which
-    are left out.
-    """
-    root = path if path.is_dir() else path.parent
-    encrypted: list[str] = []
-    count = 0
-
-    def names_to_ignore(folder: str, names: list[str]) -> set[str]:
-        nonlocal count
-        used = {name for name in names if not name.startswith(".")}
-        if Path(folder) == root != path:
-            used = {path.name, "group_vars", "host_vars"} & set(names)
-        vaults = {name for name in used if _is_vault(Path(folder, name))}
-        encrypted.extend(str(Path(folder, name)) for name in sorted(vaults))
-        count += len(used)
-        if count > _FILES_LIMIT:
-            raise InventoryError(
-                f"{path}: more than {_FILES_LIMIT} files; is this an inventory?"
-            )
-        return set(names) - used | vaults
-
-    path.stat()  # an absent file is an error here, not an empty folder
-    shutil.copytree(root, copy, ignore=names_to_ignore, copy_function=os.symlink)
-    if str(path) in encrypted:
-        raise InventoryError(
-            f"{path}: encrypted with ansible-vault; {_advise_saving(path)}"
-        )
-    return encrypted
-
-
-def _is_vault(path: Path) -> bool:
-    """Report whether ansible-vault encrypted a file. Raises InventoryError if it is a
-    program.
-    """
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(len(_VAULT))
-    if head.startswith(b"#!"):
-        raise InventoryError(
-            f"{path}: is a program, and fleet runs none; {_advise_saving(path)}"
-        )
-    return head == _VAULT
-
-
-def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
-    inventory = copy if path.is_dir() else copy / path.name
-    command = [program, "-i", str(inventory), "--list"]
-    limit = f"-v {_MEMORY_KIB}"  # against ranges of a billion hosts
+        if path == _STDIN:
+            text = sys.stdin.buffer.read(_SIZE_LIMIT_BYTES)
+        else:
+            text = read_bounded(path, _SIZE_LIMIT_BYTES)
+    except OSError as err:
+        raise InventoryError(f"{path}: cannot be read: {err}. Try `{_HOW}`.") from err
     try:
-        where = {"cwd": work, "env": _bare_environment(work)}
-        done = run_limited(limit, command, _TIMEOUT_S, capture_output=True, **where)
-    except subprocess.TimeoutExpired as err:
+        listing = json.loads(text)
+    except (ValueError, RecursionError):
+        listing = None
+    if not isinstance(listing, dict) or "_meta" not in listing:
         raise InventoryError(
-            f"{path}: {program} did not finish within {_TIMEOUT_S} s"
-        ) from err
-    if done.returncode == 0:
-        return done.stdout
-    source = path if path.is_dir() else path.parent
-    text = " ".join(
-        done.stderr.decode(errors="replace").replace(str(copy), str(source)).split()
-    )
-    text = re.sub(r" (?=\[WARNING\]:|\[ERROR\]:|ERROR! )", "\n  ", text[:_ERROR_LIMIT])
-    raise InventoryError(
-        f"{path}: ansible-inventory failed (exit status {done.returncode}):\n  {text}\n"
-        f"If it needs a plugin or a program, {_advise_saving(path)}"
-    )
-
-
-def _bare_environment(work: Path) -> dict[str, str]:
-    """Return the user's environment without Ansible settings, so that only Ansible's
-    own plugins run.
-    """
-    (work / "ansible.cfg").touch()
-    none = str(work / "none")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("ANSIBLE_")
-    } | {
-        "LC_ALL": "C.UTF-8",
-        "ANSIBLE_CONFIG": str(work / "ansible.cfg"),
-        "ANSIBLE_HOME": str(work / "home"),
-        "ANSIBLE_LOCAL_TEMP": str(work / "home" / "tmp"),
-        "ANSIBLE_COLLECTIONS_PATH": none,
-        "ANSIBLE_INVENTORY_PLUGINS": none,
-        "ANSIBLE_VARS_PLUGINS": none,
-        "ANSIBLE_VARS_ENABLED": "host_group_vars",
-        "ANSIBLE_INVENTORY_ENABLED": "yaml,ini,toml",
-        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
-        "ANSIBLE_NOCOLOR": "true",
-        "ANSIBLE_DEPRECATION_WARNINGS": "false",
-    }
+            f"{path}: is not what `ansible-inventory --list` prints. Try `{_HOW}`."
+        )
+    return listing

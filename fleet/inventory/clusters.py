@@ -23,6 +23,7 @@ from fleet.inventory.starter import as_comment, render_inventory
 from fleet.model import InputError
 
 _TIMEOUT_S, _LIMIT_MIB = 30, 8
+_LIMITED = f'ulimit -f {_LIMIT_MIB << 11} 2>/dev/null; exec "$@"'
 _SHOWN = 300  # characters of what a program printed
 _USABLE = {
     "IDLE",
@@ -318,18 +319,6 @@ def _ask_hosts_and_left_out(
     return {host.name: host.make_entry() for host in hosts.values()}, left_out
 
 
-def run_limited(
-    limit: str, command: Sequence[str], timeout_s: int, **options: Any
-) -> "subprocess.CompletedProcess[bytes]":
-    """Run a program without input. limit: arguments of `ulimit`. Raises OSError,
-    TimeoutExpired.
-    """
-    limited = ["/bin/sh", "-c", f'ulimit {limit} 2>/dev/null; exec "$@"', "-", *command]
-    return subprocess.run(
-        limited, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False, **options
-    )
-
-
 def _run(command: tuple[str, ...]) -> str:
     """Return what a program prints. Raises InventoryError if it fails, prints too much
     or takes too long.
@@ -341,13 +330,14 @@ def _run(command: tuple[str, ...]) -> str:
         )
     with tempfile.TemporaryFile() as printed:
         try:
-            streams = {"stdout": printed, "stderr": subprocess.PIPE}
-            done = run_limited(
-                f"-f {_LIMIT_MIB << 11}",
-                command,
-                _TIMEOUT_S,
+            done = subprocess.run(
+                ["/bin/sh", "-c", _LIMITED, "-", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                timeout=_TIMEOUT_S,
+                check=False,
                 env=environment,
-                **streams,
             )
         except (OSError, subprocess.TimeoutExpired) as err:
             why = (

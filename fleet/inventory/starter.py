@@ -14,8 +14,10 @@ from types import MappingProxyType
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, NAME
+from fleet.inventory.gate import read_bounded
 
 INCLUDE_DEPTH = 16  # as ssh itself
+_SIZE_LIMIT_BYTES = 8 << 20
 
 
 def read_starter() -> str:
@@ -115,13 +117,14 @@ def _read_origins_and_aliases(
     InventoryError.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = read_bounded(path, _SIZE_LIMIT_BYTES).decode(errors="replace")
     except OSError as err:
+        why = err.strerror or err
         if depth == 0:
-            raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
-        left_out.append(f"Include {path}: {err.strerror}")
+            raise InventoryError(f"{path}: cannot be read: {why}") from err
+        left_out.append(f"Include {path}: {why}")
         return
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         where = f"{path}:{number}"
         match _split_line(line):
             case "host", words:
