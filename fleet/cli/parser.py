@@ -5,7 +5,6 @@ Help is plain text in panels, since rich loads slowly. From 0.26 on, typer has i
 copy of click.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
@@ -20,8 +19,6 @@ try:
     from typer import _click as click
 except ImportError:
     import click  # type: ignore[no-redef]
-
-from fleet.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HELP_ALL = "--help-all"
@@ -78,37 +75,6 @@ class Command(TyperCommand):
                 )
                 err.possibilities = None
             raise
-        except click.exceptions.BadParameter as err:
-            err.message += self._name_setting_variable(
-                ctx, err.param.name if err.param else None
-            )
-            raise
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Call the command. If a UsageError begins with an option that a variable set,
-        name that variable.
-        """
-        try:
-            return super().invoke(ctx)
-        except UsageError as err:
-            err.args = (
-                f"{err}{self._name_setting_variable(ctx, str(err).partition(' ')[0])}",
-            )
-            raise
-
-    def _name_setting_variable(self, ctx: click.Context, option: str | None) -> str:
-        named = [
-            parameter
-            for parameter in self.params
-            if option in {parameter.name, *parameter.opts}
-        ]
-        sources = {ctx.get_parameter_source(str(parameter.name)) for parameter in named}
-        if sources != {click.core.ParameterSource.ENVIRONMENT}:
-            return ""
-        return (
-            f" (${next(name for name in named[0].envvar or () if os.environ.get(name))}"
-            " sets it)"
-        )
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
