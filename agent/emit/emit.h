@@ -17,7 +17,7 @@ struct format {
 	void (*write_end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
-extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
+extern const struct format emit_jsonl, emit_csv, emit_matrix;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
 /* For formats without such a record: print a sentence to stderr, or nothing. */

@@ -270,7 +270,7 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 	const struct plan *plan = run->plan;
 	size_t n = plan->cpu_count, visits = 0;
 	double *cells = make_cells(plan, choice, choice->points);
-	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, numbers, levels};
+	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0};
 
 	for (size_t i = 0; cells && i < n * n; i++)
 		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
@@ -293,8 +293,7 @@ static void add_page(const struct run *run)
 		const struct choice *choice = &plan->choices[i];
 
 		if (as_tool) {
-			if (choice->benchmark->shape == SHAPE_PAIR && choice->point_count == 1 &&
-			    (run->format != &emit_svg || !page.length)) /* a card is of one */
+			if (choice->benchmark->shape == SHAPE_PAIR && choice->point_count == 1)
 				add_as_tool(run, choice);
 			continue;
 		}
@@ -332,6 +331,5 @@ static void print_page(const struct run *run, const struct totals *totals, const
 	}
 const struct format emit_matrix = FORMAT("matrix");
 const struct format emit_c2clat = FORMAT("c2clat");
-const struct format emit_svg = FORMAT("svg");
 const struct format emit_core_latency = FORMAT("core_latency");
 const struct format emit_core_to_core_latency = FORMAT("core-to-core-latency");

@@ -106,7 +106,5 @@ tool_printer *tool_find_printer(const char *name)
 		return add_c2clat;
 	if (!strcmp(name, "core_latency"))
 		return add_core_latency;
-	if (!strcmp(name, "svg"))
-		return card_draw;
 	return strcmp(name, "core-to-core-latency") ? NULL : add_core_to_core_latency;
 }

@@ -12,17 +12,11 @@ struct tool_matrix {
 	size_t count;
 	const double *ns;
 	uint64_t samples, iterations; /* of each pair */
-	const struct run *run;
-	const double *numbers; /* by visit of the plan, as are the levels: ns; 0: none */
-	const struct level *levels;
 };
 
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
 /* Returns what prints a matrix as the program of this name does; null: unknown program. */
 tool_printer *tool_find_printer(const char *name);
-
-/* Draws a matrix as a card; see emit/svg.c. */
-tool_printer card_draw;
 
 #endif

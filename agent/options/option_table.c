@@ -136,7 +136,7 @@ const struct option option_table[] = {
 	{NULL, 0, "boost", WORD, AT(boost), .words = "on|off", .value = "STATE",
 	 .help = "Turbo frequencies for the time of the run; the same goes for it."},
 
-	{"Output and ending", 'f', "format", WORD, AT(format), .words = "matrix|csv|jsonl|core_latency|core-to-core-latency|c2clat|svg",
+	{"Output and ending", 'f', "format", WORD, AT(format), .words = "matrix|csv|jsonl|core_latency|core-to-core-latency|c2clat",
 	 .value = "FORMAT",
 	 .help = "matrix: a number for each pair; csv: every sample; jsonl: every burst, the "
 	         "wire; core_latency, core-to-core-latency (its --csv), c2clat: the matrices "

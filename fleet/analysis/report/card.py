@@ -1,7 +1,7 @@
 """Draw one run as a card of 1200 x 630 pixels, its map beside its medians, as SVG, PNG
 and Markdown.
 
-SVG and PNG are drawn from one `Card`. agent/emit/svg.c draws the same layout.
+SVG and PNG are drawn from one `Card`.
 Matplotlib is not imported, since that takes a second.
 """
 
