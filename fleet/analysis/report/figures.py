@@ -29,8 +29,9 @@ _INK, _RULE = (
     "#010203",
     "#040506",
 )
+# with all defaults, as matplotlib takes a matplotlibrc of the current folder, too
 _STYLE: Any = mpl.rc_params_from_file(
-    Path(__file__).with_suffix(".mplstyle"), use_default_template=False
+    Path(__file__).with_suffix(".mplstyle"), use_default_template=True
 )
 # else matplotlib writes its own
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -1,0 +1,39 @@
+"""A page does not depend on the folder in which it is made."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.command import ROOT
+
+DRAW = """
+from fleet.analysis.report.figures import draw
+print(draw("x", "x", (99, 99), lambda axes: axes.set_title("title"), (9, 9, 9, 9)))
+"""
+
+
+def draw_in(folder: Path) -> str:
+    """The figure that a new interpreter draws in a folder, whose latex comes first."""
+    done = subprocess.run(
+        [sys.executable, "-c", DRAW],
+        cwd=folder,
+        env={
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(folder),
+            "PATH": f"{folder}:/usr/bin:/bin",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_settings_of_a_folder_change_no_figure(tmp_path: Path) -> None:
+    without = draw_in(tmp_path)
+    latex = tmp_path / "latex"
+    latex.write_text(f"#!/bin/sh\n: > {tmp_path}/PWN\nexit 1\n")
+    latex.chmod(0o700)
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\naxes.facecolor: red\n")
+    assert draw_in(tmp_path) == without
+    assert not (tmp_path / "PWN").exists()
