@@ -5,6 +5,7 @@ come back here.
 import importlib
 import logging
 import math
+import os
 import pickle
 import re
 import threading
@@ -276,6 +277,8 @@ def _open_client(address: str) -> Iterator[Any]:
     with ExitStack() as opened:
         where: Any = address
         if local and int(local[1] or LOCAL_WORKERS) > 0:
+            # else workers would import a module of the current folder as Python's own
+            os.environ["PYTHONSAFEPATH"] = "1"
             where = opened.enter_context(
                 distributed.LocalCluster(
                     n_workers=int(local[1] or LOCAL_WORKERS),

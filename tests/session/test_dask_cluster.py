@@ -54,6 +54,13 @@ def open_journals(root: Path) -> dict[int, str]:
     return journals
 
 
+def test_workers_import_nothing_from_the_current_folder(fleet: Fleet) -> None:
+    (fleet.folder / "multiprocessing.py").write_text("open('PWN', 'w')\n")
+    done = fleet("run", "--dask", "local:1", "--lock", "off", *PLAN)
+    assert done.exit_code == 0, done
+    assert not (fleet.folder / "PWN").exists()
+
+
 def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(
     fleet: Fleet,
 ) -> None:

@@ -160,11 +160,12 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
     """Derive the pairs of many runs into the index with a process per CPU; leave
     damaged runs out.
     """
-    command = [
-        sys.executable,
-        "-c",
-        f"from {__name__} import derive_into_index; derive_into_index()",
-    ]
+    # -P: else a module in the current folder would be taken for Python's own
+    script = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        f"from {__name__} import derive_into_index; derive_into_index()"
+    )
+    command = [sys.executable, "-P", "-c", script]
     count = os.cpu_count() or 1
     reading_end, writing_end = os.pipe()
     workers = []

@@ -112,6 +112,24 @@ def test_what_other_processes_leave_out_is_reduced_here(
     pd.testing.assert_frame_equal(load_pairs(tmp_path), expected)
 
 
+def test_other_processes_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, folder = tmp_path / "root", tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        publish(root, name)
+    planted = f"open({str(tmp_path / 'PWN')!r}, 'w')\n"
+    for module in ("json", "numpy", "pandas", "fleet", "tempfile"):
+        (folder / f"{module}.py").write_text(planted)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
+    runs = derivations(monkeypatch)
+    assert set(load_pairs(root)["host_id"]) == {"a", "b", "c"}
+    assert runs == []
+    assert not (tmp_path / "PWN").exists()
+
+
 def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
     names = [column.name for column in schema.TABLES["pairs"]]
     assert list(load_pairs(tmp_path).columns) == names
