@@ -1,8 +1,8 @@
 """Cache data of a root's runs, read or derived, in an SQLite file, which may be lost at
 any time.
 
-Each value has a checksum and a mark that identifies its samples. A value counts as
-absent if either differs.
+Only its owner writes it. Each value has a mark that identifies its samples, and counts
+as absent if the mark differs. A file with a value that cannot be decoded is made anew.
 """
 
 import json
@@ -10,8 +10,8 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -49,6 +49,10 @@ _BROKEN = {
 _Result = TypeVar("_Result")
 
 
+class _DamagedValueError(sqlite3.DatabaseError):
+    """A value in the index cannot be decoded."""
+
+
 class Derived(NamedTuple):
     """A kind of derived rows: its name, its table in the schema, and the stored columns
     (None for all).
@@ -77,20 +81,15 @@ class Index:
         """Return the columns that a listing needs, by run; leave out runs not stored
         with the given stamp.
         """
-        rows = dict[Key, dict[str, Any]]()
-        for key, text in self._read_runs("listed", stamps).items():
-            with suppress(DataError):
-                rows[key] = gate.decode_listed_row(text, self._columns)
-        return rows
+        return self._read_runs(
+            "listed", stamps, lambda text: gate.decode_listed_row(text, self._columns)
+        )
 
     def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
         """Return the records as JSON, by run; leave out runs not stored with the given
         stamp.
         """
-        return {
-            key: zlib.decompress(text)
-            for key, text in self._read_runs("record", stamps).items()
-        }
+        return self._read_runs("record", stamps, zlib.decompress)
 
     def store_runs(
         self,
@@ -109,11 +108,8 @@ class Index:
             text = json.dumps(
                 values, separators=(",", ":"), default=datetime.isoformat
             ).encode()
-            sealed = (
-                _seal_value(value, *key, stamps[key])
-                for value in (text, zlib.compress(record, 1))
-            )
-            rows.append((*key, stamps[key], in_tables, *sealed))
+            packed = zlib.compress(record, 1)
+            rows.append((*key, stamps[key], in_tables, text, packed))
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany(
@@ -154,14 +150,12 @@ class Index:
         with pa.ipc.new_stream(data, combined.schema) as stream:
             stream.write_table(combined)
         data = data.getvalue()
-        sealed = _seal_value(
-            pa.compress(data, "zstd", asbytes=True), kind.name, made_of, data.size
-        )
+        packed = pa.compress(data, "zstd", asbytes=True)
 
         def write(db: sqlite3.Connection) -> None:
             db.execute(
                 "insert into parts values (null, ?, ?, ?, ?)",
-                (kind.name, made_of, data.size, sealed),
+                (kind.name, made_of, data.size, packed),
             )
             query = "select id, made_of from parts where kind = ? order by id"
             parts = {
@@ -189,33 +183,25 @@ class Index:
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self.find_newest_part_ids(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        query = "select made_of, bytes, rows from parts where id = ?"
-        keys_present, tables = set[Key](), []
+        query = "select bytes, rows from parts where id = ?"
+        shape = schema.arrow_schema(kind.table, kind.columns)
 
-        def read(db: sqlite3.Connection) -> None:
+        def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
+            keys_present = set[Key]()
+            tables = []
             for part, keys in keys_of_parts.items():
-                if (row := db.execute(query, [part]).fetchone()) is None:
+                row = db.execute(query, [part]).fetchone()
+                if row is None:
                     continue  # it is gone
-                made_of, size, sealed = row
-                with suppress(DataError):
-                    packed = _unseal_value(sealed, kind.name, made_of, size)
-                    rows = pa.ipc.open_stream(
-                        pa.decompress(packed, size, "zstd")
-                    ).read_all()
-                    if not rows.schema.equals(
-                        schema.arrow_schema(kind.table, kind.columns)
-                    ):
-                        raise DataError("rows of another schema")
-                    chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
-                    tables.append(select_rows(rows, kind.table, columns, chosen_runs))
-                    keys_present.update(keys)
+                size, packed = row
+                with _decoding():
+                    rows = _unpack_rows(packed, size, shape)
+                chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
+                tables.append(select_rows(rows, kind.table, columns, chosen_runs))
+                keys_present.update(keys)
+            return keys_present, tables
 
-        self._transact(read)
-        try:
-            gate.check_table(kind.table, concat_tables(tables, kind.table, columns))
-        except DataError:
-            return set(), []
-        return keys_present, tables
+        return self._transact(read) or (set(), [])
 
     def find_newest_part_ids(
         self, kind: Derived, marks: Mapping[Key, str]
@@ -234,19 +220,24 @@ class Index:
         )
         return {key: part for key, part, mark in parts if marks.get(key) == mark}
 
-    def _read_runs(self, column: str, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
+    def _read_runs(
+        self,
+        column: str,
+        stamps: Mapping[Key, str],
+        decode: Callable[[bytes], _Result],
+    ) -> dict[Key, _Result]:
         query = f"select stamp, {column} from runs where host_id = ? and run_id = ?"  # noqa: S608  ours
-        values = dict[Key, bytes]()
 
-        def read(db: sqlite3.Connection) -> None:
+        def read(db: sqlite3.Connection) -> dict[Key, _Result]:
+            values = {}
             for key, stamp in stamps.items():
                 row = db.execute(query, key).fetchone()
                 if row and row[0] == stamp:
-                    with suppress(DataError):
-                        values[key] = _unseal_value(row[1], *key, stamp)
+                    with _decoding():
+                        values[key] = decode(row[1])
+            return values
 
-        self._transact(read)
-        return values
+        return self._transact(read) or {}
 
     def _transact(
         self, work: Callable[[sqlite3.Connection], _Result]
@@ -263,7 +254,8 @@ class Index:
                     self._prepare(db)
                     return work(db)
             except sqlite3.Error as err:
-                if getattr(err, "sqlite_errorcode", 0) & 0xFF not in _BROKEN:
+                is_broken = getattr(err, "sqlite_errorcode", 0) & 0xFF in _BROKEN
+                if not is_broken and not isinstance(err, _DamagedValueError):
                     return None
                 with suppress(OSError):
                     self.path.unlink()
@@ -328,20 +320,19 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
     return []
 
 
-def _seal_value(value: bytes, *about: object) -> bytes:
-    """Prefix a value with a checksum over the value and its context, `about`."""
-    return (
-        zlib.crc32(value, zlib.crc32("\0".join(map(str, about)).encode())).to_bytes(
-            4, "big"
-        )
-        + value
-    )
+def _unpack_rows(packed: bytes, size: int, shape: Any) -> Any:
+    """Return the rows of a part. Raises DataError if they have another schema."""
+    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
+    if not rows.schema.equals(shape):
+        raise DataError("rows of another schema")
+    rows.validate(full=True)
+    return rows
 
 
-def _unseal_value(sealed: Any, *about: object) -> bytes:
-    """Strip the checksum from a sealed value. Raises DataError if value or context
-    `about` differ.
-    """
-    if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
-        raise DataError("not what was written")
-    return sealed[4:]
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Turn the errors of a value that cannot be decoded into a _DamagedValueError."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, zlib.error, pa.ArrowException) as err:
+        raise _DamagedValueError(str(err)) from err
