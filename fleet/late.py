@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
     import pyarrow.parquet as pq
     from pyarrow import fs
     from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
@@ -37,9 +38,9 @@ else:
         _Late, ("msgspec", "numpy", "random", "tempfile")
     )
     futures, special = _Late("concurrent.futures"), _Late("scipy.special")
-    pa, fs, pc, pq = map(
-        _Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet")
-    )
+    pa, fs = _Late("pyarrow"), _Late("pyarrow.fs")
+    ds, pc = _Late("pyarrow.dataset"), _Late("pyarrow.compute")
+    pq = _Late("pyarrow.parquet")
 
 P = ParamSpec("P")
 R = TypeVar("R")

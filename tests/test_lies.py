@@ -4,6 +4,7 @@ tests make lies.MANY.
 
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,7 +22,8 @@ from fleet.agent.wire.records import WireError, decode_record
 from fleet.analysis.views import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Failed, Load
-from fleet.store import gate
+from fleet.store import gate, rows
+from fleet.store.anonymized_run import import_run
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import parse_place
 from fleet.store.reading import TableFile
@@ -264,43 +266,6 @@ def test_a_description_is_short_and_printable_and_a_point_one_thing(
     assert words in (lies.publish(tmp_path, list(map(lies.line, records)), 0) or "")
 
 
-@pytest.mark.parametrize(
-    ("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")]
-)
-def test_a_word_is_not_unpacked_in_every_row(
-    tmp_path: Path, length: int, words: str
-) -> None:
-    file = publish_recorded(tmp_path)
-    table = pq.read_table(file).slice(0, 4)
-    # plain text, which readers would spread over the rows
-    long = pa.array(["x" * length] * len(table))
-    builders.put_table(
-        table.set_column(table.column_names.index("unit"), "unit", long),
-        file,
-        compression="zstd",
-    )
-    with pytest.raises(StoreError, match=words):
-        open_table(tmp_path, file).read(["unit"])
-
-
-@pytest.mark.parametrize("column", ["host_name", "notes"])
-@pytest.mark.parametrize(("count", "length"), [(100, 1 << 20), (1000, 60_000)])
-def test_a_few_texts_are_not_unpacked_in_every_row(
-    tmp_path: Path, column: str, count: int, length: int
-) -> None:
-    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = (tmp_path / "runs").iterdir()
-    table, text = pq.read_table(file), "x" * length
-    field = table.schema.field(index := table.column_names.index(column))
-    rows = pa.array(
-        [[text] if pa.types.is_list(field.type) else text] * count, field.type
-    )
-    builders.put_table(table.take([0] * count).set_column(index, field, rows), file)
-    assert file.stat().st_size < 1 << 20
-    with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
-        open_table(tmp_path, file, "runs").read([column])
-
-
 def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(
     tmp_path: Path,
 ) -> None:
@@ -327,6 +292,12 @@ def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_
     builders.put_table(twice.replace_schema_metadata(about), file)
     with pytest.raises(StoreError, match="two columns with the same name"):
         open_table(tmp_path, file).read(["round"])
+    index = table.column_names.index("round")
+    field = table.schema.field(index).with_nullable(True)
+    with_nulls = table.set_column(index, field, table["round"])
+    builders.put_table(with_nulls.replace_schema_metadata(about), file)
+    with pytest.raises(StoreError, match="its column round may hold nulls"):
+        open_table(tmp_path, file).read(["round"])
     wide = table.set_column(
         table.column_names.index("round"), "round", table["round"].cast("int64")
     )
@@ -338,23 +309,85 @@ def test_the_path_says_whose_samples_they_are_and_each_column_comes_once_in_its_
 
 
 @pytest.mark.parametrize(
-    ("counts", "words"),
-    [([10_000_000], "unpack to"), ([1 << 20], "a burst has 1048576")],
+    ("column", "values", "words"),
+    [
+        ("unit", "x" * 501, "unit is 501 bytes long"),
+        ("relation", "neighbour", "relation is 'neighbour'"),
+        ("benchmark", "\x1b[2J", "benchmark"),
+        ("iterations", 0, "iterations is 0 to 0"),
+        ("warmup", 9, "more warm-up samples than ticks"),
+        ("ticks", [0] * 9, "most samples of a burst took no time"),
+        ("ticks", [1000] * (1 << 20), "a burst has 1048576 ticks"),
+        ("cpus", [7, 8], "cpus of a burst from"),
+    ],
 )
-def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
-    tmp_path: Path, counts: list[int], words: str
+def test_a_value_that_fleet_never_writes_is_named_by_verify_and_not_imported(
+    tmp_path: Path, column: str, values: object, words: str
 ) -> None:
     file = publish_recorded(tmp_path)
-    table = pq.read_table(file).slice(0, len(counts))
-    ticks = pa.array(
-        [[1000] * count for count in counts], table.schema.field("ticks").type
-    )
-    builders.put_table(
-        table.set_column(table.column_names.index("ticks"), "ticks", ticks), file
-    )
+    about = pq.read_metadata(file).metadata
+    table = pq.ParquetFile(file).read().slice(0, 4)
+    index = table.column_names.index(column)
+    field = table.schema.field(index)
+    lie = pa.array([values] * len(table), field.type)
+    lying = table.set_column(index, field, lie).replace_schema_metadata(about)
+    builders.put_table(lying, file)
+    (problem,) = verify(parse_place(tmp_path)).problems
+    assert words in problem
+    with pytest.raises(StoreError, match=re.escape(words)):
+        import_run(parse_place(tmp_path / "other"), file)
+    assert not (tmp_path / "other" / "samples").exists()
+
+
+def test_few_bytes_that_unpack_to_more_samples_than_bursts_have_are_not_imported(
+    tmp_path: Path,
+) -> None:
+    file = publish_recorded(tmp_path)
+    about = pq.read_metadata(file).metadata
+    table = pq.ParquetFile(file).read().slice(0, 1)
+    index = table.column_names.index("ticks")
+    ticks = pa.array([[1000] * 10_000_000], table.schema.field("ticks").type)
+    lying = table.set_column(index, table.schema.field(index), ticks)
+    builders.put_table(lying.replace_schema_metadata(about), file)
     assert file.stat().st_size < 1 << 20
-    with pytest.raises(StoreError, match=words):
-        open_table(tmp_path, file).read(["ticks", "warmup"])
+    with pytest.raises(StoreError, match="unpack to more than bursts can"):
+        import_run(parse_place(tmp_path / "other"), file)
+
+
+def test_a_text_that_is_not_utf8_is_refused_by_name(tmp_path: Path) -> None:
+    file = publish_recorded(tmp_path)
+    about = pq.read_metadata(file).metadata
+    table = pq.ParquetFile(file).read()
+    index = table.column_names.index("relation")
+    spoilt = pa.array([b"\xff"] * len(table)).view(pa.string())
+    lying = table.set_column(index, table.schema.field(index), spoilt)
+    builders.put_table(lying.replace_schema_metadata(about), file)
+    with pytest.raises(DamagedFileError, match=r"samples\.parquet.*UTF8"):
+        open_table(tmp_path, file).read(["relation"])
+
+
+def test_every_command_reads_the_same_record_of_a_run(fleet: Fleet) -> None:
+    """A second record is hidden in a value of the metadata behind the first."""
+    file = publish_recorded(fleet.results)
+    for derived in ("runs", "cpus"):
+        shutil.rmtree(fleet.results / derived)
+    table = pq.ParquetFile(file).read()
+    about = dict(pq.read_metadata(file).metadata)
+    record = json.loads(unpack_record(about[rows.RECORD]))
+    record["run"]["host_name"] = "another"
+    packed = lies.pack_record(json.dumps(record).encode())
+    key = b"\x18%c%b\x18" % (len(rows.RECORD), rows.RECORD)
+    about[b"zzz"] = key + _write_varint(len(packed)) + packed
+    builders.put_table(table.replace_schema_metadata(about), file)
+    assert "another" not in fleet("runs").stdout + fleet("show").stdout
+    assert fleet("verify").exit_code == 0
+
+
+def _write_varint(number: int) -> bytes:
+    low = number & 127
+    if number < 128:
+        return bytes([low])
+    return bytes([low | 128]) + _write_varint(number >> 7)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +441,7 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     builders.put_table(
         table.replace_schema_metadata({"fleet.run": bomb.decode()}), file
     )
-    with pytest.raises(StoreError, match="no record of its run"):
+    with pytest.raises(StoreError, match="its record of the run has more than"):
         assert open_table(tmp_path, file).record
     with pytest.raises(ValueError, match="cannot be unpacked"):
         unpack_record(lies.pack_record(b"{}")[:-4])

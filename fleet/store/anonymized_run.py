@@ -141,6 +141,7 @@ def import_run(
     Raises StoreError.
     """
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
+    file.require_plausible_size()
     record = file.record
     if (
         hash_samples(file) != record.row["content_sha256"]

@@ -1,15 +1,14 @@
-"""Read files of one table into pyarrow. Read no more than requested; let `gate` check
-all that is read.
+"""Read files of one table into pyarrow: verify the checksums of what is read, and that
+the columns have their names and types. Read no more than requested.
 """
 
 import errno
-import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, TypeVar
 from warnings import warn
@@ -22,20 +21,25 @@ from fleet.errors import (
     explain,
     is_lack_of_memory,
 )
-from fleet.late import futures, pa, pc, pq
-from fleet.model import Descriptions, read_descriptions
+from fleet.late import ds, futures, pa, pc, pq
 from fleet.store import gate, schema
 from fleet.store.checksums import read_footer
 from fleet.store.files import open_regular, require_regular
-from fleet.store.footer import RowGroup, find_metadata, parse_footer
 from fleet.store.places import Folder, Place
 from fleet.store.rows import RECORD, unpack_record
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
-# Rows, values of a list column, and bytes of texts, that are read at a time.
-_BATCH_ROWS, _BATCH_VALUES, _BATCH_TEXT_BYTES = 4096, 1 << 18, 8 << 20
+# that are read at a time
+_BATCH_ROWS = 4096
+_BATCH_BYTES = 4 << 20
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
+# A file of samples may have this many values, and this many a byte: samples of a coarse
+# clock take next to no room.
+_FEW_VALUES = 1 << 26
+_PACKED_VALUES = 8
+_GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
+_SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
 # its name leads to no file
 _NAME_ERRORS = (
     errno.ELOOP,
@@ -99,47 +103,6 @@ def read_files(
     return concat_tables([*parts], table, columns)
 
 
-def read_together(
-    files: Sequence["TableFile"],
-    columns: Sequence[str] | None = None,
-    where: Where | None = None,
-) -> Any:
-    """Return the selected rows of files of one table, checked together. Raises
-    DamagedFileError.
-    """
-    shape = _memory_schema(files[0].table, columns)
-    parts = [
-        (file, part)
-        for file in files
-        if (part := file.read_unchecked(shape, where or {})) is not None
-    ]
-    return _check_rows(parts, shape) if parts else shape.empty_table()
-
-
-def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
-    """Check rows read from files of one table; return their columns of `shape`. Raises
-    DamagedFileError.
-    """
-    (first, rows), *others = parts
-    with (
-        damage_errors(f"{len(parts)} files of the {first.table} table")
-        if others
-        else first.damage_errors()
-    ):
-        if others:
-            rows = concat_tables([part for _, part in parts], first.table)
-        gate.check_table(first.table, rows)
-        if first.table == "samples" and "ticks" in shape.names:
-            for by, group in groupby(
-                parts, lambda part: part[0].estimator_and_benchmarks
-            ):
-                bursts = [part for _, part in group]
-                gate.check_bursts(
-                    concat_tables(bursts, first.table) if others else rows, *by
-                )
-        return _cast(rows, shape)
-
-
 @contextmanager
 def damage_errors(
     what: str, remedy: str = _RESTORE, run_id: str | None = None
@@ -183,6 +146,8 @@ def _decoding() -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeDecodeError as err:
+        raise DataError("a name or a text in it is not UTF-8") from err
     except pa.ArrowException as err:
         if is_lack_of_memory(err):
             raise
@@ -266,13 +231,12 @@ class TableFile:
         run = _RUN.match(name)
         self._run_id = run and run[1]
         with self.damage_errors():
-            source, self._footer = _open_verified(
+            self._source, _ = _open_verified(
                 place, name, check_pages=whole or table != "samples"
             )
-            self._size = source.size()
             # which are a loss for many small files
-            self._threads = self._size > _READ_WHOLE
-            self._file = _open_parquet(source, table)
+            self._threads = self._source.size() > _READ_WHOLE
+            self._file = _open_parquet(self._source, table)
             schema.check_version(self.metadata.get(schema.VERSION, b""))
 
     def damage_errors(self) -> AbstractContextManager[None]:
@@ -282,39 +246,25 @@ class TableFile:
         return damage_errors(self.what, REMEDIES[self.table], self._run_id)
 
     @cached_property
-    def _groups(self) -> list[RowGroup]:
-        """Return row groups. Raises DamagedFileError if damaged or unpacking to more
-        than fleet writes.
-        """
-        with self.damage_errors():
-            groups = parse_footer(self._footer)
-            gate.check_footer(self.table, groups, self._size)
-        return groups
-
-    @cached_property
     def metadata(self) -> Mapping[bytes, bytes]:
         """Return the file's key-value metadata."""
         return self._file.metadata.metadata or {}
+
+    @cached_property
+    def record_json(self) -> bytes:
+        """Return the record of the run in a samples file as JSON. Raises
+        DamagedFileError.
+        """
+        with self.damage_errors():
+            return extract_record(self.metadata)
 
     @cached_property
     def record(self) -> gate.RunRecord:
         """Return the record of the run in a samples file. Raises DamagedFileError if it
         is damaged.
         """
-        with damage_errors(
-            f"{self.what}: no record of its run",
-            "Restore it from a copy.",
-            self._run_id,
-        ):
-            return gate.parse_record(unpack_record(self.metadata.get(RECORD, b"")))
-
-    @cached_property
-    def estimator_and_benchmarks(self) -> tuple[str, Descriptions]:
-        """Return the run's estimator and benchmarks, by which the gate checks its
-        bursts.
-        """
-        row = self.record.row
-        return row["estimator"], read_descriptions(json.loads(row["hello_json"]))
+        with self.damage_errors():
+            return gate.parse_record(self.record_json)
 
     @property
     def rows(self) -> int:
@@ -322,35 +272,41 @@ class TableFile:
         return int(self._file.metadata.num_rows)
 
     def count_samples(self) -> int:
-        """Return the number of ping's samples, warm-ups included, from the footer."""
-        columns = [column for group in self._groups for column in group.columns]
-        return sum(column.values for column in columns if column.path[0] == "ticks")
+        """Return the number of ping's samples, warm-ups included, from the record."""
+        return int(self.record.row["samples"])
 
-    @property
-    def _batch_rows(self) -> int:
-        """Return the number of rows to read at a time: fewer if the footer shows many
-        or long values.
+    def require_plausible_size(self) -> None:
+        """Raise DamagedFileError if a samples file unpacks to more than fleet writes
+        into as many bytes. pyarrow may abort on a file that contradicts itself.
         """
-        rows, words = _BATCH_ROWS, schema.dictionary_columns(self.table)
-        for group in self._groups:
-            for column in group.columns:
-                rows = min(rows, _BATCH_VALUES * group.rows // max(1, column.values))
-                if column.repeats and column.path[0] not in words:
-                    rows = min(rows, _BATCH_TEXT_BYTES // max(1, column.unpacked))
+        groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
+        lists = [_count_list_values(group) for group in groups]
+        size = self._source.size()
+        values = self.rows * self._file.metadata.num_columns + sum(lists)
+        too_many = values > _FEW_VALUES + _PACKED_VALUES * size
+        if too_many or max(lists, default=0) > _GROUP_VALUES:
+            with self.damage_errors():
+                raise DataError(f"its {size} bytes unpack to more than bursts can")
+
+    @cached_property
+    def _batch_rows(self) -> int:
+        """Return the number of rows to read at a time: fewer if they are long."""
+        rows = _BATCH_ROWS
+        for number in range(self._file.num_row_groups):
+            group = self._file.metadata.row_group(number)
+            row_bytes = group.total_byte_size / max(1, group.num_rows)
+            rows = min(rows, int(_BATCH_BYTES / max(1, row_bytes)))
         return max(1, rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Yield checked tables of all columns. sizes: the number of rows of each.
-        Raises DamagedFileError.
+        """Yield tables of all columns. sizes: the number of rows of each. Raises
+        DamagedFileError.
         """
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         if unknown := sorted({*stored.names} - {*shape.names}):
-            text = (
-                f"{self.what}: a column {unknown[0]!r:.50} is not in the table."
-                f" {_RESTORE}"
-            )
-            raise DamagedFileError(text, run_id=self._run_id)
+            with self.damage_errors():
+                raise DataError(f"a column {unknown[0]!r:.50} is not in the table")
         parts, held = self._iter_rows(), [stored.empty_table()]
         for size in sizes:
             while (
@@ -360,7 +316,7 @@ class TableFile:
             with self.damage_errors():
                 combined = pa.concat_tables(held).unify_dictionaries().combine_chunks()
             part, held = combined.slice(0, size), [combined.slice(size)]
-            yield self._check_and_cast(part, {}, shape)
+            yield _cast(part, shape)
 
     def read(
         self, columns: Sequence[str] | None = None, where: Where | None = None
@@ -368,7 +324,19 @@ class TableFile:
         """Return the selected rows, in the schema of the table. Raises
         DamagedFileError.
         """
-        return read_together([self], columns, where)
+        where = where or {}
+        shape = _memory_schema(self.table, columns)
+        groups = self._select_groups(where)
+        if not groups:  # of none pyarrow 18 makes an error
+            return shape.empty_table()
+        with self.damage_errors(), _decoding():
+            rows = self._file.read_row_groups(
+                groups,
+                columns=self._columns_to_read(shape, where),
+                use_threads=self._threads,
+            )
+            rows.validate(full=True)  # no text is other than UTF-8
+        return self._select(rows, where, shape)
 
     def iter_tables(
         self, columns: Sequence[str] | None = None, where: Where | None = None
@@ -376,34 +344,13 @@ class TableFile:
         """Yield the selected rows in several small tables, so that not all have to be
         in memory at once.
         """
-        where, shape = where or {}, _memory_schema(self.table, columns)
-        if groups := self._matching_groups(where):  # of none pyarrow 18 makes an error
-            for rows in self._iter_rows(groups, self._columns_to_read(shape, where)):
-                yield self._check_and_cast(rows, where, shape)
-
-    def read_unchecked(self, shape: Any, where: Where) -> Any:
-        """Return the selected rows, with all columns to check for `shape`; None if no
-        row group matches.
-        """
-        if not (groups := self._matching_groups(where)):
-            return None
-        columns = self._columns_to_read(shape, where)
-        with self.damage_errors():
-            if (
-                self.table == "samples"
-                or self.rows * self._unpacked_size <= gate.UNPACKED
-            ):
-                with _decoding():
-                    rows = self._file.read_row_groups(
-                        groups, columns=columns, use_threads=self._threads
-                    )
-            else:  # it may be large: some at a time, up to the limit on memory
-                parts = []
-                for part in self._iter_rows(groups, columns):
-                    parts.append(part)
-                    gate.require_plausible_memory(parts)
-                rows = pa.concat_tables(parts)
-            return self._select(rows, where, shape)
+        where = where or {}
+        shape = _memory_schema(self.table, columns)
+        groups = self._select_groups(where)
+        if not groups:
+            return
+        for rows in self._iter_rows(groups, self._columns_to_read(shape, where)):
+            yield self._select(rows, where, shape)
 
     def _iter_rows(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
@@ -414,63 +361,53 @@ class TableFile:
         while True:
             with self.damage_errors(), _decoding():
                 batch = next(batches, None)
-            if batch is None:
-                return
+                if batch is None:
+                    return
+                batch.validate(full=True)
             yield pa.Table.from_batches([batch])
 
-    @property
-    def _unpacked_size(self) -> int:
-        """Return the number of bytes of the uncompressed pages, from the footer."""
-        groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
-        return sum(group.total_byte_size for group in groups)
-
-    def _matching_groups(self, where: Where) -> list[int]:
+    def _select_groups(self, where: Where) -> list[int]:
         """Return the numbers of the row groups that, by their statistics, may have rows
         matching `where`.
         """
-        if (
-            self.table != "samples"
-            and not where
-            and self._unpacked_size <= gate.FEW_BYTES
-        ):
-            return list(range(self._file.num_row_groups))
-        return [
-            number
-            for number, group in enumerate(self._groups)
-            if group.may_contain(where)
-        ]
+        count = self._file.num_row_groups
+        in_file = where.keys() & {*schema.file_schema(self.table).names}
+        if count < 2 or not in_file:
+            return list(range(count))
+        is_wanted = reduce(
+            and_, (pc.field(name).isin(sorted(where[name])) for name in sorted(in_file))
+        )
+        with self.damage_errors(), _decoding():
+            fragment = ds.ParquetFileFormat().make_fragment(self._source)
+            return [group.id for group in fragment.subset(is_wanted).row_groups]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read from the file, without those in its path, which
         `_select` adds.
         """
         names = schema.file_schema(self.table).names
-        return sorted({*self._schema_to_check(shape).names, *where}.intersection(names))
+        return sorted({*shape.names, *where}.intersection(names))
 
-    def _schema_to_check(self, shape: Any) -> Any:
-        """Return the schema of the columns to check: `shape` and, if it has ticks,
-        BURST_COLUMNS.
-        """
-        if self.table != "samples" or "ticks" not in shape.names:
-            return shape
-        return _memory_schema("samples", [*shape.names, *gate.BURST_COLUMNS])
-
-    def _select(self, table: Any, where: Where, shape: Any) -> Any:
-        """Select the rows and the columns to check; add the columns of the file's path
-        from its record.
+    def _select(self, rows: Any, where: Where, shape: Any) -> Any:
+        """Select rows and columns; add the columns of the file's path from its
+        record.
         """
         for name in schema.PATH_COLUMNS.get(self.table, ()):
-            places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
-            values = pa.DictionaryArray.from_arrays(
-                places, pa.array([self.record.row[name]])
-            )
-            table = table.append_column(name, values)
-        return _cast(_filter_rows(table, where), self._schema_to_check(shape))
+            if name in shape.names or name in where:
+                value = self.record.row[name]
+                place_of_value = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
+                column = pa.DictionaryArray.from_arrays(place_of_value, [value])
+                rows = rows.append_column(name, column)
+        return _cast(_filter_rows(rows, where), shape)
 
-    def _check_and_cast(self, table: Any, where: Where, shape: Any) -> Any:
-        with self.damage_errors():
-            rows = self._select(table, where, shape)
-        return _check_rows([(self, rows)], shape)
+
+def extract_record(metadata: Mapping[bytes, bytes]) -> bytes:
+    """Return the JSON of the record of a run from the metadata of its samples file.
+    Every reader takes it from here. Raises DataError.
+    """
+    if RECORD not in metadata:
+        raise DataError("no record of its run")
+    return unpack_record(metadata[RECORD])
 
 
 def read_record(place: Place, name: str) -> bytes:
@@ -484,10 +421,9 @@ def read_record(place: Place, name: str) -> bytes:
     else:
         with place.filesystem.open_input_file(place.path(name)) as source:
             footer = read_footer(source.read_at, source.size(), pages=False)
-    schema.check_version(find_metadata(footer, schema.VERSION))
-    if not (record := find_metadata(footer, RECORD)):
-        raise DataError("no record of its run")
-    return unpack_record(record)
+    metadata = _read_metadata(pa.BufferReader(footer))
+    schema.check_version(metadata.get(schema.VERSION, b""))
+    return extract_record(metadata)
 
 
 def read_table_name(place: Place, name: str) -> str:
@@ -496,9 +432,16 @@ def read_table_name(place: Place, name: str) -> str:
     """
     with damage_errors(f"{place}: cannot read {name}"):
         source, _ = _open_verified(place, name, check_pages=False)
-        with _decoding():
-            metadata = pq.read_metadata(source).metadata or {}
+        metadata = _read_metadata(source)
         return str(metadata.get(b"fleet.table", b""), "ascii", "replace")
+
+
+def _read_metadata(source: Any) -> Mapping[bytes, bytes]:
+    """Read the key-value metadata of a Parquet file, or of a footer and what follows
+    it.
+    """
+    with _decoding():
+        return pq.read_metadata(source).metadata or {}
 
 
 def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, bytes]:
@@ -520,7 +463,7 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
 
 def _open_parquet(source: Any, table: str) -> Any:
     """Open a Parquet file; read repeated texts as dictionaries. Raises DataError unless
-    it fits its table.
+    it has the columns of its table.
     """
     shape = schema.file_schema(table)
     words = [name for name in schema.dictionary_columns(table) if name in shape.names]
@@ -530,23 +473,41 @@ def _open_parquet(source: Any, table: str) -> Any:
                 source, page_checksum_verification=True, read_dictionary=words
             )
             stored = file.schema_arrow
-            names = stored.names
+            if not stored.equals(shape):
+                _require_columns(stored, shape)
     except KeyError as err:
         raise DataError(
             f"it has no column {err.args[0].decode()}, or one that is not text"
         ) from None
-    except UnicodeDecodeError as err:
-        raise DataError("the name of a column is not UTF-8") from err
-    if missing := sorted({*shape.names} - {*names}):
+    return file
+
+
+def _require_columns(stored: Any, shape: Any) -> None:
+    """Raise DataError unless a file's schema has the columns of `shape`, each once, in
+    its type. It may have more.
+    """
+    if missing := sorted({*shape.names} - {*stored.names}):
         raise DataError(f"it has no column {missing[0]}")
-    if len({*names}) < len(names):
+    if len({*stored.names}) < len(stored.names):
         raise DataError("it has two columns with the same name")
     for field in shape:
-        if (type_ := stored.field(field.name).type) != field.type:
+        other = stored.field(field.name)
+        if other.type != field.type:
             raise DataError(
-                f"its column {field.name} is of the type {type_}, not {field.type}"
+                f"its column {field.name} is of the type {other.type}, not {field.type}"
             )
-    return file
+        if other.nullable and not field.nullable:
+            raise DataError(f"its column {field.name} may hold nulls")
+
+
+def _count_list_values(group: Any) -> int:
+    """Return the number of samples in a row group, from the footer."""
+    columns = map(group.column, range(group.num_columns))
+    return sum(
+        column.num_values
+        for column in columns
+        if column.path_in_schema.partition(".")[0] in _SAMPLE_LISTS
+    )
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:

@@ -3,6 +3,7 @@ with the run.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -11,12 +12,13 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.late import np, pa
-from fleet.model import Burst, Run
+from fleet.model import Burst, Run, read_descriptions
 from fleet.store import schema
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.gate import RunRecord
 from fleet.store.reading import TableFile
 from fleet.store.rows import RECORD, make_cpus_rows, make_runs_row, pack_record
+from fleet.store.values import check_bursts
 from fleet.store.writing import open_writer
 
 CHUNK_SAMPLES = 4 << 20
@@ -117,9 +119,15 @@ def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
 
 
 def hash_samples(file: TableFile) -> str:
-    """Return the SHA-256 of the samples in a file. Raises StoreError."""
+    """Check every value of a samples file; return the SHA-256 of its samples. Raises
+    StoreError.
+    """
     digest = hashlib.sha256()
+    row = file.record.row
+    descriptions = read_descriptions(json.loads(row["hello_json"]))
     for table in file.iter_chunks(_read_chunk_sizes(file)):
+        with file.damage_errors():
+            check_bursts(table, row["estimator"], descriptions)
         _hash_table(digest, table)
     return digest.hexdigest()
 

@@ -24,9 +24,9 @@ from fleet.store.reading import (
     map_in_threads,
     read_table_name,
 )
-from fleet.store.rows import RECORD, unpack_record
 from fleet.store.runs import Listing, make_listed_row
 from fleet.store.samples import hash_samples
+from fleet.store.values import check_values
 from fleet.store.writing import file_name
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
@@ -113,6 +113,7 @@ def verify_file(path: Path) -> Verification:
             table = read_table_name(folder, path.name)
             file = TableFile(folder, path.name, table, whole=table == "samples")
             if table == "samples":
+                file.require_plausible_size()
                 runs, samples = 1, file.count_samples()
                 if hash_samples(file) != file.record.row["content_sha256"]:
                     problem = (
@@ -140,7 +141,7 @@ def _verify_samples(place: Place, name: str) -> _CheckedSamples:
         with damage_errors(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            record_json = unpack_record(file.metadata[RECORD])
+            record_json = file.record_json
             if name != samples_name(row["host_id"], row["run_id"]):
                 problem = (
                     f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to"
@@ -204,7 +205,7 @@ def _verify_table(
     )
     try:
         with damage_errors(name, REMEDIES[table]):
-            for part in TableFile(place, name, table).iter_tables():
+            for part in _iter_checked_tables(place, name, table):
                 keys |= {
                     *part.column("summary" if table == "summaries" else "run_id")
                     .unique()
@@ -237,6 +238,16 @@ def _verify_table(
                 f"{name}: what it holds of {run_id} is not that of the samples:"
                 f" {fields}. {REMEDIES[table]}"
             )
+
+
+def _iter_checked_tables(place: Place, name: str, table: str) -> Iterator[Any]:
+    """Yield the rows of a file in small tables. Raises DataError for a value that
+    fleet never writes.
+    """
+    for part in TableFile(place, name, table).iter_tables():
+        if table not in ("runs", "cpus"):  # these are compared with the records
+            check_values(table, part)
+        yield part
 
 
 def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any]:

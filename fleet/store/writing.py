@@ -14,10 +14,11 @@ from fleet.errors import DataError, UsageError
 from fleet.late import pa, pq
 from fleet.store.checksums import seal_file
 from fleet.store.files import draft_path, enter_folder, open_regular, store_errors, sync
-from fleet.store.gate import RunRecord, check_table
+from fleet.store.gate import RunRecord
 from fleet.store.places import Place, parse_place, require_key
 from fleet.store.reading import TableFile, read_undamaged
 from fleet.store.schema import arrow_schema
+from fleet.store.values import check_values
 
 SUMMARIES = (  # one number a pair, written once, never mixed with runs
     "summaries/*.parquet"
@@ -148,7 +149,7 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
         place.check_reachable()
         try:
             table = pa.Table.from_pylist(list(rows), arrow_schema("summaries"))
-            check_table("summaries", table)
+            check_values("summaries", table)
         except (DataError, pa.ArrowInvalid, OverflowError) as err:
             raise UsageError(f"{name}: cannot be stored as a summary: {err}.") from err
         with draft_path(place.state_dir, f"{name}-summary") as path:

@@ -1,4 +1,4 @@
-"""One flipped bit in any kept file: what is read is what was written, or the file is
+"""One flipped bit in any file of results: what is read is what was written, or the file is
 named.
 """
 
@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 from fleet.agent.wire import conversation
-from fleet.analysis import load_counters, load_pairs, load_samples
+from fleet.analysis import load_counters, load_samples
 from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
-from fleet.store import Intent, Listing, Store
+from fleet.store import Intent, Store
 from fleet.store.places import parse_place
 from fleet.store.runs import read_journal_run
 from fleet.store.verify import verify
@@ -90,7 +90,6 @@ def publish_two_runs(root: Path) -> Store:
         builders.small_desktop(), run_id="r20260103T030405Z-0badcafe"
     )
     store.publish(other, builders.make_bursts(other))
-    load_pairs(root)
     return store
 
 
@@ -120,11 +119,6 @@ def table(name: str) -> Callable[[Path], Case]:
     return case
 
 
-def pairs(root: Path) -> Case:
-    publish_two_runs(root)
-    return Case(Listing(root).index.path, frames(lambda: load_pairs(root)))
-
-
 def counters(root: Path) -> Case:
     publish_two_runs(root)
     return Case(
@@ -152,13 +146,6 @@ def summary(root: Path) -> Case:
     return Case(
         first(root, "summaries/*.parquet"), frames(lambda: load_imports(root)), root
     )
-
-
-def index(root: Path) -> Case:
-    store = publish_two_runs(root)
-    now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
-    now()
-    return Case(Listing(root).index.path, frames(now))
 
 
 def stream(root: Path) -> Case:
@@ -224,11 +211,9 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "samples": samples,
     "runs": table("runs"),
     "cpus": table("cpus"),
-    "pairs": pairs,
     "counters": counters,
     "amendment": amendment,
     "summary": summary,
-    "index": index,
     "journal": stream,
     "run.json": run_json,
     "session": note,

@@ -40,7 +40,6 @@ from fleet.store.reading import (
     TableFile,
     Where,
     concat_tables,
-    read_together,
     select_rows,
     warn_left_out,
 )
@@ -337,7 +336,8 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     if len(files) == 1:
         pairs = _reduce_file(files[0], {}, descriptions, ordered=False)
     else:
-        bursts = read_together(files, SAMPLE_COLUMNS)
+        parts = [file.read(SAMPLE_COLUMNS) for file in files]
+        bursts = concat_tables(parts, "samples")
         pairs = matrices.reduce_bursts(read_bursts(bursts, descriptions), descriptions)
     kinds, precisions = dict[str, Mapping[int, str]](), dict[str, Any]()
     for run, record in zip(runs, records, strict=True):

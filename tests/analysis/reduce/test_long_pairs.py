@@ -6,18 +6,16 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis import load_pairs, load_samples
+from fleet.analysis import load_pairs
 from fleet.analysis.exchange import export_matrix
 from fleet.analysis.reduce import load_run, reduce_run
-from fleet.errors import StoreError
 from fleet.model import PairChoice, Pairs, Parameters
-from fleet.store import Listing, Store, gate
+from fleet.store import Listing, Store
 from tests import builders
 from tests.planting import home
 
@@ -71,41 +69,6 @@ def _read_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home(reduce_run), "_HELD", 0)
     monkeypatch.setattr(home(reduce_run), "SLICE_SAMPLES", 1)
     monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)
-
-
-def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = builders.a_run(rounds=400)
-    bursts = [
-        builders.a_burst(round=i, start_offset_ns=i * 2_000_003, ticks=(1000,) * 2000)
-        for i in range(400)
-    ]
-    Store(tmp_path).publish(run, bursts)
-    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
-    monkeypatch.setattr(gate, "UNPACKED", 1 << 20)
-    assert gate.UNPACKED + gate._PACKED * file.stat().st_size < 800_000 * 8
-    (pair,) = load_pairs(tmp_path).to_dict("records")
-    assert (pair["samples"], pair["mad_ns"]) == (800_000 - 400, 0)
-    monkeypatch.setattr(gate, "_TICKS", 1 << 16)
-    with pytest.raises(StoreError, match="unpack to"):
-        load_samples(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("burst", "words"),
-    [
-        ({"benchmark": "clock", "variant": "rdtscp", "pong_cpu": 1}, "clock on 2 CPUs"),
-        ({"benchmark": "fetch", "point": None}, "fetch: it has no point"),
-    ],
-)
-def test_a_burst_that_its_benchmark_cannot_have_is_named(
-    tmp_path: Path, burst: dict[str, Any], words: str
-) -> None:
-    run = builders.a_run(benchmarks=(burst["benchmark"],))
-    Store(tmp_path).publish(run, [builders.a_burst(ping_cpu=0, **burst)])
-    with pytest.raises(StoreError, match=words):
-        load_pairs(tmp_path)
 
 
 @pytest.mark.slow

@@ -1,0 +1,181 @@
+"""Check the values of tables, which their types do not bound: in `fleet import`, in
+`fleet verify`, and before fleet writes a table of others. Other readers do without.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from fleet import model
+from fleet.errors import DataError
+from fleet.late import np, pa, pc
+from fleet.store import schema
+from fleet.store.gate import EXACT_MAX, INT64_MAX, MAX_CPUS
+
+_WORD_BYTES = 500  # of a text that is repeated often
+_BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
+_SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
+_NUMBER_TYPES = ("int32", "int64", "float", "double")
+_LARGEST = dict.fromkeys(("iterations", *_SAMPLE_LISTS), EXACT_MAX)
+_LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), MAX_CPUS - 1)
+_SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
+
+_POINT_LISTS = ("cpus", "other_ticks", "other_units")
+_POINT_NAMES = ("benchmark", "variant", "point", "unit", *schema.PARAMETERS)
+# parameters of a point that are known only after a burst
+_SET_BY_BURST = ("pages", "state")
+
+
+def check_values(name: str, table: Any) -> None:
+    """Raise DataError if columns of a pyarrow table hold values that fleet never
+    writes. name: samples, counters or summaries.
+    """
+    nullable = {column.name: column.nullable for column in schema.TABLES[name]}
+    for column in table.column_names:
+        values = table.column(column).combine_chunks()
+        if values.null_count and not nullable[column]:
+            raise DataError(f"{column} is null")
+        if values.null_count < len(values):
+            _check_column(name, column, values)
+
+
+def _check_column(table: str, name: str, values: Any) -> None:
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+        if values.null_count:
+            raise DataError(f"{name} has a null in a list")
+    if pa.types.is_dictionary(values.type):
+        _check_words(table, name, values.dictionary)
+    if str(values.type) in _NUMBER_TYPES:
+        _check_numbers(name, values)
+
+
+def _check_words(table: str, name: str, words: Any) -> None:
+    longest = pc.max(pc.binary_length(words)).as_py() or 0
+    if longest > _WORD_BYTES:
+        raise DataError(
+            f"{name} is {longest} bytes long, and the limit is {_WORD_BYTES}"
+        )
+    is_summary = table == "summaries"
+    if name == "benchmark" and not is_summary:
+        problem = model.find_name_problem({*words.to_pylist()})
+        if problem:
+            raise DataError(problem)
+    if name == "relation":
+        for relation in sorted(words.to_pylist()):
+            names_kinds = " " in relation and not is_summary
+            if names_kinds or not model.is_relation(relation):
+                raise DataError(f"relation is {relation!r}")
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    smallest = _SMALLEST.get(name, 0)
+    largest = _LARGEST.get(name, INT64_MAX)
+    numbers = values.drop_null().to_numpy()
+    if len(numbers) and not smallest <= numbers.min() <= numbers.max() <= largest:
+        raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
+
+
+def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -> None:
+    """Raise DataError unless rows of a run's samples have possible values, and these
+    fit each other, the run's estimator and its benchmarks.
+    """
+    check_values("samples", table)
+    _check_lengths(table, estimator)
+    _check_cpus(table)
+    points: dict[tuple[str, ...], Sequence[Any]] = {}
+    for row in _select_distinct_rows(table):
+        parameters = None
+        if row["point"] is not None:
+            parameters = model.Parameters(*(row[name] for name in schema.PARAMETERS))
+        elif any(
+            row[name] is not None
+            for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)
+        ):
+            raise DataError(
+                f"{row['benchmark']}: a row without a point has values of a point"
+            )
+        burst = SimpleNamespace(**row, parameters=parameters)
+        if why := descriptions[row["benchmark"]].find_mismatch(burst):
+            raise DataError(why)
+        if parameters is not None:
+            values = [
+                row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST
+            ]
+            key = (row["benchmark"], row["variant"], row["point"])
+            if points.setdefault(key, values) != values:
+                raise DataError(
+                    f"point {row['point']} of {row['benchmark']} has different"
+                    " parameters"
+                )
+
+
+def _check_lengths(table: Any, estimator: str) -> None:
+    columns = {name: table.column(name).combine_chunks() for name in _SAMPLE_LISTS}
+    warmup = table.column("warmup").to_numpy()
+    lengths = np.diff(columns["ticks"].offsets.to_numpy())
+    if lengths.max(initial=0) > _BURST_TICKS:
+        raise DataError(f"a burst has {lengths.max()} ticks")
+    if (warmup > lengths).any():
+        raise DataError("a burst has more warm-up samples than ticks")
+    zeros = _count_zeros(columns["ticks"], warmup)
+    if (2 * zeros > lengths - warmup).any():
+        raise DataError("most samples of a burst took no time")
+    if estimator == "min" and zeros.any():  # the number is the smallest sample
+        raise DataError("the least sample of a burst took no time")
+    for name in _SAMPLE_LISTS[1:]:
+        for row in np.flatnonzero(columns[name].is_valid()).tolist():
+            if any(len(samples) != lengths[row] for samples in columns[name][row]):
+                raise DataError(f"{name} does not have as many values as ticks")
+
+
+def _count_zeros(ticks: Any, warmup: Any) -> Any:
+    """Return, for each burst, the number of samples after its warm-ups that are 0."""
+    zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
+    ends = np.asarray(ticks.offsets)
+    return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
+
+
+def _check_cpus(table: Any) -> None:
+    """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but
+    ping's, or none.
+    """
+    ping = table.column("ping_cpu").to_numpy()
+    pong = table.column("pong_cpu").to_numpy()
+    cpus = table.column("cpus").combine_chunks()
+    count = np.where(ping == pong, 1, 2)
+    for row in np.flatnonzero(cpus.is_valid()).tolist():
+        numbers, ends = cpus[row].as_py(), [ping[row], pong[row]]
+        if [*numbers[:1], *numbers[-1:]] != ends or len({*numbers}) < len(numbers):
+            raise DataError(
+                f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
+            )
+        count[row] = len(numbers)
+    for name in _SAMPLE_LISTS[1:]:
+        lists = table.column(name).combine_chunks()
+        lengths = np.diff(lists.offsets)
+        has_some = np.asarray(lists.is_valid()) & (lengths != 0)
+        if (has_some & (lengths != count - 1)).any():
+            raise DataError(f"{name} does not have a list for each further CPU")
+
+
+def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
+    """Return the first row of each combination of names, parameters and number of
+    threads.
+    """
+    columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
+    keys = columns.select(_POINT_NAMES).unify_dictionaries()
+    keys = keys.append_column(
+        "self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
+    )
+    for name in _POINT_LISTS:
+        keys = keys.append_column(name, pc.list_value_length(table.column(name)))
+    names = keys.column_names
+    keys = keys.append_column("row", pa.array(np.arange(len(table))))
+    first = (
+        keys.group_by(names, use_threads=False)
+        .aggregate([("row", "min")])
+        .column("row_min")
+    )
+    distinct: list[dict[str, Any]] = columns.take(np.sort(first)).to_pylist()
+    return distinct
