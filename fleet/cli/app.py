@@ -368,12 +368,14 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Return the hosts in both selections. results: a root, read only to select by age.
-    Raises UsageError.
+    """Return the hosts in both selections. results: a root, read only to select by age;
+    None: the one that other commands read. Raises UsageError.
     """
 
     def find_last_runs() -> dict[str, Any]:
-        runs = store.Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
+        root = results or os.environ.get("FLEET_RESULTS")
+        root = root or load_settings(loaded.path).get("results", RESULTS)
+        runs = store.Listing(root).runs
         return {run.host_id: run.started_utc for run in runs}
 
     within = loaded.select(limit or (), find_last_runs)

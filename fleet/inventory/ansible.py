@@ -339,7 +339,7 @@ def _read_listing(path: Path) -> dict[str, Any]:
         if path == _STDIN:
             text = sys.stdin.buffer.read(_SIZE_LIMIT_BYTES)
         else:
-            text = read_bounded(path, _SIZE_LIMIT_BYTES)
+            text = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=True)
     except OSError as err:
         raise InventoryError(f"{path}: cannot be read: {err}. Try `{_HOW}`.") from err
     try:

@@ -109,9 +109,10 @@ def format_path(path: KeyPath) -> str:
     ).removeprefix(".")
 
 
-def read_yaml(path: Path, advice: str, *, is_named: bool = True) -> Document:
+def read_yaml(path: Path, advice: str, *, is_named: bool = False) -> Document:
     """Read a file and parse it as YAML; its problems are those of its text. Raises
-    InventoryError. advice: added if the file is missing. is_named: it may be a pipe.
+    InventoryError. advice: added if the file is missing. is_named: by the user, so it
+    may be a pipe.
     """
     try:
         raw = read_bounded(path, SIZE_LIMIT_BYTES, is_named=is_named)

@@ -12,7 +12,7 @@ PIPE_SILENCE_S = 60.0
 _PIECE_BYTES = 1 << 20
 
 
-def read_bounded(path: Path, limit_bytes: int, *, is_named: bool = True) -> bytes:
+def read_bounded(path: Path, limit_bytes: int, *, is_named: bool) -> bytes:
     """Read all of a regular file, or of a pipe if the user has named it. Raises
     OSError; InventoryError if there is more than the limit.
     """

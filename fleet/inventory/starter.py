@@ -117,7 +117,9 @@ def _read_origins_and_aliases(
     InventoryError.
     """
     try:
-        text = read_bounded(path, _SIZE_LIMIT_BYTES).decode(errors="replace")
+        text = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=False).decode(
+            errors="replace"
+        )
     except OSError as err:
         why = err.strerror or err
         if depth == 0:

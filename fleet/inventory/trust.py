@@ -75,7 +75,9 @@ def _describe_content(document: Document) -> str:
     lines = [f"{sha256(document.text.encode()).hexdigest()}  {document.path.name}\n"]
     for name in list_named_files(document):
         try:
-            content = read_bounded(document.folder / name, _PROGRAM_LIMIT_BYTES)
+            content = read_bounded(
+                document.folder / name, _PROGRAM_LIMIT_BYTES, is_named=False
+            )
         except OSError as err:
             raise InventoryError(
                 f"{document.path} names {name}, which cannot be read: {err}"

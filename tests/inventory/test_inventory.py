@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import InventoryError, UsageError
 from fleet.inventory import schema, select, starter
+from fleet.inventory.expected import read_expected
 from fleet.inventory.select import Inventory
 from fleet.model import BuildPlace, HostKeyPolicy, LockPolicy, PairChoice, Pairs, Via
 from tests.command import Fleet
@@ -372,7 +373,9 @@ def test_a_file_that_is_missing_or_is_none_is_named_and_not_waited_for(tmp_path)
     for read, path in (
         (select.load, "fifo"),
         (select.load, ""),
+        (starter.from_ssh_config, "fifo"),
         (starter.from_ssh_config, ""),
+        (read_expected, "fifo"),
     ):
         with pytest.raises(InventoryError, match="cannot be read"):
             read(tmp_path / path)

@@ -191,6 +191,19 @@ def test_what_only_reads_is_not_refused_for_hosts_that_need_trust(
     assert not (stranger.folder / "PWN").exists()
 
 
+def test_plain_hosts_and_settings_need_no_trust(stranger: Fleet) -> None:
+    plain = {key: value for key, value in HARMLESS.items() if key != "children"}
+    hosts = plain.pop("hosts")
+    tables = {
+        "groups": {"g": {"hosts": hosts, "children": "h", **plain}, "h": plain},
+        "hosts": {"a": plain | {"os": "qnx"}},
+        "fleet": HARMLESS_SETTINGS,
+    }
+    stranger.inventory(json.dumps(tables))
+    for name in ("run --dry-run", "clean --dry-run -l nobody", *READING):
+        assert "trust" not in stranger(*name.split()).stderr, name
+
+
 def test_only_a_trusted_program_says_which_hosts_a_group_has(stranger: Fleet) -> None:
     stranger.inventory(
         json.dumps({"hosts_from": TOUCH, "groups": {"g": {"hosts": "n*"}}})

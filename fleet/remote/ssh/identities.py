@@ -32,6 +32,7 @@ from fleet.remote.ssh.known_hosts import fingerprint
 _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
+_KEY_LIMIT_BYTES = 1 << 20
 # methods that ssh has and asks nobody for
 _OF_OPENSSH = {
     "gssapi-with-mic",
@@ -297,6 +298,8 @@ def _load_key_or_reason(path: str) -> paramiko.PKey | str:
         )
     if not stat.S_ISREG(seen.st_mode):
         return "is not a file"
+    if seen.st_size > _KEY_LIMIT_BYTES:
+        return "is too large for a key"
     if (
         seen.st_uid == os.getuid()
         and seen.st_mode & _OTHERS
@@ -336,15 +339,20 @@ def _is_public_key(path: str) -> bool:
         return False
 
 
+def _is_key_sized(path: Path) -> bool:
+    """Report whether this is a file that may be read whole: a FIFO would block."""
+    return path.is_file() and path.stat().st_size <= _KEY_LIMIT_BYTES
+
+
 def _public_blob(path: str) -> bytes | None:
     """Return a key file's public half without its passphrase: from PATH.pub, else from
     the file itself.
     """
     try:
         public = Path(f"{path}.pub")
-        if public.exists():
+        if _is_key_sized(public):
             return base64.b64decode(public.read_text().split()[1])
-        if not Path(path).is_file():
+        if not _is_key_sized(Path(path)):
             return None
         lines = [
             line

@@ -118,8 +118,12 @@ def test_a_key_with_a_passphrase_asks_for_ssh_add(host, tmp_path, form):
 def test_a_file_that_is_no_key_is_named(host, tmp_path, client_key):
     (tmp_path / "text").write_text("hello")
     (tmp_path / "text").chmod(0o600)
+    os.mkfifo(tmp_path / "text.pub")
+    (tmp_path / "huge").touch(0o600)
+    os.truncate(tmp_path / "huge", 1 << 40)
     files = (
         str(tmp_path / "text"),
+        str(tmp_path / "huge"),
         f"{client_key}.pub",
         "/dev/zero",
         str(tmp_path),
@@ -129,6 +133,7 @@ def test_a_file_that_is_no_key_is_named(host, tmp_path, client_key):
         connect(host.entry(identity_files=files))
     whys = (
         "holds no private key",
+        "is too large for a key",
         "is a public key",
         "is not a file",
         "is not a file",
