@@ -43,7 +43,7 @@ def init(
 
     Example: fleet init --from-ssh-config
     """
-    from fleet.inventory import ansible, clusters, starter
+    from fleet.inventory import ansible, clusters, reader, starter
     from fleet.remote.ssh.config import find_user_file
 
     from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
@@ -65,7 +65,9 @@ def init(
     from fleet.store.files import write_output
 
     write_output(inventory, [text])
-    typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
+    written = reader.read_inventory(inventory, is_named=True).document
+    trusting = f"fleet trust {inventory}, " if written.risky else ""
+    typer.echo(f"Wrote {inventory}. Next: {trusting}fleet hosts, then fleet run.")
 
 
 @cli.app.command(

@@ -5,11 +5,13 @@ label.
 import fnmatch
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -227,6 +229,10 @@ class _Resolver:
         self.groups: dict[str, dict[str, Any]] = {
             name: entry or {} for name, entry in declared.get("groups", {}).items()
         }
+        self.children: dict[str, dict[str, None]] = {
+            name: dict.fromkeys(entry.get("children", ()))
+            for name, entry in self.groups.items()
+        }
         self.places = {group: place for place, group in enumerate(self.groups)}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
         self.match_hosts = cache(self._match_hosts)
@@ -337,18 +343,15 @@ class _Resolver:
         """Return the groups, parents before children, else in file order; without those
         that contain one another and the groups below them.
         """
-        parents_left = dict.fromkeys(self.groups, 0)
-        for entry in self.groups.values():
-            for child in dict.fromkeys(entry.get("children", ())):
-                parents_left[child] += 1
+        parents_left = Counter(chain.from_iterable(self.children.values()))
         names = list(self.groups)
-        ready = [self.places[name] for name, count in parents_left.items() if not count]
-        heapify(ready)
+        # places in the file in ascending order, which makes a heap
+        ready = [place for place, name in enumerate(names) if not parents_left[name]]
         order: dict[str, None] = {}
         while ready:
             group = names[heappop(ready)]
             order[group] = None
-            for child in dict.fromkeys(self.groups[group].get("children", ())):
+            for child in self.children[group]:
                 parents_left[child] -= 1
                 if not parents_left[child]:
                     heappush(ready, self.places[child])
@@ -361,7 +364,7 @@ class _Resolver:
         members = {group: direct[group] for group in order}
         count = 0
         for group in reversed(list(order)):
-            for child in self.groups[group].get("children", ()):
+            for child in self.children[group]:
                 members[group] |= members[child]
             count += len(members[group])
             if count > _MEMBERSHIP_LIMIT:

@@ -251,3 +251,11 @@ def test_init_reads_what_ansible_pipes_to_it(tmp_path: Path) -> None:
             listed = fleet("hosts", "--json", "-i", name, "boards").json
             assert [host["name"] for host in listed] == ["rpi4", "rpi5"]
         assert fleet("init", "--from-ansible", "-", "-i", "closed.yaml").exit_code == 2
+
+
+def test_init_says_if_what_it_wrote_needs_trust(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        done = fleet("init", "--from-ansible", str(RECORDED / "yaml.json"))
+        assert "Next: fleet trust inventory.yaml, fleet hosts, then" in done.stdout
+        done = fleet("init", "-i", "plain.yaml")
+        assert "Next: fleet hosts, then fleet run." in done.stdout

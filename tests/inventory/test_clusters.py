@@ -419,7 +419,9 @@ def test_one_list_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_slurms_own_list_is_read(tmp_path: Path, slurm_job: dict[str, str]) -> None:
     with Fleet(tmp_path, slurm_job) as fleet:
-        assert fleet("init", "--from-slurm").exit_code == 0
+        done = fleet("init", "--from-slurm")
+        assert done.exit_code == 0
+        assert "Next: fleet trust inventory.yaml, fleet hosts, then" in done.stdout
         assert [host["name"] for host in fleet("hosts", "--json").json] == [
             "n1",
             "n2",
