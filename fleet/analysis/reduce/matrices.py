@@ -2,9 +2,8 @@
 unit of replication.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
-SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
+_SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(
@@ -65,16 +64,48 @@ def reduce_bursts(
     bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False
 ) -> pd.DataFrame:
     """Reduce bursts to the rows of `pair_medians`."""
-    about = put_lower_cpu_first(bursts.about, ordered=ordered)
-    bursts = replace(bursts, about=about).reorder(order_by_pair(about))
-    summarize = partial(_summarize_samples, bursts)
-    medians, outliers = compute_medians_and_outliers(bursts)
-    return reduce_to_pairs(
-        bursts.about, bursts.counts, medians, outliers, summarize, descriptions
+    about = _put_lower_cpu_first(bursts.about, ordered=ordered)
+    bursts = replace(bursts, about=about).reorder(_order_by_pair(about))
+    about = bursts.about
+    medians, outlier_counts = compute_medians_and_outliers(bursts)
+    pair = number_groups(about, PAIR)
+    counts = np.bincount(pair)
+    first = decode_categories(
+        about.iloc[np.cumsum(counts) - counts].reset_index(drop=True)
     )
+    sample_counts = np.bincount(pair, bursts.counts, len(counts)).astype(np.int64)
+    turned = about["turned"].to_numpy()
+    # Bursts of other benchmarks that were part of the same visit have the same number.
+    visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
+    main = find_main_bursts(
+        medians, counts, visits, _number_visit_groups(first, descriptions)
+    )
+    numbers = summarize_bursts(
+        medians, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main
+    )
+    table = pd.DataFrame(
+        {
+            **{
+                name: first[name]
+                for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")
+            },
+            "bursts": counts,
+            **numbers,
+            "asymmetry": find_asymmetry(medians, turned, pair, len(counts)),
+            **_join_flags(about["flags"], pair, len(counts)),
+            "samples": sample_counts,
+            **_summarize_samples(bursts.latencies, sample_counts),
+            **{name: first[name] for name in PARAMETERS},
+            **_compute_pair_work_and_ghz(
+                about, pair, medians / numbers["median_ns"][pair]
+            ),
+            "outliers": np.bincount(pair, outlier_counts, len(counts)) / sample_counts,
+        }
+    )
+    return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
+def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
     """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`:
     whether it was swapped.
     """
@@ -86,67 +117,13 @@ def put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
     return bursts.assign(ping_cpu=low, pong_cpu=high, turned=turned)
 
 
-def order_by_pair(bursts: pd.DataFrame) -> Ints:
-    """Return the indices that sort bursts from `put_lower_cpu_first` by pair, then by
+def _order_by_pair(bursts: pd.DataFrame) -> Ints:
+    """Return the indices that sort bursts from `_put_lower_cpu_first` by pair, then by
     time.
     """
     return np.lexsort(
         (bursts["start_offset_ns"].to_numpy(), number_groups(bursts, PAIR))
     )
-
-
-def reduce_to_pairs(
-    bursts: pd.DataFrame,
-    sample_counts: Ints,
-    medians: Floats,
-    outlier_counts: Ints,
-    summarize: Callable[[pd.DataFrame], Mapping[str, Any]],
-    descriptions: Descriptions,
-) -> pd.DataFrame:
-    """Reduce bursts to pairs. bursts: from `put_lower_cpu_first`, ordered by
-    `order_by_pair`.
-
-    sample_counts, medians, outlier_counts: of each burst. summarize: returns
-    SAMPLE_NUMBERS of pairs, given the first burst of each, with the pair's number of
-    samples in `samples`.
-    """
-    pair = number_groups(bursts, PAIR)
-    counts = np.bincount(pair)
-    first = decode_categories(
-        bursts.iloc[np.cumsum(counts) - counts].reset_index(drop=True)
-    )
-    first["samples"] = np.bincount(pair, sample_counts, len(counts)).astype(np.int64)
-    turned = bursts["turned"].to_numpy()
-    # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = 2 * bursts["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(
-        medians, counts, visits, _number_visit_groups(first, descriptions)
-    )
-    numbers = summarize_bursts(
-        medians, counts, bursts["start_offset_ns"].to_numpy(dtype=np.float64), main
-    )
-    table = pd.DataFrame(
-        {
-            **{
-                name: first[name]
-                for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")
-            },
-            "bursts": counts,
-            **numbers,
-            "asymmetry": find_asymmetry(medians, turned, pair, len(counts)),
-            **_join_flags(bursts["flags"], pair, len(counts)),
-            "samples": first["samples"],
-            **summarize(first),
-            **{name: first[name] for name in PARAMETERS},
-            **_compute_pair_work_and_ghz(
-                bursts, pair, medians / numbers["median_ns"][pair]
-            ),
-            "outliers": (
-                np.bincount(pair, outlier_counts, len(counts)) / first["samples"]
-            ),
-        }
-    )
-    return table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
 def _compute_pair_work_and_ghz(
@@ -211,10 +188,12 @@ def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Int
     )
 
 
-def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
-    sizes = first["samples"].to_numpy()
-    columns = {name: np.full(len(sizes), np.nan) for name in SAMPLE_NUMBERS}
-    for pairs, rows in group_rows_by_length(bursts.latencies, sizes):
+def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
+    """Compute the columns _SAMPLE_NUMBERS of pairs. latencies: all pairs' samples, end
+    to end; counts: how many each pair has.
+    """
+    columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
+    for pairs, rows in group_rows_by_length(latencies, counts):
         ordered = np.sort(rows, axis=1)
         low, high, mean = (
             ordered[:, 0].copy(),
@@ -228,7 +207,7 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)
         ordered.sort(axis=1)
         numbers = (low, tenth, mean, _compute_quantiles(ordered, 0.5), last, high)
-        for name, column in zip(SAMPLE_NUMBERS, numbers, strict=True):
+        for name, column in zip(_SAMPLE_NUMBERS, numbers, strict=True):
             columns[name][pairs] = column
     return columns
 

@@ -1,7 +1,8 @@
 """Derive the table `pairs`: a row per run and pair, computed on first use and kept in
 the index.
 
-A run is reduced in slices, so memory is bounded by a slice, not by the run.
+A large run is reduced in slices of whole pairs, so memory is bounded by the pairs of
+one CPU, not by the run.
 """
 
 import json
@@ -11,8 +12,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -21,18 +20,15 @@ import pandas as pd
 
 from fleet.analysis.base.tables import (
     Floats,
-    Ints,
     decode_categories,
-    number_groups,
     to_pandas,
 )
-from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import load, matrices
-from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, read_bursts
+from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
 from fleet.errors import DamagedFileError
 from fleet.late import pa, pc
-from fleet.model import SHIPPED, Descriptions, add_core_kinds, name_core_kinds
+from fleet.model import Descriptions, add_core_kinds, name_core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
@@ -50,8 +46,6 @@ STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _MANY_RUNS = 500  # so many are worth a second of start-up for each further process
-# bytes of ticks; a pair with more is reduced some bursts at a time
-_HELD = 16 * SLICE_SAMPLES
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 HISTORY_COLUMNS = (
@@ -377,10 +371,10 @@ def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataF
 def _reduce_file(
     file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
 ) -> pd.DataFrame:
-    parts = [
-        _reduce_slice(tables, descriptions, ordered=ordered)
-        for tables in _iter_slices(file, where, descriptions)
-    ]
+    parts = []
+    for table in _iter_slices(file, where, descriptions):
+        bursts = read_bursts(table, descriptions)
+        parts.append(matrices.reduce_bursts(bursts, descriptions, ordered=ordered))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -415,37 +409,22 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduce_slice(
-    tables: Iterator[Any], descriptions: Descriptions, *, ordered: bool
-) -> pd.DataFrame:
-    held, size = [], 0
-    for table in tables:
-        held.append(table)
-        size += sum(table.column(name).nbytes for name in LISTS)
-        if size > _HELD:
-            return reduce_in_parts(chain(held, tables), descriptions, ordered=ordered)
-    bursts = read_bursts(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions)
-    return matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
-
-
 def _iter_slices(
     file: TableFile, where: Where, descriptions: Descriptions
-) -> Iterator[Iterator[Any]]:
-    """Yield a samples file in slices of about SLICE_SAMPLES, table by table; never
-    divide a pair.
-    """
-    if (samples := file.count_samples()) <= SLICE_SAMPLES:
-        yield iter([file.read(SAMPLE_COLUMNS, where)])
+) -> Iterator[Any]:
+    """Yield a samples file in tables of about SLICE_SAMPLES; never divide a pair."""
+    samples = file.count_samples()
+    if samples <= SLICE_SAMPLES:
+        yield file.read(SAMPLE_COLUMNS, where)
         return
-    for part in _plan_slices(
-        file, SLICE_SAMPLES * file.rows / samples, where, descriptions
-    ):
+    bursts_at_once = SLICE_SAMPLES * file.rows / samples
+    for part in _plan_slices(file, bursts_at_once, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (
+        tables = [
             _select_slice(table, part)
             for table in file.iter_tables(SAMPLE_COLUMNS, inside)
-        )
-        yield (table for table in tables if len(table))
+        ]
+        yield concat_tables(tables, "samples", SAMPLE_COLUMNS)
 
 
 def _plan_slices(
@@ -490,100 +469,3 @@ def _select_slice(table: Any, part: _Slice) -> Any:
     return table.filter(
         pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last))
     )
-
-
-def _count_values(
-    latencies: Floats, values: Floats, counts: Ints
-) -> tuple[Floats, Ints]:
-    """Merge samples into a pair's distinct values, ascending, and their counts, which
-    take less memory.
-    """
-    own, own_counts = np.unique(latencies, return_counts=True)
-    values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
-    return values, np.bincount(place, np.concatenate([counts, own_counts])).astype(
-        np.int64
-    )
-
-
-def _summarize_values(values: Floats, counts: Ints) -> tuple[float, ...]:
-    """Compute the columns SAMPLE_NUMBERS of a pair. values: ascending."""
-    tenth, middle, last = (
-        _compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99)
-    )
-    far = np.abs(values - middle)
-    order = np.argsort(far)
-    mean = float(values @ counts) / counts.sum()
-    return (
-        values[0],
-        tenth,
-        mean,
-        _compute_quantile(far[order], counts[order], 0.5),
-        last,
-        values[-1],
-    )
-
-
-def _compute_quantile(values: Floats, counts: Ints, share: float) -> float:
-    ends = np.cumsum(counts)
-    place = share * (ends[-1] - 1)
-    low, high = values[
-        np.searchsorted(
-            ends, [int(place), min(int(place) + 1, ends[-1] - 1)], side="right"
-        )
-    ]
-    return float(low + (place - int(place)) * (high - low))
-
-
-def reduce_in_parts(
-    tables: Iterable[Any],
-    descriptions: Descriptions = SHIPPED,
-    *,
-    ordered: bool = False,
-) -> pd.DataFrame:
-    """Reduce bursts as `matrices.reduce_bursts` does, a table at a time. tables: with
-    SAMPLE_COLUMNS.
-    """
-    parts = list[tuple[pd.DataFrame, Ints, Floats, Ints]]()
-    none: tuple[Floats, Ints] = (np.empty(0), np.empty(0, dtype=np.int64))
-    samples: dict[tuple[object, ...], tuple[Floats, Ints]] = {}
-    for table in tables:
-        measured = pc.greater(
-            pc.list_value_length(table.column("ticks")), table.column("warmup")
-        )
-        bursts = read_bursts(table.filter(measured), descriptions)
-        about = matrices.put_lower_cpu_first(bursts.about, ordered=ordered)
-        parts.append(
-            (about, bursts.counts, *matrices.compute_medians_and_outliers(bursts))
-        )
-        bursts = replace(bursts, about=about).reorder(matrices.order_by_pair(about))
-        begins = np.flatnonzero(
-            np.diff(number_groups(bursts.about, matrices.PAIR), prepend=-1)
-        )
-        of_pairs = np.split(bursts.latencies, np.cumsum(bursts.counts)[begins[1:] - 1])
-        for key, latencies in zip(
-            _list_pairs(bursts.about.iloc[begins]), of_pairs, strict=len(begins) > 0
-        ):
-            samples[key] = _count_values(latencies, *samples.get(key, none))
-    about = pd.concat([part[0] for part in parts], ignore_index=True)
-    order = matrices.order_by_pair(about)
-    sizes, middles, far = (
-        np.concatenate([part[column] for part in parts])[order] for column in (1, 2, 3)
-    )
-    about = about.iloc[order].reset_index(drop=True)
-
-    def summarize(first: pd.DataFrame) -> dict[str, Any]:
-        numbers = [_summarize_values(*samples[key]) for key in _list_pairs(first)]
-        return dict(
-            zip(
-                matrices.SAMPLE_NUMBERS,
-                map(np.array, zip(*numbers, strict=True)),
-                strict=True,
-            )
-        )
-
-    return matrices.reduce_to_pairs(about, sizes, middles, far, summarize, descriptions)
-
-
-def _list_pairs(bursts: pd.DataFrame) -> list[tuple[object, ...]]:
-    """Return each burst's values of the columns PAIR, None where one is missing."""
-    return [tuple(row.values()) for row in to_records(bursts[matrices.PAIR])]
