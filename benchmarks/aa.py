@@ -1,7 +1,8 @@
-"""Simulate runs in which nothing changed, and count how often a comparison says that
-something did.
+"""Simulate runs in which nothing changed, or take stored ones, and count how often a
+comparison says that something did.
 
-Usage: python benchmarks/aa.py [--simulations 400] [--seed 1]
+Usage: python -m benchmarks.aa [--simulations 400] [--seed 1]
+       python -m benchmarks.aa --results results
 
 Three machines, as noisy from run to run as measured ones: what moves a whole relation
 in a run, and what moves a pair alone, each a share. On top every pair has bursts of
@@ -11,24 +12,50 @@ excludes no change (promised: 5 %). `verdict`: in which the verdict is `changed`
 `pair`: share of pairs with p < 0.05. `any pair`: simulations that name any pair at all
 as changed. `samples`: for comparison, share of pairs that Mann-Whitney's test on the
 samples of one run against another calls different, p < 0.05, as is usual.
+
+With --results, the runs are those of each host that has six or more of one plan, agent,
+kernel and boot. They are split into sides in three orders: random, interleaved (A B B
+A), and blocks, all of A before all of B. Splits share runs, so their shares are
+approximate.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from fleet.analysis.compare import compare_pairs, compare_relations
+from fleet.analysis.compare import (
+    ALPHA,
+    Verdict,
+    compare_pairs,
+    compare_relations,
+    judge_comparisons,
+)
+from fleet.analysis.compare.verdicts import lay_out_pairs, lay_out_relations
+from fleet.analysis.reduce import (
+    as_float64,
+    drop_points,
+    load_pairs,
+    load_runs,
+    merge_descriptions,
+)
+from fleet.analysis.reduce.matrices import estimator_column
+from fleet.store import Listing
 
 PAIRS, BURSTS, SAMPLES = 64, 10, 5
 AUTOCORRELATION, SCATTER = 0.5, 0.02
 OUTLIERS = 0.004
 LEVEL_NS = 50.0
 THRESHOLD = 0.03
+SIZES = (3, 5, 10)
+SPLITS = 12  # of each order, at most; they share runs, so more would tell little more
+SHARES = ["class", "verdict", "pair"]
 Floats = npt.NDArray[np.float64]
 
 
@@ -130,6 +157,100 @@ def nothing_changed(
     return tally
 
 
+def count_stored_alarms(root: Path, seed: int) -> pd.DataFrame:
+    """Split the runs of unchanged machines: a row per host, benchmark, variant, runs a
+    side and order, with SHARES; empty if no host has six such runs.
+    """
+    chance = np.random.default_rng(seed)
+    rows = []
+    for runs in group_unchanged_runs(load_runs(root)):
+        pairs = load_numbers(root, runs)
+        number = estimator_column(runs.iloc[0])
+        by_run = [part for _, part in pairs.groupby("unit", sort=False)]
+        for size in SIZES:
+            for order, a, b in iter_orders(len(by_run), size, chance):
+                sides = [pd.concat([by_run[run] for run in side]) for side in (a, b)]
+                shares = compute_alarm_shares(sides[0], sides[1], number)
+                host = runs["host_name"].iloc[0]
+                rows.append(shares.assign(host=host, runs=size, order=order))
+    if not rows:
+        return pd.DataFrame()
+    keys = ["host", "benchmark", "variant", "runs", "order"]
+    return pd.concat(rows).groupby(keys, sort=False)[SHARES].mean().reset_index()
+
+
+def group_unchanged_runs(runs: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield six runs or more of one host, plan, agent, kernel and boot, oldest
+    first.
+    """
+    keys = [
+        runs["host_id"],
+        runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True),
+        runs["agent_build"],
+        runs["kernel"].fillna(""),
+        runs["boot_id"].fillna(""),
+    ]
+    ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
+    for _, group in ordered.groupby(keys, sort=False):
+        if len(group) >= 2 * SIZES[0]:
+            yield group
+
+
+def load_numbers(root: Path, runs: pd.DataFrame) -> pd.DataFrame:
+    """Load the pairs of these runs, a `unit` each, oldest run first."""
+    pairs = as_float64(load_pairs(root, run_id=list(runs["run_id"])))
+    measured = Listing(root).find_runs(set(runs["run_id"]))
+    own = drop_points(pairs, merge_descriptions(measured))
+    return own.assign(unit=own["run_id"])
+
+
+def iter_orders(
+    count: int, size: int, chance: np.random.Generator
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield splits of `count` runs, oldest first, into A and B of `size`: (order,
+    indices of A, of B); none if there are too few.
+    """
+    if count < 2 * size:
+        return
+    for _ in range(SPLITS):
+        dealt = chance.permutation(count)[: 2 * size]
+        yield "random", dealt[:size], dealt[size:]
+    to_a = np.tile([True, False, False, True], size)[: 2 * size]
+    for first in draw_indices(count - 2 * size + 1, chance):
+        window = np.arange(first, first + 2 * size)
+        yield "interleaved", window[to_a], window[~to_a]
+    ends = [
+        (a, b)
+        for a in range(size, count - size + 1)
+        for b in range(a, count - size + 1)
+    ]
+    for index in draw_indices(len(ends), chance):
+        a, b = ends[index]
+        yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
+
+
+def draw_indices(count: int, chance: np.random.Generator) -> list[int]:
+    """Draw at most SPLITS of the numbers below `count`."""
+    return sorted(map(int, chance.permutation(count)[:SPLITS]))
+
+
+def compute_alarm_shares(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
+    """Compute SHARES of each benchmark for one split, by the rules of `compare`."""
+    kind = ["benchmark", "variant"]
+    relations = lay_out_relations(a, b, number)
+    pairs = lay_out_pairs(a, b, number)
+    questions = 1 + int(relations.rows["pairs"].max() > 1)
+    (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
+    (tested,), _ = judge_comparisons(
+        [pairs], THRESHOLD, questions=questions, are_pairs=True
+    )
+    judged["class"] = (judged["low"] > 1) | (judged["high"] < 1)
+    judged["verdict"] = judged["verdict"] == Verdict.CHANGED
+    tested["pair"] = tested["p"] < ALPHA
+    shares = judged.groupby(kind, sort=False)[["class", "verdict"]].mean()
+    return shares.join(tested.groupby(kind)["pair"].mean()).fillna(0.0).reset_index()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per machine and number of runs."""
     parser = argparse.ArgumentParser(
@@ -137,10 +258,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--results", type=Path)
     options = parser.parse_args(arguments)
+    if options.results:
+        alarms = count_stored_alarms(options.results, options.seed)
+        if alarms.empty:
+            parser.exit(
+                2, "six runs of one host, plan, agent, kernel and boot needed\n"
+            )
+        print(
+            alarms.to_string(
+                index=False, formatters=dict.fromkeys(SHARES, "{:.1%}".format)
+            )
+        )
+        return
     print(f"{'machine':<8} runs  class  verdict   pair  any pair  samples")
     for machine in MACHINES:
-        for runs in (3, 5, 10):
+        for runs in SIZES:
             rates = nothing_changed(
                 machine, runs, options.simulations, options.seed
             ).rates()

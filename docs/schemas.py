@@ -371,13 +371,6 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "of": "string?",
         "ratio": "number?",
     },
-    "selftest": {
-        **dict.fromkeys(("host_id", "benchmark", "variant"), "string"),
-        "runs": "int64",
-        "order": "string",
-        "splits": "int64",
-        **dict.fromkeys(("interval_share", "verdict_share", "pair_share"), "number?"),
-    },
     "accept": {
         "host": "string",
         "run_id": "string",

@@ -114,7 +114,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
         ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
         ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),
-        ("compare --selftest bord", 2, "did you mean 'board'?"),
         ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
         (f"report {CLOCK} -o ROOT/../page.html --force", 0, "page.html: 1 run, "),
         (f"report {CLOCK} -o /dev/null --force", 2, "is a device"),

@@ -174,7 +174,7 @@ COMMANDS = {  # of a package without extras; the extra that each needs
     ),
     "compare rome summary:rpi4-linux": "",
     **dict.fromkeys(
-        ["compare rome milan", "compare lucca", "accept node6", "compare --selftest"],
+        ["compare rome milan", "compare lucca", "accept node6"],
         "compare",
     ),
     **dict.fromkeys(

@@ -42,12 +42,6 @@ def compare_runs(
         str | None, option("Compare within blocks: time, or a label.")
     ] = None,
     siblings: Annotated[bool, option("Find which of equal machines is odd.")] = False,
-    selftest: Annotated[
-        bool,
-        option(
-            "Count how often unchanged runs of a host, or all, would be called changed."
-        ),
-    ] = False,
     fail_on_change: Annotated[
         bool,
         option(
@@ -66,30 +60,26 @@ def compare_runs(
     """
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    if not (sides or selftest):
+    if not sides:
         raise UsageError(
             "Name two sides, or one to see what changed when: fleet compare rome milan."
         )
-    root, chosen, names = (
-        cli.open_listing(results),
-        sides or [],
-        cli.join_lists(benchmark),
-    )
-    show, code = partial(_print_answer, json=json, csv=csv), None
+    root = cli.open_listing(results)
+    names = cli.join_lists(benchmark)
+    show = partial(_print_answer, json=json, csv=csv)
+    code = None
     limits = {"threshold": read_share(threshold), "only": reduce.Only(names, cpus)}
-    if selftest:
-        _print_false_alarms(root, chosen, show)
-    elif siblings or (len(chosen) < 2 and not cli.has_summary(chosen)):
+    if siblings or (len(sides) < 2 and not cli.has_summary(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only for two or more sides.")
         judge = _print_siblings if siblings else _print_changes
-        code = judge(root, chosen, show, **limits)
-    elif cli.has_summary(chosen):
+        code = judge(root, sides, show, **limits)
+    elif cli.has_summary(sides):
         if (names, cpus, point, blocks) != (None,) * 4:
             raise UsageError(
                 "--benchmark, --cpus, --point and --blocks: not for a summary."
             )
-        rows = exchange.tabulate_side_medians(root, chosen)
+        rows = exchange.tabulate_side_medians(root, sides)
         show(
             rows,
             exchange.render_sides,
@@ -98,7 +88,7 @@ def compare_runs(
         )
     else:
         code = _print_comparisons(
-            root, chosen, show, **limits, point=point, blocks=blocks
+            root, sides, show, **limits, point=point, blocks=blocks
         )
     if fail_on_change:
         if code is None:
@@ -173,14 +163,6 @@ def _print_changes(
     if past.has_changed:
         return EXIT_CHANGED
     return EXIT_AT_ANOTHER_LEVEL if len(past.elsewhere) else 0
-
-
-def _print_false_alarms(root: "store.Listing", sides: list[str], show: _Show) -> None:
-    if len(sides) > 1:
-        raise UsageError("--selftest: name one host, or none for all.")
-    rates = compare.count_false_alarms(root, host=next(iter(sides), None))
-    text = partial(views.render_false_alarms, width=cli.get_width_and_colour()["width"])
-    show(rates, text, partial(base.format_document, "selftest"), base.format_csv)
 
 
 def read_share(text: str | None) -> float | None:

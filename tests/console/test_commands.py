@@ -78,7 +78,6 @@ def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
         (["run", "--ordered"], "a value of --pairs."),
         (["run", "--huge"], "a value of --pages."),
         (["run", "--precison"], "--precision"),
-        (["compare", "--selftest"], "the A/A test needs 6 runs"),  # and no host
     ],
 )
 def test_what_was_meant_is_said_once(

@@ -156,8 +156,6 @@ COMMANDS = (
     "export -b cas -F c2clat",
     "compare label=a label=b",
     "compare label=a label=b --json",
-    "compare --selftest",
-    "compare --selftest --json",
     "verify",
     "verify --json",
     "withdraw",

@@ -30,7 +30,6 @@ COMMANDS = {
     "plan": ("run --dry-run rome", "run --dry-run nodes -b chase --rounds 7"),
     "resume": ("resume --dry-run",),
     "runs": ("runs", "runs rome", "runs nodes", "runs kernel=new"),
-    "selftest": ("compare --selftest",),
     "show": (
         "show",
         "show rome",

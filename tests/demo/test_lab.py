@@ -18,7 +18,7 @@ from fleet.store.verify import verify
 from tests.builders import burst_key
 from tests.command import Fleet
 from tests.lab import make, points
-from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
+from tests.lab.machines import EVERYTHING, MACHINES, Machine
 
 
 @pytest.mark.long
@@ -123,17 +123,6 @@ def test_one_of_the_equal_nodes_is_slow_and_one_machine_changed_in_a_night(
     new = machine_named("lucca").nights.count("new")
     assert len(nightly) == 14
     assert nightly[-new:].min() > 1.03 * nightly[:-new].max()
-
-
-@pytest.mark.slow
-def test_one_machine_was_measured_often_enough_for_a_selftest(made_lab: Path) -> None:
-    with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
-        done = fleet("compare", "--selftest")
-    assert done.stdout.startswith("Nothing changed between these runs. False alarms: ")
-    assert {
-        line.split()[0] for line in done.stdout.splitlines() if "cas/lse" in line
-    } == {UNCHANGED.name}
-    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_a_lab_that_does_not_fit_on_the_disk_leaves_nothing_behind(

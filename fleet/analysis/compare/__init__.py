@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         format_order,
         list_caveats,
     )
-    from fleet.analysis.compare.false_alarms import count_false_alarms, iter_orders
     from fleet.analysis.compare.history import (
         CALIBRATION,
         Calibration,

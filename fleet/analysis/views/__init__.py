@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         comparisons_as_csv,
         comparisons_as_json,
         render_comparisons,
-        render_false_alarms,
         render_headline,
     )
     from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix

@@ -12,7 +12,6 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
-from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.history import History
 from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.compare.verdicts import CLASS, Verdict
@@ -160,54 +159,6 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
         for item in comparisons
     ]
     return text.format_csv(pd.concat(rows)).rstrip("\n")
-
-
-def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
-    """Render the shares of false alarms by host, benchmark and order. alarms: from
-    `count_false_alarms`.
-    """
-    titles = (
-        "host",
-        "benchmark",
-        "order",
-        "runs",
-        "splits",
-        "interval",
-        "changed",
-        "pairs",
-    )
-    rows = [
-        (
-            *(
-                row["host_id"],
-                text.name_benchmark(row),
-                row["order"],
-                str(row["runs"]),
-                str(row["splits"]),
-            ),
-            *(text.format_share(row[name]) for name in SHARES),
-        )
-        for row in text.to_records(alarms)
-    ]
-    shares = []
-    for order, part in alarms.groupby("order", sort=False):
-        share = np.average(part["verdict_share"], weights=part["splits"])
-        shares.append(f"{text.format_share(share)} ({order})")
-    lines = (
-        f"Nothing changed between these runs. False alarms: {', '.join(shares)}.",
-        "",
-        table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
-        (
-            "order: interleaved is A B B A, blocks is all of A before all of B; runs: a"
-            " side"
-        ),
-        (
-            "interval: excludes no change (expected: 5%); changed: by its verdict;"
-            " pairs: p < 0.05"
-        ),
-        "Splits share runs, so the shares are approximate.",
-    )
-    return "\n".join(lines)
 
 
 def is_finding(rows: pd.DataFrame) -> pd.Series:
