@@ -25,18 +25,6 @@ WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 MIN_CYCLES, MAX_CYCLES = 3, 6
 FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
 OVER = 1.02  # times a physical limit
-PER_FETCH = (0.6, 1.3)  # a written line, as a multiple of cas
-# of two CPUs, likewise
-PER_CAS = {
-    "turn": (0.97, 1.03),
-    "faa": (0.0, 1.3),
-    "ticket": (1 / 1.3, math.inf),
-}
-# a write that one CPU answers, as a multiple of a round trip of readwrite
-PER_ANSWER = (
-    0.85,
-    1.15,
-)
 # takes at least so many times the other
 PLACES = {
     ("words", "own"): 1 / 1.05,
@@ -44,24 +32,9 @@ PLACES = {
 }
 # times the cost to each, of operations beside more CPUs that have lines of their own
 OWN_LINES = 1.10
-# a load without load as one of chase; GB/s as of bandwidth
-IDLE, MORE_THAN_ALONE = (
-    (1 / 1.02, 1.02),
-    1.03,
-)
+# CPUs beside a chase, as a multiple of what as many get alone
+MORE_THAN_ALONE = 1.03
 READINGS = 4  # of the clock, by which a message may take longer than readwrite
-# as a multiple of a chase over the same memory
-OWN, FROM_MEMORY = (
-    (0.9, 1.1),
-    (0.8, 1.2),
-)
-ALIKE = ["pages", "stride_bytes"]
-SEPARATE = (
-    1.2  # times own, at most, of stores past the caches to blocks of a page or more
-)
-PAGE = 4096
-# bytes of a chase that are taken to be in memory where no cache is known
-MIN_MEMORY = 64 << 20
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 CROSS_CHECK_COLUMNS = ("check", "value", "says", "breach")
 NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype(
@@ -267,24 +240,6 @@ def _compare_rows(
             yield max(ratio, 1 / ratio), says, not fits
 
 
-def _check_fetch_cas(numbers: Numbers) -> CheckResults:
-    fetched = numbers.select("fetch", state="written", order="chase")
-    yield from _compare_rows(fetched, numbers.select("cas"), ["relation"], PER_FETCH)
-
-
-def _check_contend_cas(numbers: Numbers) -> CheckResults:
-    for operation, limits in PER_CAS.items():
-        rows = numbers.select("contend", operation=operation, sharing="one", threads=2)
-        yield from _compare_rows(rows, numbers.select("cas"), ["relation"], limits)
-
-
-def _check_sharing_readwrite(numbers: Numbers) -> CheckResults:
-    round_trips = numbers.select("readwrite")
-    round_trips = round_trips.assign(median_ns=2 * round_trips["median_ns"])
-    answered = numbers.select("sharing", operation="watch-all", threads=2)
-    yield from _compare_rows(answered, round_trips, ["relation"], PER_ANSWER)
-
-
 def _check_contend_sharing(numbers: Numbers) -> CheckResults:
     columns = ["variant", "operation", "relation", "threads"]
     for (near, far), limit in PLACES.items():
@@ -307,13 +262,6 @@ def _check_own_scaling(numbers: Numbers) -> CheckResults:
         )
 
 
-def _check_loaded_idle(numbers: Numbers) -> CheckResults:
-    chased = numbers.select("chase", order="window")
-    yield from _compare_rows(
-        numbers.select("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE
-    )
-
-
 def _check_loaded_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.select_level("bandwidth", ladders.MEMORY)
     rows = numbers.pairs[
@@ -332,26 +280,6 @@ def _check_loaded_rate(numbers: Numbers) -> CheckResults:
             )
             share = row["other_rate"] * ns
             yield share, says, share > MORE_THAN_ALONE * (1 + spread)
-
-
-def _check_loaded_order(numbers: Numbers) -> CheckResults:
-    rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
-    for _, same in rows.groupby(
-        ["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False
-    ):
-        idle = same[same["operation"] == "idle"]
-        for _, part in same[same["operation"] != "idle"].groupby(
-            ["operation", "load_node"], dropna=False
-        ):
-            rising = pd.concat([idle, part]).sort_values("other_rate", kind="stable")
-            for less, more in pairwise(to_records(rising)):
-                fall = less["median_ns"] / more["median_ns"]
-                ends = (more, ":"), (less, "")
-                says = ", ".join(
-                    f"{load['point']}{mark} {load['median_ns']:.1f} ns"
-                    for load, mark in ends
-                )
-                yield fall, says, fall > _compute_allowed_fall(less, more)
 
 
 def _check_message_readwrite(numbers: Numbers) -> CheckResults:
@@ -374,33 +302,6 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
                 says,
                 not -open_ns <= more <= READINGS * reading + open_ns,
             )
-
-
-def _check_fetch_own_chase(numbers: Numbers) -> CheckResults:
-    fetched = numbers.select("fetch", state="own", order="chase")
-    yield from _compare_rows(
-        fetched, numbers.select("chase", order="random"), [*ALIKE, "bytes"], OWN
-    )
-
-
-def _check_fetch_memory_chase(numbers: Numbers) -> CheckResults:
-    """Compare fetches from memory with the largest chase, if that reaches memory."""
-    chased = numbers.select("chase", order="random")
-    levels = numbers.select_level("chase", ladders.MEMORY)
-    least_bytes = levels["least_bytes"].min() if len(levels) else MIN_MEMORY
-    for _, like in chased[chased["bytes"] >= least_bytes].groupby(ALIKE):
-        largest = like[like["bytes"] == like["bytes"].max()]
-        fetched = numbers.select("fetch", state="memory", order="chase")
-        yield from _compare_rows(fetched, largest, ALIKE, FROM_MEMORY)
-
-
-def _check_nt_shared_own(numbers: Numbers) -> CheckResults:
-    shared = numbers.select("interleave", operation="nt", sharing="shared")
-    for _, part in shared[shared["block_bytes"] >= PAGE].groupby(
-        "block_bytes", sort=True
-    ):
-        own = numbers.select("interleave", operation="nt", sharing="own")
-        yield from _compare_rows(part, own, ["operation"], (0.0, SEPARATE))
 
 
 def _check_gemm_peak(numbers: Numbers) -> CheckResults:
@@ -515,18 +416,6 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
         "reading one buffer is slower than reading a buffer each",
         _check_shared_buffer,
     ),
-    "fetch_cas": (
-        "fetching a written line takes less than 0.6 or more than 1.3 times cas",
-        _check_fetch_cas,
-    ),
-    "contend_cas": (
-        "with two CPUs, turn differs from cas, faa is slower or a lock faster",
-        _check_contend_cas,
-    ),
-    "sharing_readwrite": (
-        "a write answered by one CPU differs from readwrite",
-        _check_sharing_readwrite,
-    ),
     "contend_places": (
         "sharing a line or a word costs less than not sharing it",
         _check_contend_sharing,
@@ -535,33 +424,13 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
         "an operation on a line of its own takes longer beside more CPUs",
         _check_own_scaling,
     ),
-    "loaded_idle": (
-        "a load without load differs from a chase over the same by over 2%",
-        _check_loaded_idle,
-    ),
     "loaded_rate": (
         "CPUs get over 3% more of the memory beside a chase than alone",
         _check_loaded_rate,
     ),
-    "loaded_order": (
-        "a load takes less beside CPUs that use more of the memory",
-        _check_loaded_order,
-    ),
     "message_readwrite": (
         "a message takes less than readwrite, or far longer",
         _check_message_readwrite,
-    ),
-    "fetch_own": (
-        "fetching own lines differs from a chase over them by over 10%",
-        _check_fetch_own_chase,
-    ),
-    "fetch_memory": (
-        "fetching from memory differs from a chase by over 20%",
-        _check_fetch_memory_chase,
-    ),
-    "interleave_nt": (
-        "stores past the caches to separate pages disturb each other",
-        _check_nt_shared_own,
     ),
     "node_order": (
         "memory of another NUMA node is nearer than a node's own",

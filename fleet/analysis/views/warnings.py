@@ -50,7 +50,6 @@ _TOPOLOGY = (
     "Trust the latencies, not the topology; without a hypervisor report it to the"
     " vendor."
 )
-_TWO_CPUS = "Stop other work, or place the line yourself (--node), then run again."
 # What the reader can do about each kind of warning, the most serious first.
 ADVICE: Mapping[str, str] = {
     "empty": "Ask `fleet check` what hinders it, then run again.",
@@ -94,18 +93,10 @@ ADVICE: Mapping[str, str] = {
     "port_limit": _FREQUENCY,
     "group_rate": _QUIETER,
     "one_buffer": _PLACED,
-    "fetch_cas": _QUIETER,
-    "contend_cas": _TWO_CPUS,
-    "sharing_readwrite": _TWO_CPUS,
     "contend_places": _QUIETER,
     "contend_own": "Take one CPU a core (--cpus), and fix the frequency.",
-    "loaded_idle": _QUIETER,
     "loaded_rate": _QUIETER,
-    "loaded_order": _QUIETER,
     "message_readwrite": "Quote the mean of both directions (`fleet show --ways`).",
-    "fetch_own": _QUIETER,
-    "fetch_memory": _QUIETER,
-    "interleave_nt": _QUIETER,
     "node_order": "Expected of HBM; otherwise check the firmware's NUMA settings.",
     "gemm_peak": _FREQUENCY,
     "gemm_units": _FREQUENCY,

@@ -209,18 +209,7 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
         )
 
 
-CAS, READWRITE = (
-    {"benchmark": "cas", "median_ns": 50.0},
-    {"benchmark": "readwrite", "median_ns": 100.0},
-)
-FETCHED = {
-    "benchmark": "fetch",
-    "order": "chase",
-    "operation": "read",
-    "pages": "base",
-    "bytes": 128 * K,
-}
-FETCHED |= {"stride_bytes": 256, "point": "chase.128K"}
+READWRITE = {"benchmark": "readwrite", "median_ns": 100.0}
 CONTENDED = {
     "benchmark": "contend",
     "sharing": "one",
@@ -231,85 +220,15 @@ CONTENDED = {
 IN_WORDS, IN_OWN = (
     {**CONTENDED, "sharing": sharing, "point": sharing} for sharing in ("words", "own")
 )
-LOADED = {
-    "benchmark": "loaded",
-    "bytes": 64 * M,
-    "stride_bytes": 256,
-    "pages": "base",
-    "threads": 2,
-}
-IDLE = {
-    **LOADED,
-    "operation": "idle",
-    "point": "idle.x2.64M.base",
-    "other_rate": 0.0,
-    "load_mbps": 0,
-}
-BUSY = {
-    **LOADED,
-    "operation": "read",
-    "point": "read.at4G.x2.64M.base",
-    "other_rate": 4.0,
-    "load_mbps": 4000,
-}
-CHASED = {
-    "benchmark": "chase",
-    "order": "random",
-    "pages": "base",
-    "stride_bytes": 256,
-    "pong_cpu": 0,
-}
-CHASED_128K = {
-    **CHASED,
-    "point": "random.128K.base",
-    "bytes": 128 * K,
-    "median_ns": 4.0,
-}
-CHASED_64M = {
-    **CHASED,
-    "order": "window",
-    "point": "window.64M.base",
-    "bytes": 64 * M,
-    "median_ns": 100.0,
-}
-CHASED_256M = {
-    **CHASED,
-    "point": "random.256M.base",
-    "bytes": 256 * M,
-    "median_ns": 100.0,
-}
-STORED = {
-    "benchmark": "interleave",
-    "operation": "nt",
-    "sharing": "shared",
-    "block_bytes": 4096,
-}
-IN_BLOCKS = {"sharing": "own", "block_bytes": 64, "median_ns": 4.0}
 MESSAGE = {"benchmark": "message", "point": "x1"}
 ALONE = {**PEAK, "point": "peak.x1", "median_ns": 0.002}
 TOGETHER = {**PEAK, "point": "peak.x2", "threads": 2, "pong_cpu": 1}
-ANSWERED = {
-    "benchmark": "sharing",
-    "operation": "watch-all",
-    "threads": 2,
-    "point": "watch.k1.all",
-}
 
 
 @pytest.mark.parametrize(
     ("check", "one", "other", "fits", "breach"),
     [
-        ("fetch_cas", CAS, {**FETCHED, "state": "written"}, (31.0, 64.0), (29.0, 66.0)),
         ("message_readwrite", READWRITE, MESSAGE, (101.0, 179.0), (99.0, 181.0)),
-        ("fetch_own", CHASED_128K, {**FETCHED, "state": "own"}, (3.7, 4.3), (3.5, 4.5)),
-        (
-            "fetch_memory",
-            CHASED_256M,
-            {**FETCHED, "state": "memory"},
-            (82.0, 118.0),
-            (78.0, 122.0),
-        ),
-        ("interleave_nt", {**STORED, **IN_BLOCKS}, STORED, (3.9, 4.7), (4.9, 8.0)),
         (
             "gemm_peak",
             ALONE,
@@ -318,22 +237,6 @@ ANSWERED = {
             (0.0019, 0.001),
         ),
         ("group_rate", ALONE, TOGETHER, (0.001, 0.0009), (0.0008, 0.0005)),
-        (
-            "contend_cas",
-            CAS,
-            {**CONTENDED, "operation": "turn"},
-            (49.0, 51.0),
-            (48.0, 52.0),
-        ),
-        ("contend_cas", CAS, CONTENDED, (5.0, 64.0), (66.0, 90.0)),
-        (
-            "contend_cas",
-            CAS,
-            {**CONTENDED, "operation": "ticket"},
-            (39.0, 90.0),
-            (38.0, 3.0),
-        ),
-        ("sharing_readwrite", READWRITE, ANSWERED, (172.0, 228.0), (168.0, 232.0)),
         (
             "contend_places",
             {**IN_OWN, "median_ns": 1.0},
@@ -355,14 +258,6 @@ ANSWERED = {
             (0.4, 0.54),
             (0.56, 1.0),
         ),
-        ("loaded_idle", CHASED_64M, IDLE, (98.5, 101.5), (97.5, 102.5)),
-        (
-            "loaded_order",
-            {**IDLE, "median_ns": 100.0},
-            BUSY,
-            (87.0, 130.0),
-            (86.0, 60.0),
-        ),
     ],
 )
 def test_a_breach_between_two_benchmarks_is_found(
@@ -382,15 +277,16 @@ def test_a_breach_between_two_benchmarks_is_found(
 
 
 def test_what_the_intervals_leave_open_is_no_breach() -> None:
-    fetched = {**FETCHED, "state": "written", "median_ns": 70.0}
+    own = {**IN_OWN, "median_ns": 1.0}
+    words = {**IN_WORDS, "median_ns": 0.93}
     for spreads, checks in (
-        ((0.01, 0.01), ["fetch_cas"]),
+        ((0.01, 0.01), ["contend_places"]),
         ((0.01, 0.1), []),
         ((0.1, 0.01), []),
     ):
         rows = [
             {**row, "spread": spread}
-            for row, spread in zip((CAS, fetched), spreads, strict=True)
+            for row, spread in zip((own, words), spreads, strict=True)
         ]
         assert list(find_in_rows(*rows)["check"]) == checks
 
@@ -452,14 +348,6 @@ def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(
             check_run(RUN, pd.concat([pairs, full]), load_cpus(tmp_path))
         )
         assert list(breaches["check"]) == checks
-
-
-def test_only_chases_over_like_memory_are_compared() -> None:
-    huge = {**CHASED_128K, "point": "random.128K.huge", "pages": "huge"}
-    assert find_in_rows(huge, {**FETCHED, "state": "own", "median_ns": 8.0}).empty
-    assert find_in_rows(
-        CHASED_128K, {**FETCHED, "state": "memory", "median_ns": 100.0}
-    ).empty
 
 
 @pytest.mark.long
