@@ -4,7 +4,7 @@
 #   make setup   set up all of it; the command then is .venv/bin/fleet
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
-#   make describe write anew what the agent says of its benchmarks (fleet/model/benchmarks.json)
+#   make describe write anew what the agent says of benchmarks and options (fleet/model/benchmarks.json, fleet/plan/options.json)
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
 #   make lab     make the lab of `fleet demo` anew (fleet/demo/lab.tar.xz)
 #   make wheel   build a wheel that carries them and the manual page, in dist/

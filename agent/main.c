@@ -269,13 +269,13 @@ int main(int argc, char **argv)
 	if (options_parse(&options, argc, argv, &refusal))
 		return print_refusal(&refusal);
 	if (options.help)
-		options_print_help(stdout, bench_add_words);
+		options_print_help(stdout, bench_add_names, bench_add_words);
 	else if (options.version)
 		print_version();
 	else if (options.build_id)
 		puts(FLEET_BUILD_ID);
 	else if (options.describe)
-		emit_benchmarks();
+		emit_description();
 	else if (options.machine)
 		code = print_machine();
 	else if (learn_machine(&options, &machine, &clock, &refusal))

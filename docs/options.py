@@ -11,7 +11,7 @@ PAGE = Path(__file__).with_suffix(".md")
 INTRODUCTION = """\
 # Plan options
 
-<!-- Written by docs/options.py; edit fleet/plan/options.py instead. -->
+<!-- Written by docs/options.py; edit agent/options/option_table.c instead, and run `make describe`. -->
 
 The options of `fleet run` and `fleet check` and, in [the inventory](inventory.md), the keys of an entry;
 `fleet run --help-all` prints what each allows and its default. The command line overrides a host's entry. A

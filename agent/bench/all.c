@@ -6,6 +6,28 @@
 #define ROW(name) &bench_##name,
 const struct benchmark *const bench_all[] = {BENCHMARKS(ROW) NULL};
 
+static bool takes_option(const struct benchmark *benchmark, const char *option)
+{
+	if (!strcmp(option, "few-pairs"))
+		return benchmark->many_points;
+	for (const struct parameter *p = benchmark->parameters; p && p->name; p++)
+		if (p->option && !strcmp(p->option, option))
+			return true;
+	return false;
+}
+
+void bench_add_names(struct text *text, const char *option)
+{
+	const char *before = "";
+
+	for (size_t i = 0; bench_all[i]; i++)
+		if (takes_option(bench_all[i], option)) {
+			text_add(text, "%s%s", before, bench_all[i]->name);
+			before = ", ";
+		}
+	text_add(text, ": ");
+}
+
 static void add_parameter_words(struct text *text, const char *benchmark,
 				const struct parameter *parameter)
 {

@@ -349,6 +349,10 @@ bool bench_has_name(const struct benchmark *benchmark, const char *name);
 /* Reports whether --nodes can place the benchmark's memory. */
 bool bench_has_nodes(const struct benchmark *benchmark);
 
+/* Adds the benchmarks with a parameter that an option sets, or with many points: "chase, loaded: ".
+ */
+void bench_add_names(struct text *text, const char *option);
+
 /* Adds the meanings of the words that benchmarks take for an option. */
 void bench_add_words(struct text *text, const char *option);
 

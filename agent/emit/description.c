@@ -1,8 +1,9 @@
-/* description.c: the benchmarks and their parameters in JSON, for the records and --describe. */
+/* description.c: benchmarks, their parameters, and options in JSON, for records and --describe. */
 #include "emit/emit.h"
 
 #include "base/build.h"
 #include "emit/json.h"
+#include "options/option_table.h"
 
 #include <string.h>
 
@@ -46,7 +47,6 @@ void emit_benchmark(const struct benchmark *benchmark, bool variants)
 	json_string("heading", benchmark->heading);
 	json_string("rate", benchmark->rate);
 	json_string("point", benchmark->point);
-	json_count("samples", SAMPLES_USUAL);
 	json_flag("many_points", benchmark->many_points);
 	json_open("parameters", '[');
 	for (const struct parameter *p = benchmark->parameters; p && p->name; p++)
@@ -61,9 +61,58 @@ void emit_benchmark(const struct benchmark *benchmark, bool variants)
 	json_close('}');
 }
 
-void emit_benchmarks(void)
+static const char *const types[] = {
+	[FLAG] = "flag",     [TEXT] = "text",           [WORD] = "word",
+	[PRESET] = "word",   [COUNT] = "count",         [COUNT_OR_AUTO] = "count",
+	[COUNTS] = "counts", [SHARE_PPM] = "share_ppm", [SECONDS] = "duration_ms"};
+
+static void add_words(const struct option *option)
 {
-	json_begin("benchmarks");
+	struct text words = {0};
+
+	for (const struct preset *preset = presets; option->kind == PRESET && preset->name;
+	     preset++)
+		text_add(&words, "%s%s", words.length ? "|" : "", preset->name);
+	json_string("words", words.data ? words.data : option->words);
+	text_free(&words);
+}
+
+static void add_option(const struct option *option)
+{
+	struct text help = {0};
+
+	if (option->has_benchmarks)
+		bench_add_names(&help, option->name);
+	text_add(&help, "%s", option->help);
+	json_open(NULL, '{');
+	json_string("name", option->name);
+	json_string("type", types[option->kind]);
+	json_count("least", option->least);
+	json_count("most", option->most);
+	json_count_or_null("multiple", option->multiple);
+	add_words(option);
+	json_string("value", option->value);
+	json_string("usual", option->usual);
+	json_string("usual_words", option->usual_words);
+	json_string("help", help.data);
+	json_close('}');
+	text_free(&help);
+}
+
+static void add_preset(const struct preset *preset)
+{
+	json_open(NULL, '{');
+	json_string("name", preset->name);
+	json_open("arguments", '[');
+	for (const char *const *argument = preset->arguments; *argument; argument++)
+		json_string(NULL, *argument);
+	json_close(']');
+	json_close('}');
+}
+
+void emit_description(void)
+{
+	json_begin("description");
 	json_count("protocol", 1);
 	json_string("build", FLEET_BUILD_ID);
 	json_string("os", os_name);
@@ -71,6 +120,15 @@ void emit_benchmarks(void)
 	json_open("benchmarks", '[');
 	for (size_t i = 0; bench_all[i]; i++)
 		emit_benchmark(bench_all[i], true);
+	json_close(']');
+	json_open("options", '[');
+	for (size_t i = 0; i < option_count; i++)
+		if (option_table[i].kind != FLAG)
+			add_option(&option_table[i]);
+	json_close(']');
+	json_open("presets", '[');
+	for (const struct preset *preset = presets; preset->name; preset++)
+		add_preset(preset);
 	json_close(']');
 	json_write_record();
 }

@@ -36,8 +36,8 @@ int emit_machine(const struct machine *machine);
 void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 		   const struct notes *notes);
 
-/* Prints the record of all benchmarks, for --describe. */
-void emit_benchmarks(void);
+/* Prints the record of all benchmarks, options and presets, for --describe. */
+void emit_description(void);
 
 /* Adds the object of a benchmark to a list; variants: with those of this architecture, in order. */
 void emit_benchmark(const struct benchmark *benchmark, bool variants);

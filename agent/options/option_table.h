@@ -2,20 +2,21 @@
 #ifndef FLEET_OPTIONS_OPTION_TABLE_H
 #define FLEET_OPTIONS_OPTION_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* How a value is read; the type of the member of struct options it goes to. */
 enum kind {
-	FLAG,            /* bool */
-	TEXT,            /* const char *, checked later */
-	WORD,            /* const char *, one of `words` */
-	PRESET,          /* const char *, and more: a row of `presets` */
-	COUNT,           /* uint64_t from `least` to `most` */
-	COUNT_OR_AUTO,   /* a whole number, or auto: 0 */
-	SHARE_PPM,       /* int64_t: 1% or 0.01; off: 0 */
-	SECONDS,         /* int64_t nanoseconds, above 0 */
-	SECONDS_OR_ZERO, /* a number of seconds, or 0 */
+	FLAG,          /* bool */
+	TEXT,          /* const char *, checked later */
+	WORD,          /* const char *, one of `words` */
+	PRESET,        /* const char *, and more: a row of `presets` */
+	COUNT,         /* uint64_t from `least` to `most` */
+	COUNTS,        /* const char *, a list of counts, checked later */
+	COUNT_OR_AUTO, /* a whole number, or auto: 0 */
+	SHARE_PPM,     /* int64_t: 1% or 0.01; off: 0 */
+	SECONDS,       /* int64_t nanoseconds; its limits are milliseconds */
 };
 
 struct option {
@@ -25,9 +26,14 @@ struct option {
 	enum kind kind;
 	size_t offset; /* in struct options */
 	uint64_t least, most;
-	const char *words; /* separated by | */
-	const char *value; /* as shown in --help; null for a flag */
-	const char *help;
+	uint64_t multiple;       /* that the count is of; 0: of any */
+	const char *words;       /* separated by | */
+	const char *value;       /* as shown in --help; null for a flag */
+	const char *usual;       /* the value where none is given; null: none, or it depends */
+	const char *usual_words; /* when that is another, in words */
+	bool has_benchmarks;     /* the help begins with the benchmarks that take the option */
+	const char *help;        /* a sentence; fleet shows it, too */
+	const char *more;        /* for --help */
 };
 
 extern const struct option option_table[];
@@ -35,9 +41,8 @@ extern const size_t option_count;
 
 /* How another program measures, as far as its samples and its estimator go. */
 struct preset {
-	const char *name;
-	uint64_t samples, warmup, iterations;
-	const char *pairs, *estimator;
+	const char *name, *estimator;
+	const char *arguments[8]; /* that it stands for; ends with a null pointer */
 };
 
 /* Ends with a null name. */

@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 1 };
-
 static const struct option *find_option(const char *name, size_t length)
 {
 	for (size_t i = 0; i < option_count; i++)
@@ -44,6 +42,9 @@ static int set_count(const struct option *option, uint64_t *count, const char *t
 			      "--%s wants a whole number from %llu to %llu, not '%s'", option->name,
 			      (unsigned long long)option->least, (unsigned long long)option->most,
 			      text);
+	if (option->multiple && value % option->multiple)
+		return refuse(refusal, EXIT_OPTIONS, "--%s wants a multiple of %llu, not %llu",
+			      option->name, (unsigned long long)option->multiple, value);
 	*count = value;
 	return 0;
 }
@@ -51,11 +52,11 @@ static int set_count(const struct option *option, uint64_t *count, const char *t
 static int set_seconds(const struct option *option, int64_t *ns, const char *text,
 		       struct refusal *refusal)
 {
-	double least = option->kind == SECONDS_OR_ZERO ? 0 : 0.001;
+	double least = (double)option->least / 1e3, most = (double)option->most / 1e3;
 	char *end;
 	double seconds = strtod(text, &end);
 
-	if (end == text || *end || !(seconds >= least) || seconds > SECONDS_MOST)
+	if (end == text || *end || !(seconds >= least) || seconds > most)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--%s wants a number of seconds from %g, not '%s'", option->name,
 			      least, text);
@@ -78,7 +79,8 @@ static int set_share(const struct option *option, int64_t *ppm, const char *text
 		share /= 100;
 		end++;
 	}
-	if (end == text || *end || !(share >= 1e-6 && share <= 1))
+	if (end == text || *end || !(share * 1e6 >= (double)option->least) ||
+	    share * 1e6 > (double)option->most)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--%s wants a share like 1%% or 0.01, or off, not '%s'", option->name,
 			      text);
@@ -112,6 +114,9 @@ static int set_word(const struct option *option, const char **word, const char *
 	return 0;
 }
 
+static int parse_argument(struct options *options, const char *arg, const char *next,
+			  struct refusal *refusal);
+
 /* Sets all that a preset stands for; options that come later change it. */
 static int set_preset(struct options *options, const char *name, struct refusal *refusal)
 {
@@ -125,14 +130,10 @@ static int set_preset(struct options *options, const char *name, struct refusal 
 			"--preset knows core_latency, core-to-core-latency and c2clat, not '%s'",
 			name);
 	options->preset = preset->name;
-	options->samples = preset->samples;
-	options->warmup = preset->warmup;
-	options->iterations = preset->iterations;
-	options->rounds = 1;
-	options->pairs = preset->pairs;
 	options->estimator = preset->estimator;
-	options->order = "sequential";
-	options->line = "fixed";
+	for (const char *const *argument = preset->arguments; *argument; argument++)
+		if (parse_argument(options, *argument, NULL, refusal) < 0)
+			return -1;
 	return 0;
 }
 
@@ -146,6 +147,7 @@ static int set_option(struct options *options, const struct option *option, cons
 		*(bool *)place = true;
 		return 0;
 	case TEXT:
+	case COUNTS:
 		*(const char **)place = text;
 		return 0;
 	case COUNT_OR_AUTO:
@@ -163,7 +165,6 @@ static int set_option(struct options *options, const struct option *option, cons
 	case SHARE_PPM:
 		return set_share(option, place, text, refusal);
 	case SECONDS:
-	case SECONDS_OR_ZERO:
 		return set_seconds(option, place, text, refusal);
 	}
 	return -1;
@@ -189,6 +190,7 @@ static int parse_argument(struct options *options, const char *arg, const char *
 	if (!option)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "unknown argument '%s'; --help lists the options", arg);
+	options->given |= UINT64_C(1) << (option - option_table);
 	if (option->kind == FLAG) {
 		if (value)
 			return refuse(refusal, EXIT_OPTIONS, "--%s takes no value, but got '%s'",
@@ -217,30 +219,40 @@ static uint64_t draw_seed(void)
 	       (uint64_t)getpid() << 40;
 }
 
-/* Returns the usual spread, at most half of a time budget, so that all rounds fit into it. */
-static int64_t usual_spread_ns(const struct options *options)
+/* Sets every option that has a usual value to it. */
+static int set_usual_values(struct options *options, struct refusal *refusal)
 {
-	int64_t usual_ns = SPREAD_USUAL_S * NS_PER_S;
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *option = &option_table[i];
 
-	return options->time_budget_ns && options->time_budget_ns / 2 < usual_ns
-		       ? options->time_budget_ns / 2
-		       : usual_ns;
+		if (option->usual && set_option(options, option, option->usual, refusal))
+			return -1;
+	}
+	return 0;
 }
 
-/* Fills in the options that were not given, which depend on those that were. */
-static void fill_in_defaults(struct options *options)
+static bool is_given(const struct options *options, const char *name)
 {
-	options->rounds_given = options->rounds > 0;
-	options->samples_given = options->samples > 0;
-	if (!options->samples_given)
-		options->samples = SAMPLES_USUAL;
-	if (!options->rounds_given)
-		options->rounds = ROUNDS_USUAL;
+	const struct option *option = find_option(name, strlen(name));
+
+	return options->given >> (option - option_table) & 1;
+}
+
+/* Changes the usual values that depend on what was given. All rounds fit into half of a time
+ * budget. */
+static void fit_usual_values(struct options *options)
+{
+	options->rounds_given = is_given(options, "rounds");
+	options->samples_given = is_given(options, "samples");
 	options->budget_ends = options->time_budget_ns && !options->rounds_given;
-	if (options->precision_ppm == NOT_GIVEN)
-		options->precision_ppm = options->rounds_given ? 0 : PRECISION_USUAL_PPM;
-	if (options->spread_ns == NOT_GIVEN)
-		options->spread_ns = options->rounds_given ? 0 : usual_spread_ns(options);
+	if (options->rounds_given && !is_given(options, "precision"))
+		options->precision_ppm = 0;
+	if (is_given(options, "spread"))
+		return;
+	if (options->rounds_given)
+		options->spread_ns = 0;
+	else if (options->time_budget_ns && options->time_budget_ns / 2 < options->spread_ns)
+		options->spread_ns = options->time_budget_ns / 2;
 }
 
 static int check_combination(const struct options *options, struct refusal *refusal)
@@ -248,12 +260,6 @@ static int check_combination(const struct options *options, struct refusal *refu
 	if (options->samples + options->warmup > SAMPLES_MAX)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--samples and --warmup together may be at most %d", SAMPLES_MAX);
-	if (options->separation % sizeof(uint32_t))
-		return refuse(refusal, EXIT_OPTIONS, "--sep wants a multiple of %zu, not %llu",
-			      sizeof(uint32_t), (unsigned long long)options->separation);
-	if (options->stride % sizeof(uint64_t))
-		return refuse(refusal, EXIT_OPTIONS, "--stride wants a multiple of %zu, not %llu",
-			      sizeof(uint64_t), (unsigned long long)options->stride);
 	if (options->nodes && options->node != NOT_GIVEN)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--node and --nodes both say where memory lies: keep one of them");
@@ -277,24 +283,10 @@ static const char *usual_estimator(const char *format)
 
 int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal)
 {
-	*options = (struct options){.benchmarks = "cas,readwrite",
-				    .variant = "auto",
-				    .pairs = "half",
-				    .order = "shuffled",
-				    .format = "matrix",
-				    .line = "fresh",
-				    .owner = "ping",
-				    .sizes = "auto",
-				    .message_lines = "1",
-				    .shape = "auto",
-				    .blocks = "64..64K",
-				    .warmup = 1,
-				    .seed = draw_seed() & INT64_MAX,
-				    .precision_ppm = NOT_GIVEN,
-				    .spread_ns = NOT_GIVEN,
-				    .node = NOT_GIVEN,
-				    .priority = PRIORITY_USUAL,
-				    .stuck_ns = 5 * NS_PER_S};
+	*options = (struct options){
+		.seed = draw_seed() & INT64_MAX, .node = NOT_GIVEN, .priority = PRIORITY_USUAL};
+	if (set_usual_values(options, refusal))
+		return -1;
 	for (int i = 1, taken; i < argc; i += taken) {
 		taken = parse_argument(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL,
 				       refusal);
@@ -303,6 +295,6 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 	}
 	if (!options->estimator)
 		options->estimator = usual_estimator(options->format);
-	fill_in_defaults(options);
+	fit_usual_values(options);
 	return check_combination(options, refusal);
 }

@@ -13,7 +13,6 @@
 enum { SAMPLES_MAX = 40000 };
 
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };
-enum { SAMPLES_USUAL = 5 };
 enum { PRIORITY_USUAL = 1000 }; /* higher than any: stands for os_priority_usual */
 
 struct options {
@@ -45,6 +44,7 @@ struct options {
 	const char *few_pairs; /* pairs of benchmarks with many points, a list; null: as pairs */
 	const char *counters;  /* a list of NAME=TYPE:CONFIG; null: none */
 	uint64_t stride;       /* bytes; 0: the usual one */
+	uint64_t given;        /* a bit for each row of the table */
 	uint64_t samples, warmup;
 	bool samples_given;
 	uint64_t rounds;     /* the minimum */
@@ -72,11 +72,12 @@ struct options {
  * and a refusal. */
 int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal);
 
-/* Adds what the words of an option's list mean, for each benchmark that takes some. */
+/* Adds what benchmarks have to do with an option. */
 typedef void add_words_fn(struct text *text, const char *option);
 
-/* Prints the page of --help. */
-void options_print_help(FILE *out, add_words_fn *add_words);
+/* Prints the page of --help. add_benchmarks: those that take an option, before its sentence.
+ * add_words: what the words of its list mean, behind all. */
+void options_print_help(FILE *out, add_words_fn *add_benchmarks, add_words_fn *add_words);
 
 /* Reports whether this kind of pages is asked for: "huge" or "base". */
 bool options_has_pages(const struct options *options, const char *kind);

@@ -126,7 +126,6 @@ class Benchmark:
     )
     rate: str | None = None
     point: str | None = None
-    samples: int = 10
     many_points: bool = False
     parameters: tuple[Parameter, ...] = ()
     variants: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -1,11 +1,13 @@
 """The table of plan options that the command line, the inventory, the agent and the
-docs read.
+docs read: the agent's own (options.json), and what the controller adds.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,59 +20,7 @@ from fleet.plan.benchmark_names import (
 )
 from fleet.text import LABEL_KEY, suggest_similar
 
-# as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
-BURST_SAMPLES = 40_000
 FEW_PAIRS = 8  # of each relation, of benchmarks with many points
-BUDGET_S = 10.0  # the agent's usual time budget, where 20 rounds take no more
-LONGEST_S = 1_000_000_000
-_ORDERED, _HALF = (
-    model.PairChoice(model.Pairs.ORDERED),
-    model.PairChoice(model.Pairs.HALF),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveOptions(model.RequestedOptions):
-    """Options with the agent's own default wherever nothing was requested."""
-
-    benchmarks: tuple[str, ...] = model.Plan().benchmarks
-    variant: str = "auto"
-    samples: int = 5
-    warmup: int = 1
-    rounds: int = 10
-    precision: float = 0.01
-    spread_s: float = 1.0
-    pairs: model.PairChoice = _HALF
-    order: model.Order = model.Order.SHUFFLED
-    line: model.LinePolicy = model.LinePolicy.FRESH
-    owner: model.Side = model.Side.PING
-    sizes: str = "auto"
-    operations: tuple[str, ...] = ("read", "write", "copy", "nt")
-    threads: tuple[str, ...] = ("1", "all")
-    share: tuple[str, ...] = ("own",)
-    message_lines: tuple[int, ...] = (1,)
-    shape: str = "auto"
-    blocks: str = "64..64K"
-
-
-DEFAULTS = EffectiveOptions()
-# what a number of rounds brings with it
-_BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)
-_TOOL = model.RequestedOptions(
-    rounds=1, order=model.Order.SEQUENTIAL, line=model.LinePolicy.FIXED
-)
-PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
-    model.Preset.CORE_LATENCY: replace(
-        _TOOL, samples=500, iterations=4000, warmup=0, pairs=_ORDERED
-    ),
-    model.Preset.CORE_TO_CORE_LATENCY: replace(
-        _TOOL, samples=300, iterations=1000, warmup=1, pairs=_HALF
-    ),
-    model.Preset.C2CLAT: replace(
-        _TOOL, samples=1000, iterations=100, warmup=0, pairs=_HALF
-    ),
-}
-
 _FLAGS = {
     "benchmarks": "benchmark",
     "separation_bytes": "sep",
@@ -78,7 +28,22 @@ _FLAGS = {
     "states": "state",
     "message_lines": "lines-per-message",
 }
+_LETTERS = {"benchmarks": "b", "samples": "s", "cpus": "c"}
 _OF_ENTRY, _COMMAND_LINE_ONLY = ("cpus", "priority"), ("seed", "deadline_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveOptions(model.RequestedOptions):
+    """Options with the agent's own default wherever nothing was requested."""
+
+    benchmarks: tuple[str, ...]
+    variant: str
+    samples: int
+    warmup: int
+    rounds: int
+    precision: float
+    spread_s: float
+    pairs: model.PairChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +53,24 @@ class Option:
     name: str  # its field in `RequestedOptions`
     kind: kinds.Kind
     help: str
-    default_text: str = ""  # the default in words, beside the value in `DEFAULTS`
-    letter: str = ""
+    usual: Any  # the value where none is requested; None: it depends
+    usual_words: str  # beside it, when that is another
 
     @property
     def flag(self) -> str:
         """The option on the command line, without dashes."""
-        plain = self.name.removesuffix("_s").removesuffix("_bytes").replace("_", "-")
-        return _FLAGS.get(self.name, plain)
+        return _make_flag(self.name)
+
+    @property
+    def letter(self) -> str:
+        """The option's letter on the command line; "" if it has none."""
+        return _LETTERS.get(self.name, "")
 
     @property
     def default(self) -> str:
         """The default value, as people write it."""
-        value = getattr(DEFAULTS, self.name)
-        value_text = "" if value is None else self.kind.show(value)
-        return "; ".join(text for text in (value_text, self.default_text) if text)
+        value_text = "" if self.usual is None else self.kind.show(self.usual)
+        return "; ".join(text for text in (value_text, self.usual_words) if text)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -120,218 +88,122 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
-def _make_word_list(option: str) -> kinds.Kind:
-    """Return the kind of lists of the words that this option of the agent takes."""
-    parts = [
-        part for benchmark in model.BENCHMARKS.values() for part in benchmark.parameters
-    ]
-    words = (word for part in parts if part.option == option for word in part.words)
-    return kinds.make_word_list_kind(*dict.fromkeys(words))
+def _make_flag(name: str) -> str:
+    """Return the agent's name, and the command line's, of a field's option."""
+    plain = name.removesuffix("_s").removesuffix("_bytes").replace("_", "-")
+    return _FLAGS.get(name, plain)
 
 
-_MANY = ", ".join(
-    name for name, benchmark in model.BENCHMARKS.items() if benchmark.many_points
-)
-_WITH = {  # the benchmarks with a parameter that this option of the agent sets
-    option: ", ".join(
-        b.name
-        for b in model.BENCHMARKS.values()
-        if option in {p.option for p in b.parameters}
-    )
-    for option in (
-        "blocks",
-        "load",
-        "nodes",
-        "op",
-        "share",
-        "sizes",
-        "state",
-        "threads",
-    )
+_DESCRIBED = json.loads(Path(__file__).with_name("options.json").read_text())
+"""Options and presets as the agent describes them; `make describe` writes the file."""
+_AGENT_OPTIONS = {row["name"]: row for row in _DESCRIBED["options"]}
+BURST_SAMPLES: int = _AGENT_OPTIONS["samples"]["most"]  # warm-ups counted
+
+
+def _make_kind(row: Mapping[str, Any]) -> kinds.Kind:
+    """Return the kind of the values whose type and range the agent describes."""
+    least, most = row["least"], row["most"]
+    match row["type"]:
+        case "counts":
+            return kinds.make_integer_list_kind(least, most)
+        case "duration_ms":
+            return kinds.make_duration_kind(least / 1e3, most / 1e3)
+        case "share_ppm":
+            return kinds.make_share_kind(least / 1e6, most / 1e6)
+        case "count":
+            step = row["multiple"] or 1
+            metavar = row["value"]
+            return kinds.make_integer_kind(
+                least, most, multiple_of=step, metavar=metavar
+            )
+        case other:
+            raise ValueError(f"--{row['name']} is {other}: it needs a kind of its own")
+
+
+def _make_word_list_kind(flag: str) -> kinds.Kind:
+    """Return the kind of lists of the words that benchmarks name for this option."""
+    words: dict[str, None] = {}
+    for benchmark in model.BENCHMARKS.values():
+        for parameter in benchmark.parameters:
+            if parameter.option == flag:
+                words |= dict.fromkeys(parameter.words)
+    return kinds.make_word_list_kind(*words)
+
+
+_NODES = "all, or a list of NUMA nodes such as 0,2"
+_OWN_KINDS = {  # of values that have a grammar, or a type of the model
+    "benchmarks": kinds.BENCHMARKS,
+    "variant": kinds.VARIANT,
+    "preset": kinds.make_word_kind(model.Preset),
+    "pairs": kinds.PAIRS,
+    "few_pairs": kinds.FEW_PAIRS,
+    "order": kinds.make_word_kind(model.Order),
+    "line": kinds.make_word_kind(model.LinePolicy),
+    "owner": kinds.make_word_kind(model.Side),
+    "nodes": kinds.make_all_or_list_kind(_make_kind(_AGENT_OPTIONS["node"]), _NODES),
+    "sizes": kinds.SIZES,
+    "pages": kinds.make_word_kind(model.Pages),
+    "operations": _make_word_list_kind("op"),
+    "threads": kinds.THREADS,
+    "load": kinds.LOAD,
+    "share": _make_word_list_kind("share"),
+    "states": _make_word_list_kind("state"),
+    "blocks": kinds.BLOCKS,
+    "shape": kinds.SHAPE,
+    "counters": kinds.COUNTERS,
+    "governor": kinds.GOVERNOR,
+    "boost": kinds.SWITCH,
+    "cpus": kinds.CPUS,
+    "deadline_s": kinds.make_duration_kind(
+        1, _AGENT_OPTIONS["deadline"]["most"] / 1e3, whole_seconds=True
+    ),
 }
-_integer, _seconds, _word = (
-    kinds.make_integer_kind,
-    kinds.make_duration_kind,
-    kinds.make_word_kind,
-)
-_NODE = _integer(0, 1023)
-_NODES = kinds.make_all_or_list_kind(_NODE, "all, or a list of NUMA nodes such as 0,2")
-_BYTES_OF_4 = _integer(4, 1 << 20, multiple_of=4, metavar="BYTES")
-_BYTES_OF_8 = _integer(8, 1 << 20, multiple_of=8, metavar="BYTES")
-_UNTIL_PRECISE = (
-    "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
-)
-_BUDGET = "Begin no burst after this, except for --rounds."
-_READS = "loaded: per cent of its bytes that a load of mix or nt reads."
-_STRIDE = "chase, fetch: from one line to the next; bandwidth/tile: rows."
-OPTIONS = (
-    Option(
-        "benchmarks",
-        kinds.BENCHMARKS,
-        "What to measure, or a variant: cas/c11.",
-        letter="b",
-    ),
-    Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
-    Option("preset", _word(model.Preset), "Sample as this tool does.", "none"),
-    Option("samples", _integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
-    Option(
-        "iterations",
-        _integer(1, 1_000_000_000),
-        "Round trips in a sample.",
-        "chosen for each pair",
-    ),
-    Option("warmup", _integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
-    Option(
-        "rounds",
-        _integer(1, 1_000_000),
-        "Measure each pair N times; with --precision, N or more.",
-    ),
-    Option(
-        "precision",
-        kinds.make_share_kind(1e-6, 1.0),
-        _UNTIL_PRECISE,
-        "off with --rounds",
-    ),
-    Option(
-        "time_budget_s",
-        _seconds(0.001, LONGEST_S),
-        _BUDGET,
-        f"{BUDGET_S:g}s, or what 20 rounds take",
-    ),
-    Option(
-        "spread_s",
-        _seconds(0, LONGEST_S),
-        "Spread the minimum rounds over this.",
-        "0s with --rounds",
-    ),
-    Option(
-        "pairs",
-        kinds.PAIRS,
-        "Pairs: each once, both ways, some of each relation, or these.",
-    ),
-    Option(
-        "few_pairs",
-        kinds.FEW_PAIRS,
-        f"{_MANY}: pairs.",
-        "per-relation:8, or as --pairs",
-    ),
-    Option("order", _word(model.Order), "Order of the pairs in a round."),
-    Option(
-        "line",
-        _word(model.LinePolicy),
-        "Cache lines: new for every burst, or the same.",
-    ),
-    Option("owner", _word(model.Side), "The thread that touches lines first."),
-    Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
-    Option(
-        "nodes",
-        _NODES,
-        f"{_WITH['nodes']}: NUMA nodes of the memory, by turns.",
-        "not by node",
-    ),
-    Option(
-        "separation_bytes",
-        _BYTES_OF_4,
-        "Bytes between the two lines of readwrite.",
-        "in different pages",
-    ),
-    Option(
-        "sizes",
-        kinds.SIZES,
-        f"{_WITH['sizes']}: memory of each thread.",
-        "by the caches",
-    ),
-    Option("stride_bytes", _BYTES_OF_8, _STRIDE, "256; 64 for window and rising"),
-    Option(
-        *("pages", _word(model.Pages), "Pages of the memory timed."),
-        "huge for chase, bandwidth, gemm if there are any",
-    ),
-    Option(
-        *(
-            "operations",
-            _make_word_list("op"),
-            f"{_WITH['op']}: what is done; nt: past the caches.",
-        ),
-        "by benchmark",
-    ),
-    Option(
-        *(
-            "threads",
-            kinds.THREADS,
-            f"{_WITH['threads']}: threads at once, or on which CPUs.",
-        ),
-        "of contend, sharing 2,all; of loaded cores",
-    ),
-    Option(
-        *(
-            "load",
-            kinds.LOAD,
-            f"{_WITH['load']}: GB/s asked of each thread beside ping.",
-        ),
-        "0,1,2,4,8,16,full",
-    ),
-    Option("reads", kinds.make_integer_list_kind(1, 100), _READS, "mix 67, nt 0"),
-    Option(
-        *(
-            "share",
-            _make_word_list("share"),
-            f"{_WITH['share']}: own memory for each thread, or one.",
-        ),
-        "of contend all",
-    ),
-    Option(
-        *(
-            "states",
-            _make_word_list("state"),
-            f"{_WITH['state']}: what was done to lines before.",
-        ),
-        "all; third, taken need a third CPU",
-    ),
-    Option(
-        "blocks", kinds.BLOCKS, f"{_WITH['blocks']}: bytes before the other thread's."
-    ),
-    Option(
-        "message_lines",
-        kinds.make_integer_list_kind(1, 64),
-        "message: lines written for each.",
-    ),
-    Option(
-        "shape",
-        kinds.SHAPE,
-        "gemm: rows, columns and depth of a product.",
-        "rounded up",
-    ),
-    Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
-    Option(
-        "governor",
-        kinds.GOVERNOR,
-        "Set this frequency governor for the run.",
-        "unchanged",
-    ),
-    Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
-    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c"),
-    Option("seed", _integer(0, 2**63 - 1), "Seed of the shuffled order.", "drawn"),
-    Option(
-        "priority",
-        _integer(0, 98),
-        "Realtime priority, 0: none.",
-        "1 on Linux where allowed",
-    ),
-    Option(
-        *(
-            "deadline_s",
-            _seconds(1, LONGEST_S, whole_seconds=True),
-            "Agents end themselves after this.",
-        ),
-        "five times the forecast and 10m",
-    ),
-)
+_OWN_WORDS = {  # where the controller does more than the agent
+    "benchmarks": {"help": "What to measure, or a variant: cas/c11."},
+    "pairs": {"help": "Pairs: each once, both ways, some of each relation, or these."},
+    "few_pairs": {"usual_words": f"per-relation:{FEW_PAIRS}, or as --pairs"},
+    "deadline_s": {
+        "help": "Agents end themselves after this.",
+        "usual_words": "five times the forecast and 10m",
+    },
+}
+
+
+def _make_option(name: str) -> Option:
+    """Return the option of a field of `RequestedOptions`."""
+    row = _AGENT_OPTIONS[_make_flag(name)] | _OWN_WORDS.get(name, {})
+    kind = _OWN_KINDS.get(name) or _make_kind(row)
+    usual = None if row["usual"] is None else kind.read(row["usual"])
+    return Option(name, kind, row["help"], usual, row["usual_words"] or "")
+
+
+OPTIONS = tuple(_make_option(field.name) for field in fields(model.RequestedOptions))
 BY_NAME: Mapping[str, Option] = MappingProxyType(
     {option.name: option for option in OPTIONS}
 )
+DEFAULTS = EffectiveOptions(**{option.name: option.usual for option in OPTIONS})
+# what a number of rounds brings with it
+_BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)
 _IN_ORDER_OF_ARGUMENTS = tuple(
     dict.fromkeys((BY_NAME["deadline_s"], BY_NAME["preset"], *OPTIONS))
 )
+
+
+def _read_arguments(arguments: Iterable[str]) -> model.RequestedOptions:
+    """Return the options that arguments such as "--samples=500" set."""
+    by_flag = {option.flag: option for option in OPTIONS}
+    values = {}
+    for argument in arguments:
+        flag, _, text = argument.removeprefix("--").partition("=")
+        option = by_flag[flag]
+        values[option.name] = option.kind.read(text)
+    return model.RequestedOptions(**values)
+
+
+PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
+    model.Preset(preset["name"]): _read_arguments(preset["arguments"])
+    for preset in _DESCRIBED["presets"]
+}
 
 
 @lru_cache(maxsize=64)  # asked several times for each host

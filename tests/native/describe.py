@@ -1,5 +1,5 @@
-"""`make describe`: writes what the agent says of its benchmarks, and the variants of
-every architecture.
+"""`make describe`: writes what the agent says of its benchmarks and options, and the
+variants of every architecture.
 
 What is compiled here knows only its own architecture's variants; those of all are read
 off the sources.
@@ -14,18 +14,23 @@ from typing import Any
 from fleet.model import ARCHES
 from tests.native.build import AGENT, build, list_native_files
 
-FILE = Path(__file__).parents[2] / "fleet" / "model" / "benchmarks.json"
+ROOT = Path(__file__).parents[2]
 
 
-def description() -> str:
-    """Return the text that the file should hold."""
+def describe() -> dict[Path, str]:
+    """Return the text that each generated file should hold."""
     printed = subprocess.run(
         [build(), "--describe"], capture_output=True, check=True
     ).stdout
-    benchmarks: list[dict[str, Any]] = json.loads(printed)["benchmarks"]
+    description = json.loads(printed)
+    benchmarks: list[dict[str, Any]] = description["benchmarks"]
     for benchmark in benchmarks:
         benchmark["variants"] = variants(benchmark["name"])
-    return json.dumps(benchmarks, indent=1) + "\n"
+    options = {key: description[key] for key in ("options", "presets")}
+    return {
+        ROOT / "fleet/model/benchmarks.json": json.dumps(benchmarks, indent=1) + "\n",
+        ROOT / "fleet/plan/options.json": json.dumps(options, indent=1) + "\n",
+    }
 
 
 def variants(benchmark: str) -> dict[str, list[str]]:
@@ -65,4 +70,5 @@ def _named_in(sources: list[str], tables: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(description())
+    for path, text in describe().items():
+        path.write_text(text)

@@ -1,4 +1,4 @@
-"""The table of options against the real agent: ranges, defaults, presets, and what
+"""The table of options against the real agent: ranges, words, defaults, and what
 excludes what.
 """
 
@@ -8,14 +8,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleet.model import Order, Plan, Preset, RequestedOptions, override_options
+from fleet.model import Plan, Preset, RequestedOptions, override_options
 from fleet.plan.conflicts import find_conflicts
 from fleet.plan.kinds import format_decimal
 from fleet.plan.options import (
     BY_NAME,
     DEFAULTS,
     OPTIONS,
-    PRESETS,
     Option,
     agent_arguments,
 )
@@ -84,18 +83,6 @@ def test_the_agent_has_the_defaults_of_the_table() -> None:
         DEFAULTS.precision * 1e6,
         DEFAULTS.spread_s * 1e3,
     )
-
-
-@pytest.mark.parametrize("preset", Preset)
-def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
-    plan = decode(
-        run(f"--preset={preset}", "-b", "clock", "--deadline=0.1", "-fjsonl").stdout
-    )[0]["plan"]
-    ours = PRESETS[preset]
-    assert ours.pairs
-    for name in ("samples", "warmup", "rounds", "iterations", "line"):
-        assert plan[name] == getattr(ours, name), name
-    assert (plan["pairs"], plan["order"]) == (ours.pairs.which, Order.SEQUENTIAL)
 
 
 @SETTINGS

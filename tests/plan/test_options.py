@@ -18,6 +18,7 @@ from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOp
 from fleet.plan.kinds import format_duration
 from fleet.plan.options import (
     BY_NAME,
+    DEFAULTS,
     OPTIONS,
     PRESETS,
     parse_requested,
@@ -38,6 +39,7 @@ def test_every_field_of_a_plan_has_its_option() -> None:
     assert [part.name for part in fields(Plan)] == [
         part.name for part in fields(RequestedOptions)
     ]
+    assert Plan().benchmarks == DEFAULTS.benchmarks
 
 
 @pytest.mark.parametrize("name", ["run", "check"])
@@ -83,7 +85,7 @@ def test_each_range_stands_once_in_the_code() -> None:
             command, cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert {line.split(":")[0] for line in done.stdout.splitlines()} <= {
-            "fleet/plan/options.py"
+            "fleet/plan/options.json"
         }, done
 
 
