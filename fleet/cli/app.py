@@ -106,10 +106,14 @@ def load_settings(path: Path) -> dict[str, Any]:
     return file.read_settings() if file else {}
 
 
-def expand_group_names(texts: list[str] | None) -> list[str] | None:
+def expand_group_names(
+    context: typer.Context, texts: list[str] | None
+) -> list[str] | None:
     """Replace inventory groups by their hosts in words that select runs; without
-    groups, return `texts`.
+    groups, or while a shell completes a word, return `texts`.
     """
+    if context.resilient_parsing:
+        return texts
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
     file = read_inventory(find_inventory()) if words else None
     if file is None or words.isdisjoint(file.values.get("groups", ())):

@@ -29,20 +29,19 @@ def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
     """Decorate a lister of words: return those that complete the last item typed; [] on
-    any error.
+    any error. A word that begins like an option is left out.
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        mark, last = "!" * last.startswith("!"), last.removeprefix("!")
-        with contextlib.suppress(
-            Exception
-        ):  # a traceback on every press of a key would be no help
+        last = incomplete.rpartition(",")[2].removeprefix("!")
+        before = incomplete.removesuffix(last)
+        # a traceback on every press of a key would be no help
+        with contextlib.suppress(Exception):
             words = dict.fromkeys(list_words(ctx, last))
             return [
-                f"{before}{comma}{mark}{word}"
+                f"{before}{word}"
                 for word in words
-                if word.startswith(last)
+                if word.startswith(last) and word[:1].isalnum()
             ]
         return []
 

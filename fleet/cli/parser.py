@@ -5,25 +5,32 @@ Help is plain text in panels, since rich loads slowly. From 0.26 on, typer has i
 copy of click.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
-from typer._completion_classes import completion_init
-from typer._completion_shared import get_completion_script
 from typer.core import TyperCommand, TyperGroup
 
 try:
     from typer import _click as click
+    from typer._click import shell_completion
 except ImportError:
     import click  # type: ignore[no-redef]
+    from click import shell_completion  # type: ignore[no-redef]
+
+from fleet.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HELP_ALL = "--help-all"
 # stands for "-" while lines are broken, so that names and options stay whole
 _HYPHEN = "\u2011"
+# What completion may add to a word: none of it means anything to a shell.
+_PLAIN = re.compile(r"[\w.:=@/+%-]*")
+SHELLS = ("bash", "zsh", "fish")
 
 ParserError = click.exceptions.ClickException
 
@@ -138,9 +145,8 @@ class Program(typer.Typer):
         super().__init__(
             rich_markup_mode=None, pretty_exceptions_enable=False, **settings
         )
-        # as typer does for its own options, instead of which there is `fleet
-        # completion`
-        completion_init()
+        for shell in SHELLS:
+            shell_completion.add_completion_class(_Completion, shell)
 
     def command(
         self, name: str | None = None, **settings: Any
@@ -185,13 +191,62 @@ def list_command_contexts(root: typer.Context) -> Iterator[typer.Context]:
             yield typer.Context(command, parent=root, info_name=name)
 
 
-def completion_script(shell: str) -> str:
-    """Return the script with which a shell completes fleet's arguments. shell: bash,
-    zsh or fish.
+def read_completion_script(shell: str) -> str:
+    """Return the script with which one of SHELLS completes fleet's arguments."""
+    return Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8")
+
+
+class _Completion(shell_completion.ShellComplete):
+    """Answers the scripts completion.bash, .zsh and .fish: a line per word, and for
+    zsh and fish its help after a tab.
+
+    _FLEET_LINE is the command line up to the cursor. _FLEET_WORD is the end of it that
+    the shell replaces, as it is typed; fish leaves it out, as it compares unquoted
+    words.
     """
-    return get_completion_script(
-        prog_name="fleet", complete_var="_FLEET_COMPLETE", shell=shell
-    )
+
+    name = "fleet"
+    source_template = ""
+
+    def source_vars(self) -> dict[str, Any]:
+        """Return nothing: `read_completion_script` returns the scripts."""
+        return {}
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Split the line into the words before the last one, and the last one."""
+        line = os.environ.get("_FLEET_LINE")
+        if line is None:
+            # The script of an older fleet lets zsh evaluate what we print.
+            raise UsageError(
+                "this shell completes with the script of an older fleet. Replace it by"
+                " what `fleet completion SHELL` prints."
+            )
+        words = shell_completion.split_arg_string(line)[1:]
+        if not words or line[-1].isspace():
+            return words, ""
+        return words[:-1], words[-1]
+
+    def complete(self) -> str:
+        """Return the words that add only plain text to the one typed."""
+        args, typed = self.get_completion_args()
+        value = typed
+        if typed.startswith("-") and "=" in typed:
+            value = typed.partition("=")[2]
+        replaced = os.environ.get("_FLEET_WORD", typed)
+        lines = []
+        for item in self.get_completions(args, typed):
+            added = item.value.removeprefix(value)
+            is_longer = item.value.startswith(value)
+            if item.type == "plain" and is_longer and _PLAIN.fullmatch(added):
+                lines.append(f"{replaced}{added}{self.format_completion(item)}")
+        return "\n".join(lines)
+
+    def format_completion(self, item: shell_completion.CompletionItem) -> str:
+        """Return what follows a word: its help, which is ours, on one line."""
+        is_bash = os.environ["_FLEET_COMPLETE"].endswith("bash")
+        if is_bash or not item.help:
+            return ""
+        return "\t" + " ".join(item.help.split())
 
 
 def _reveal_options(command: click.Command) -> None:

@@ -14,7 +14,12 @@ from fleet.analysis import base, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.cli.completion import complete_runs
-from fleet.cli.parser import completion_script, list_command_contexts, list_parameters
+from fleet.cli.parser import (
+    SHELLS,
+    list_command_contexts,
+    list_parameters,
+    read_completion_script,
+)
 from fleet.errors import StoreError, UsageError
 from fleet.hostnames import join_names
 from fleet.model.version import VERSION
@@ -164,8 +169,8 @@ def completion(
 
     Example: fleet completion bash >> ~/.bashrc
     """
-    parse_choice("completion", shell, ("bash", "zsh", "fish"))
-    typer.echo(completion_script(shell))
+    parse_choice("completion", shell, SHELLS)
+    typer.echo(read_completion_script(shell), nl=False)
 
 
 @cli.upkeep_command(

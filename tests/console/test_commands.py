@@ -2,7 +2,6 @@
 need not be given.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from fleet.cli.app import app
 from fleet.cli.plan_options import PANELS
 from fleet.remote.ssh import config
 from fleet.store import Store
-from tests import builders, needs
-from tests.command import ROOT, Fleet
+from tests import builders
+from tests.command import Fleet
 
 
 def print_help(command: str, option: str = "--help") -> str:
@@ -186,122 +185,9 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
     assert config.find_user_file() != tmp_path / ".ssh" / "config"
 
 
-def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
-    """Return what the shell offers for the last of the words."""
-    fleet.environment.update(
-        _FLEET_COMPLETE=f"complete_{shell}",
-        COMP_WORDS=words,
-        COMP_CWORD=str(len(words.split()) - 1),
-    )
-    printed = fleet().stdout
-    for name in ("_FLEET_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
-        del fleet.environment[name]
-    return {*printed.split()}
-
-
-@pytest.mark.long
-def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
-    run = builders.a_run()
-    Store(tmp_path / "results").publish(run, builders.make_bursts(run))
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory(
-            "hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts:"
-            " [milan]}}\n"
-        )
-        assert complete_in_shell(fleet, "bash", "fleet run r") == {
-            "rome",
-            "rest",
-            "rack=b2",
-        }
-        assert complete_in_shell(fleet, "bash", "fleet run !m") == {"!milan"}
-        assert complete_in_shell(fleet, "bash", "fleet show r") == {
-            "rpi5",
-            "rack=b2",
-            run.run_id,
-        }
-        for command in ("report", "compare", "export", "label", "withdraw", "runs"):
-            assert "rpi5" in complete_in_shell(fleet, "bash", f"fleet {command} rp"), (
-                command
-            )
-        assert complete_in_shell(
-            fleet, "bash", "fleet compare rpi5 summary:rpi4-q"
-        ) == {
-            "summary:rpi4-qnx710",
-            "summary:rpi4-qnx800",
-        }
-        assert complete_in_shell(fleet, "bash", "fleet show -b ca") == {
-            "cas",
-            "cas/cmpxchg",
-        }
-        assert complete_in_shell(fleet, "bash", "fleet report -b chase,ca") == {
-            "chase,cas",
-            "chase,cas/cmpxchg",
-        }
-        assert complete_in_shell(fleet, "bash", "fleet show rpi5@r") == {"rpi5@rack=b2"}
-        assert {"cas/c11", "cas/lse"} < complete_in_shell(
-            fleet, "bash", "fleet run -b cas/"
-        )
-        assert complete_in_shell(fleet, "bash", "fleet run --governor perf") == {
-            "performance"
-        }
-        assert complete_in_shell(fleet, "bash", "fleet runs --relation sm") == {"smt"}
-        assert complete_in_shell(fleet, "bash", "fleet export -F open") == {
-            "openmetrics"
-        }
-        assert "complete_bash" in fleet("completion", "bash").stdout
-        assert fleet("completion", "tcsh").exit_code == 2
-
-
-def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts: [")
-        assert complete_in_shell(fleet, "bash", "fleet run r") == set()
-
-
 @pytest.mark.parametrize("command", ["run", "check", "report", "export"])
 def test_help_breaks_no_hyphenated_word(command: str) -> None:
     assert not re.findall(r"\w-$", print_help(command), re.MULTILINE)
-
-
-# Each prints, a line each, what the shell offers for the last word of `fleet $1 $2`.
-ASKED = {
-    "bash": (
-        'eval "$(fleet completion bash)"; COMP_WORDS=(fleet $1 $2); COMP_CWORD=2; '
-        '_fleet_completion fleet "$2" "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
-    ),
-    "fish": 'fleet completion fish | source; complete -C "fleet $argv[1] $argv[2]"',
-    "zsh": (
-        # *: :(("one" "two"))
-        "compdef() { : }; _arguments() { print -l -- ${(Q)=${1#*\\(\\(}%\\)\\)} }; "
-        'eval "$(fleet completion zsh)"; '
-        "words=(fleet $1 $2); CURRENT=3; _fleet_completion"
-    ),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("shell", ASKED)
-def test_the_shell_itself_offers_hosts_labels_and_runs(
-    shell: str, tmp_path: Path, made_lab: Path
-) -> None:
-    needs.program(shell, shell)
-    # fish -c gives its arguments to $argv, the others from $0 on
-    name = () if shell == "fish" else (shell,)
-    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    offered = [
-        subprocess.run(
-            [shell, "-c", ASKED[shell], *name, *words],
-            cwd=made_lab,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for words in (("run", "mi"), ("show", "rack=b"), ("show", "r20261108T02"))
-    ]
-    assert offered[:2] == [["milan"], ["rack=b2", "rack=b3"]]
-    assert len(offered[2]) == 4
 
 
 def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing(

@@ -14,7 +14,7 @@ import typer
 from fleet.cli import completion
 from fleet.cli.app import app
 from tests.command import Done, Fleet
-from tests.console.test_commands import complete_in_shell
+from tests.console.test_completion import complete
 
 LONGEST_WORD = 60  # of paths and ids, which are not broken
 STORED = (completion.complete_runs, completion.complete_sides)
@@ -107,16 +107,14 @@ def test_no_line_is_wider_than_80_columns(name: str, lab: Path) -> None:
 
 @pytest.mark.parametrize("name", [*OF_STORED, *OF_INVENTORY])
 def test_a_shell_completes_its_selection(name: str, lab: Path) -> None:
-    names = complete_in_shell(Fleet(lab), "bash", f"fleet {name} pi")
+    names = complete(Fleet(lab), f"fleet {name} pi")
     assert "pisa" in names
     assert all(word.startswith("pi") for word in names)
 
 
 @pytest.mark.parametrize("name", OF_BENCHMARK)
 def test_a_shell_completes_its_benchmark(name: str, lab: Path) -> None:
-    assert {"gemm", "gemm/avx2"} <= complete_in_shell(
-        Fleet(lab), "bash", f"fleet {name} verona -b ge"
-    )
+    assert {"gemm", "gemm/avx2"} <= complete(Fleet(lab), f"fleet {name} verona -b ge")
 
 
 @pytest.mark.parametrize("name", OF_BENCHMARK)
