@@ -285,7 +285,7 @@ def export(
     format_: Annotated[
         str,
         option(
-            "Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples:"
+            "Matrix: csv, core-to-core-latency, hwloc. Samples:"
             " samples. "
             "Medians of hosts: bmf, openmetrics, markdown.",
             "--format -F",

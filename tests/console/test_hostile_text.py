@@ -151,9 +151,7 @@ COMMANDS = (
     "export -F openmetrics",
     "export -F markdown",
     "export -b cas",
-    "export -b cas -F core_latency",
     "export -b cas -F core-to-core-latency",
-    "export -b cas -F c2clat",
     "compare label=a label=b",
     "compare label=a label=b --json",
     "verify",
@@ -236,7 +234,7 @@ def test_files_are_written_as_what_is_printed(fleet: Fleet, tmp_path: Path) -> N
     for words in (
         "export -F openmetrics",
         "export -F samples",
-        "export -b cas -F c2clat",
+        "export -b cas -F core-to-core-latency",
     ):
         printed = fleet(*words.split())
         assert fleet(*words.split(), "-o", str(file)).exit_code == 0

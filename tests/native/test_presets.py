@@ -10,6 +10,7 @@ from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build
 from tests.native.targets import make_troubled
+from tests.peer_formats import WRITERS
 
 SCHEMES = {
     "core_latency": ("ordered", 500, 4000, 0, "median"),
@@ -175,7 +176,7 @@ def test_a_matrix_is_printed_as_the_controller_exports_it(scripted_agent, tool, 
             variant=taken[0]["variant"],
             arch=hello["arch"],
         )
-        expected += TOOLS[tool].write(grid)
+        expected += WRITERS[tool](grid)
     assert printed.stdout == expected
 
 

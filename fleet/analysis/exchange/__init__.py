@@ -29,6 +29,6 @@ if TYPE_CHECKING:
         render_summaries,
         tabulate_side_medians,
     )
-    from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
+    from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, read_matrices
 
 __getattr__ = import_on_access(__name__)

@@ -14,7 +14,7 @@ from fleet.analysis.exchange.imports import (
     make_grid,
     name_benchmarks,
 )
-from fleet.analysis.exchange.tools import TOOLS, Grid, write_matrix_csv
+from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
@@ -27,7 +27,7 @@ from fleet.text import one_line, printable
 
 SAMPLES = "samples"
 HWLOC = "hwloc"
-EXPORT_FORMATS = (*TOOLS, HWLOC, SAMPLES)
+EXPORT_FORMATS = (*WRITERS, HWLOC, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
@@ -42,15 +42,13 @@ def export_matrix(
 ) -> str:
     """Format a matrix of pairs as a tool does. Raises UsageError.
 
-    run_or_summary: a published run ID, or summary:NAME. tool: a key of TOOLS, or HWLOC.
-    benchmark: such as `cas/llsc`. value: the statistic of a run's pairs to write, one
-    of VALUES; None for the tool's own.
+    run_or_summary: a published run ID, or summary:NAME. tool: a key of WRITERS, or
+    HWLOC. benchmark: such as `cas/llsc`. value: the statistic of a run's pairs to
+    write, one of VALUES; None for the tool's own.
     """
-    writer = TOOLS.get(tool, TOOLS["csv"])
     if not run_or_summary.startswith(PREFIX):
-        return _export_run(
-            root, run_or_summary, tool, benchmark, value or writer.estimator
-        )
+        usual = TOOLS.get(tool, TOOLS["csv"]).estimator
+        return _export_run(root, run_or_summary, tool, benchmark, value or usual)
     if tool == HWLOC:
         raise UsageError(
             f"{run_or_summary} is a summary, and hwloc orders CPUs by what they share:"
@@ -66,7 +64,7 @@ def export_matrix(
     chosen = _choose_kind(
         _list_pair_kinds(kinds.unique(), SHIPPED), benchmark, run_or_summary
     )
-    return writer.write(make_grid(rows[kinds == chosen]))
+    return WRITERS[tool](make_grid(rows[kinds == chosen]))
 
 
 def export_samples(
@@ -136,22 +134,14 @@ def _export_run(
     pairs = reduce_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
-    parts = load.load_samples_in_parts(
-        root, run_id, benchmark=chosen, columns=["iterations"]
-    )
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
     grid = Grid(
         cpus=tuple(np.unique(both).tolist()),
         cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
         benchmark=pairs["benchmark"].iloc[0],
-        samples=int(pairs["samples"].median()),
-        iterations=int(pd.concat([part["iterations"] for part in parts]).median()),
-        cpu_model=run["cpu_model"] and one_line(run["cpu_model"]),
-        variant=pairs["variant"].iloc[0],
-        arch=run["arch"],
     )
-    return _write_hwloc(grid, cpus) if tool == HWLOC else TOOLS[tool].write(grid)
+    return _write_hwloc(grid, cpus) if tool == HWLOC else WRITERS[tool](grid)
 
 
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:

@@ -197,34 +197,6 @@ def _read_core_latency_screen(text: str) -> list[Grid]:
     return grids
 
 
-def _write_core_latency_screen(grid: Grid) -> str:
-    """Write a matrix as the tool prints it: ns rounded down, missing cells filled
-    across the diagonal.
-    """
-    cells = {
-        where: math.floor(value) for where, value in grid.fill_both_halves().items()
-    }
-    title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
-    if (
-        grid.benchmark == "cas"
-    ):  # that of old versions, for instructions the tool does not have
-        titles = (
-            name
-            for name, (variant, arch) in _CAS_TITLES.items()
-            if variant == grid.variant and (arch is None or grid.arch in (None, arch))
-        )
-        title = next(titles, title)
-    lines = [f"Running {title} Core Benchmark"]
-    lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
-    lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
-    table = [
-        ("", *grid.cpus),
-        *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus),
-    ]
-    lines += ["", *("".join(f"{word:<5} " for word in row) for row in table)]
-    return "\n".join(lines) + "\n"
-
-
 def _is_c2clat(text: str) -> bool:
     return any(
         _parse_c2clat_heading(line) or line.strip() == _PLOT_BEGIN
@@ -265,22 +237,6 @@ def _read_c2clat(text: str) -> list[Grid]:
             grids[benchmark] = Grid(tuple(sorted(cpus)), cells, benchmark=benchmark)
         title = None
     return list(grids.values())
-
-
-def _write_c2clat(grid: Grid) -> str:
-    """Write a matrix as the tool prints it: ns rounded down, missing cells filled
-    across the diagonal.
-    """
-    cells = {
-        where: math.floor(value) for where, value in grid.fill_both_halves().items()
-    }
-    cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
-    rows = (
-        (row, *(cells.get((row, column), "nan") for column in grid.cpus))
-        for row in grid.cpus
-    )
-    lines = [("CPU", *grid.cpus), *rows]
-    return "".join(" ".join(f"{word:>4}" for word in line) + "\n" for line in lines)
 
 
 def _parse_c2clat_heading(line: str) -> tuple[int, ...]:
@@ -541,25 +497,26 @@ def _format_number(value: float) -> str:
 
 
 class Tool(NamedTuple):
-    """A tool. `claims` recognizes its output, `read` parses it or raises InputError,
-    `write` imitates it.
+    """A tool. `claims` recognizes its output, `read` parses it or raises InputError.
+    estimator: what its numbers are of a pair's samples.
     """
 
     claims: Callable[[str], object]
     read: Callable[[str], list[Grid]]
-    write: Callable[[Grid], str]
     estimator: str
 
 
 TOOLS: Mapping[str, Tool] = {
-    "csv": Tool(_split_labelled_rows, _read_labelled, _write_labelled, "median"),
-    "core_latency": Tool(
-        _TITLE.search, _read_core_latency_screen, _write_core_latency_screen, "median"
-    ),
-    "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
-    "core-to-core-latency": Tool(
-        _is_core_to_core, _read_core_to_core, _write_core_to_core_csv, "mean"
-    ),
+    "csv": Tool(_split_labelled_rows, _read_labelled, "median"),
+    "core_latency": Tool(_TITLE.search, _read_core_latency_screen, "median"),
+    "c2clat": Tool(_is_c2clat, _read_c2clat, "min"),
+    "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, "mean"),
+}
+
+# formats that programs read
+WRITERS: Mapping[str, Callable[[Grid], str]] = {
+    "csv": _write_labelled,
+    "core-to-core-latency": _write_core_to_core_csv,
 }
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fleet.analysis.exchange import TOOLS, Grid, read_matrices
 from fleet.errors import UsageError
+from tests.peer_formats import WRITERS
 
 CORE_LATENCY = """\
 Running CAS Core Benchmark
@@ -128,7 +129,7 @@ def test_every_shape_its_public_csv_files_have_is_read(text: str) -> None:
 
 def test_its_csv_is_written_byte_for_byte() -> None:
     (grid,) = read_matrices(RUST_CSV, "x")[1]
-    assert TOOLS["core-to-core-latency"].write(grid) == RUST_CSV
+    assert WRITERS["core-to-core-latency"](grid) == RUST_CSV
 
 
 def test_benchmarks_below_each_other_are_told_apart_by_their_order() -> None:
@@ -311,7 +312,7 @@ def test_what_is_written_reads_back_as_the_tool_prints_it(
     tool: str, gaps: bool, data: st.DataObject
 ) -> None:
     grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
-    (back,) = read_matrices(TOOLS[tool].write(grid), "x", tool)[1]
+    (back,) = read_matrices(WRITERS[tool](grid), "x", tool)[1]
     assert back.cpus == grid.cpus
     rounding = {
         "core-to-core-latency": float,
