@@ -43,7 +43,7 @@ SHOTS = {
     "over-time": "fleet compare lucca",
     "siblings": "fleet compare node* --siblings",
     "summaries": "fleet show summary:i7-4930k",
-    "export": "fleet export siena -b cas --format c2clat",
+    "export": "fleet export siena -b cas",
 }
 MAX_LINES = 56
 # By picture: the arguments of the command, the window, what is scrolled to, and whether
