@@ -50,7 +50,8 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		      RATES_MAX, MBPS_LEAST / 1e3, MBPS_MOST / 1000, list);
 }
 
-/* Reads shares of reads in per cent, like "100,75,50"; without a list there is the usual one, 0. */
+/* Reads shares of reads in per cent, like "100,75,50", whose numbers the options have checked;
+ * without a list there is the usual one, 0. */
 static int read_shares(const char *list, uint32_t shares[SHARES_MAX], size_t *count,
 		       struct refusal *refusal)
 {
@@ -58,21 +59,17 @@ static int read_shares(const char *list, uint32_t shares[SHARES_MAX], size_t *co
 
 	shares[0] = 0;
 	*count = list ? 0 : 1;
-	while (list && *count < SHARES_MAX) {
-		uint64_t share;
+	while (next && *count < SHARES_MAX) {
+		uint64_t share = 0;
 		const char *end = text_read_number(next, 100, &share);
 
-		if (!end || (*end && *end != ',') || !share)
-			break;
 		shares[(*count)++] = (uint32_t)share;
-		next = end + 1;
-		if (!*end)
-			return 0;
+		next = *end ? end + 1 : NULL;
 	}
-	return !list ? 0
-		     : refuse(refusal, EXIT_OPTIONS,
-			      "--reads wants at most %d per cents from 1 to 100, not '%s'",
+	if (next)
+		return refuse(refusal, EXIT_OPTIONS, "--reads wants at most %d per cents, not '%s'",
 			      SHARES_MAX, list);
+	return 0;
 }
 
 /* Returns the load's operation, and behind a dash its share of reads, in a static buffer. */

@@ -12,7 +12,6 @@
 
 enum {
 	MESSAGES = 100,     /* one way in a sample */
-	LINES_MOST = 64,    /* lines of a message */
 	DELAY_LEAST = 600,  /* turns of an empty loop, some 0.15 us */
 	DELAY_RANGE = 1000, /* up to so many more */
 	FIRST_DELAY = 10,   /* times as long before the first of a sample: see send_messages() */
@@ -42,24 +41,17 @@ static int add_point(const struct point_context *context, uint32_t lines, struct
 static int add_points(const struct options *options, const struct point_context *context,
 		      struct points *points, struct refusal *refusal)
 {
-	bool seen[LINES_MOST + 1] = {false};
+	bool seen[MESSAGE_LINES_MOST + 1] = {false};
 	int err = 0;
 
-	for (const char *next = options->message_lines; !err; next++) {
-		uint64_t lines;
-		const char *end = text_read_number(next, LINES_MOST, &lines);
+	for (const char *next = options->message_lines; next && !err;) {
+		uint64_t lines = 0;
+		const char *end = text_read_number(next, MESSAGE_LINES_MOST, &lines);
 
-		if (!end || (*end && *end != ',') || !lines)
-			return refuse(refusal, EXIT_OPTIONS,
-				      "--lines-per-message wants a list of numbers from 1 to %d, "
-				      "not '%s'",
-				      LINES_MOST, options->message_lines);
 		if (!seen[lines])
 			err = add_point(context, (uint32_t)lines, points, refusal);
 		seen[lines] = true;
-		next = end;
-		if (!*next)
-			break;
+		next = *end ? end + 1 : NULL;
 	}
 	return err;
 }

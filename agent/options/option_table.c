@@ -127,7 +127,7 @@ const struct option option_table[] = {
 	{NULL, 0, "blocks", TEXT, AT(blocks), .value = "LIST", .has_benchmarks = true,
 	 .usual = "64..64K", .help = "bytes before the other thread's.",
 	 .more = "Powers of two from 64 to 64K, or ranges of them."},
-	{NULL, 0, "lines-per-message", COUNTS, AT(message_lines), 1, 64, .value = "LIST",
+	{NULL, 0, "lines-per-message", COUNTS, AT(message_lines), 1, MESSAGE_LINES_MOST, .value = "LIST",
 	 .usual = "1", .help = "message: lines written for each.",
 	 .more = "The one that is waited for is one of them: numbers from 1 to 64."},
 

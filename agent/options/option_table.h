@@ -13,7 +13,7 @@ enum kind {
 	WORD,          /* const char *, one of `words` */
 	PRESET,        /* const char *, and more: a row of `presets` */
 	COUNT,         /* uint64_t from `least` to `most` */
-	COUNTS,        /* const char *, a list of counts, checked later */
+	COUNTS,        /* const char *, a list of counts from `least` to `most` */
 	COUNT_OR_AUTO, /* a whole number, or auto: 0 */
 	SHARE_PPM,     /* int64_t: 1% or 0.01; off: 0 */
 	SECONDS,       /* int64_t nanoseconds; its limits are milliseconds */

@@ -49,6 +49,24 @@ static int set_count(const struct option *option, uint64_t *count, const char *t
 	return 0;
 }
 
+static int set_counts(const struct option *option, const char **list, const char *text,
+		      struct refusal *refusal)
+{
+	for (const char *next = text; next;) {
+		uint64_t count = 0;
+		const char *end = text_read_number(next, option->most, &count);
+
+		if (!end || (*end && *end != ',') || count < option->least)
+			return refuse(refusal, EXIT_OPTIONS,
+				      "--%s wants a list of numbers from %llu to %llu, not '%s'",
+				      option->name, (unsigned long long)option->least,
+				      (unsigned long long)option->most, text);
+		next = *end ? end + 1 : NULL;
+	}
+	*list = text;
+	return 0;
+}
+
 static int set_seconds(const struct option *option, int64_t *ns, const char *text,
 		       struct refusal *refusal)
 {
@@ -147,9 +165,10 @@ static int set_option(struct options *options, const struct option *option, cons
 		*(bool *)place = true;
 		return 0;
 	case TEXT:
-	case COUNTS:
 		*(const char **)place = text;
 		return 0;
+	case COUNTS:
+		return set_counts(option, place, text, refusal);
 	case COUNT_OR_AUTO:
 		if (!strcmp(text, "auto")) {
 			*(uint64_t *)place = 0;

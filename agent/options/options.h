@@ -12,6 +12,8 @@
 /* Samples in a record at most: 20 digits and a comma each stay well below the 1 MiB of a line. */
 enum { SAMPLES_MAX = 40000 };
 
+enum { MESSAGE_LINES_MOST = 64 };
+
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };
 enum { PRIORITY_USUAL = 1000 }; /* higher than any: stands for os_priority_usual */
 
