@@ -339,6 +339,37 @@ def test_a_value_that_fleet_never_writes_is_named_by_verify_and_not_imported(
     assert not (tmp_path / "other" / "samples").exists()
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("point", None),
+        ("operation", None),
+        ("ns_per_tick", float("inf")),
+        ("ticks", [0] * 9),
+        ("ticks", []),
+    ],
+)
+def test_impossible_values_cost_no_other_run_its_place_and_are_no_bug(
+    fleet: Fleet, column: str, values: object
+) -> None:
+    for number in range(2):
+        lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), number)
+    (file,) = fleet.results.glob("samples/host_id=h1/*/samples.parquet")
+    about = pq.read_metadata(file).metadata
+    table = pq.ParquetFile(file).read()
+    index = table.column_names.index(column)
+    field = table.schema.field(index)
+    lie = pa.array([values] * len(table), field.type)
+    lying = table.set_column(index, field, lie).replace_schema_metadata(about)
+    builders.put_table(lying, file)
+    for words in (("show", "all"), ("report", "all", "--force", "-o", "-")):
+        done = fleet(*words)
+        assert done.exit_code == 0, done.stderr
+        assert "h0" in done.stdout
+    assert fleet("show", "h1").exit_code in (0, StoreError.exit_code)
+    assert fleet("verify").exit_code == StoreError.exit_code
+
+
 def test_few_bytes_that_unpack_to_more_samples_than_bursts_have_are_not_imported(
     tmp_path: Path,
 ) -> None:

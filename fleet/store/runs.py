@@ -37,12 +37,14 @@ from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.index import Index
 from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
 from fleet.store.reading import (
+    TableFile,
     damage_errors,
     map_in_threads,
     read_record,
     warn_left_out,
 )
 from fleet.store.rows import decode, write_record
+from fleet.store.samples import hash_samples
 from fleet.store.writing import add_missing_runs
 
 _P = ParamSpec("_P")
@@ -53,6 +55,10 @@ _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar(
     "hidden", default=_NONE
 )
 """Runs that Listings leave out, by ID, with the reasons: set by `skip_damaged_runs`."""
+_listed: ContextVar[list[tuple[Place, Key]] | None] = ContextVar("listed", default=None)
+"""Runs that Listings returned since `skip_damaged_runs` began its work."""
+# what impossible values of samples cause, as bugs do
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # of a samples file so old the session, if alive, has added the rows to the tables
 _OLD_NS = 900 * 10**9
 
@@ -218,6 +224,9 @@ class Listing:
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
         visible = [row for row in rows if row["run_id"] not in _hidden.get()]
+        if (listed := _listed.get()) is not None:
+            keys = ((row["host_id"], row["run_id"]) for row in visible)
+            listed.extend((self.place, key) for key in keys)
         return sorted(
             (_make_summary(row, self._amendments) for row in visible), key=_sort_key
         )
@@ -315,6 +324,9 @@ class Listing:
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
     """Decorate a reader to retry without damaged runs, and warn. Raises
     DamagedFileError if all are.
+
+    Values of samples are not checked as they are read. Where a mistake ends the work,
+    runs with impossible values count as damaged; without such runs it is a bug.
     """
 
     @wraps(work)
@@ -322,6 +334,7 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
         damaged = dict[str, DamagedFileError]()
         while True:
             token = _hidden.set(damaged)
+            listed_token = _listed.set([])
             try:
                 result = work(*arguments, **named)
             except DamagedFileError as err:
@@ -336,13 +349,37 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                 if damaged:
                     raise next(iter(damaged.values())) from err
                 raise
+            except _MISTAKES:
+                impossible = _find_impossible_runs(_listed.get() or [])
+                if not impossible:
+                    raise
+                damaged |= impossible
+                continue
             finally:
                 _hidden.reset(token)
+                _listed.reset(listed_token)
             for refusal in damaged.values():
                 warn_left_out(refusal)
             return result
 
     return call
+
+
+def _find_impossible_runs(
+    listed: Iterable[tuple[Place, Key]],
+) -> dict[str, DamagedFileError]:
+    """Check every value of the samples of these runs; return an error by ID for those
+    that no agent can have sent.
+    """
+    errors = dict[str, DamagedFileError]()
+    for place, key in dict.fromkeys(listed):
+        try:
+            hash_samples(TableFile(place, samples_name(*key), "samples"))
+        except DamagedFileError as err:
+            errors[key[1]] = err
+        except StoreError:
+            continue
+    return errors
 
 
 Root = str | Path | Listing
