@@ -31,10 +31,7 @@ _CREATE = (
     """create table runs (host_id text, run_id text, stamp text, in_tables integer,
        listed blob, record blob, primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
-    (
-        "create table parts (id integer primary key, kind text, made_of text, bytes"
-        " integer, rows blob)"
-    ),
+    "create table parts (id integer primary key, kind text, made_of text, rows blob)",
 )
 # a row of `runs` takes two kilobytes, and a page wastes less than one of them
 _PAGE_BYTES = 16384
@@ -154,8 +151,8 @@ class Index:
 
         def write(db: sqlite3.Connection) -> None:
             db.execute(
-                "insert into parts values (null, ?, ?, ?, ?)",
-                (kind.name, made_of, data.size, packed),
+                "insert into parts values (null, ?, ?, ?)",
+                (kind.name, made_of, packed),
             )
             query = "select id, made_of from parts where kind = ? order by id"
             parts = {
@@ -183,7 +180,7 @@ class Index:
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self.find_newest_part_ids(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        query = "select bytes, rows from parts where id = ?"
+        query = "select rows from parts where id = ?"
         shape = schema.arrow_schema(kind.table, kind.columns)
 
         def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
@@ -193,9 +190,8 @@ class Index:
                 row = db.execute(query, [part]).fetchone()
                 if row is None:
                     continue  # it is gone
-                size, packed = row
                 with _decoding():
-                    rows = _unpack_rows(packed, size, shape)
+                    rows = _unpack_rows(_require_bytes(row[0]), shape)
                 chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                 tables.append(select_rows(rows, kind.table, columns, chosen_runs))
                 keys_present.update(keys)
@@ -234,7 +230,7 @@ class Index:
                 row = db.execute(query, key).fetchone()
                 if row and row[0] == stamp:
                     with _decoding():
-                        values[key] = decode(row[1])
+                        values[key] = decode(_require_bytes(row[1]))
             return values
 
         return self._transact(read) or {}
@@ -320,9 +316,16 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
     return []
 
 
-def _unpack_rows(packed: bytes, size: int, shape: Any) -> Any:
+def _require_bytes(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise DataError("not bytes")
+    return value
+
+
+def _unpack_rows(packed: bytes, shape: Any) -> Any:
     """Return the rows of a part. Raises DataError if they have another schema."""
-    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
+    plain = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read()
+    rows = pa.ipc.open_stream(plain).read_all()
     if not rows.schema.equals(shape):
         raise DataError("rows of another schema")
     rows.validate(full=True)
@@ -334,5 +337,5 @@ def _decoding() -> Iterator[None]:
     """Turn the errors of a value that cannot be decoded into a _DamagedValueError."""
     try:
         yield
-    except (ValueError, TypeError, OSError, zlib.error, pa.ArrowException) as err:
+    except (DataError, OSError, zlib.error, pa.ArrowException) as err:
         raise _DamagedValueError(str(err)) from err
