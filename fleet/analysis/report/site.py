@@ -19,8 +19,9 @@ from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import pandas as pd
 from markupsafe import Markup
 
@@ -53,11 +54,12 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
-from fleet.store.files import write_output
+from fleet.store.files import require_regular, write_output
 from fleet.store.runs import Listing, Root, open_listing
-from fleet.text import format_count, one_line
+from fleet.text import describe_msgspec_error, format_count, one_line
 
 STATE = ".fleet-site.json"
+_MAX_STATE_BYTES = 256 << 20  # a machine takes less than a kilobyte
 _AT_ONCE = 16  # machines whose pairs are held
 _MAP = 96  # pixels
 _COURSE = 6  # runs of the index
@@ -94,10 +96,42 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 Files = dict[str, str | bytes]  # by name
 Row = dict[str, Any]  # a machine as runs.json has it, from `_render_machine`
-# A site as last written. keys: a digest of what each machine and CPU model was made
-# from, by name. rows: by host. changes: lists of [day, slug, cells, model], by slug of
-# the model. files: the digest of each, by name.
+# A site as last written; `_StoredState` says what its tables hold.
 State = dict[str, dict[str, Any]]
+
+
+class _StoredRow(TypedDict):
+    """A machine's row of the index, as `_render_machine` makes it."""
+
+    host: str
+    name: str
+    run: str | None
+    date: str
+    model: str
+    slug: str
+    cpus: int
+    kernel: str
+    benchmark: str | None
+    shared: str
+    far: float | None
+    memory: float | None
+    bandwidth: float | None
+    course: str
+    runs: int
+    has_map: bool
+    marks: list[str]
+
+
+class _StoredState(TypedDict):
+    """The file STATE. keys: a digest of what each machine and CPU model was made from,
+    by name. rows: by host. changes: day, slug, cells and model of each, by slug of the
+    model. files: the digest of each, by name.
+    """
+
+    keys: dict[str, str]
+    rows: dict[str, _StoredRow]
+    changes: dict[str, list[tuple[str, str, list[str], str]]]
+    files: dict[str, str]
 
 
 def write_site(
@@ -181,7 +215,7 @@ def write_site(
     for slug, past in findings.items():
         members = [row for row in rows if row["slug"] == slug]
         model = members[0]["model"]
-        changes[slug] = [[day, slug, [*cells], model] for day, cells in past.changes]
+        changes[slug] = [(day, slug, [*cells], model) for day, cells in past.changes]
         note = "Numbers that are usual since the last change of each."
         titles = ("finding", "95 % interval, and what else")
         sections = [
@@ -287,20 +321,25 @@ def _render_page(name: str, **values: Any) -> str:
 
 def _read_state(folder: Path) -> State:
     """Read the site's state in the folder, or return an empty one. Raises UsageError if
-    it is unreadable.
+    it cannot be read.
 
     If a file of the site is missing, only `files` is filled, so that all pages are
     written anew.
     """
     empty: State = {"keys": {}, "rows": {}, "changes": {}, "files": {}}
-    try:
-        stored = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        state: State = {name: dict(stored[name]) for name in empty}
-    except FileNotFoundError:
+    path = folder / STATE
+    if not path.exists():
         return empty
-    except (ValueError, KeyError, TypeError) as err:
+    try:
+        require_regular(str(path))
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_STATE_BYTES)
+        state: Any = msgspec.json.decode(data, type=_StoredState)
+    except (OSError, ValueError) as err:
+        cause = describe_msgspec_error(err) if isinstance(err, ValueError) else err
         raise UsageError(
-            f"{folder / STATE} is not what fleet wrote: {err}. Remove the folder."
+            f"{path} is not what fleet wrote: {cause}. Remove the folder, or name"
+            " another."
         ) from err
     files = {
         name: digest for name, digest in state["files"].items() if _OURS.match(name)

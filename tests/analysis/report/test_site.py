@@ -165,7 +165,10 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
     (other / STATE).write_text(json.dumps(state))
     write(root, other)
     assert (tmp_path / "precious").exists()
-    for damaged in ("[]", "{", '{"files": 1, "keys": 2}'):
+    whole = json.loads((other / STATE).read_text())
+    shapes: list[object] = [whole | {key: {"a": [1]}} for key in whole]
+    shapes += [[], {"files": 1, "keys": 2}, whole | {"rows": {"a": {"host": "a"}}}]
+    for damaged in ("{", "\xff", "", *map(json.dumps, shapes)):
         (other / STATE).write_text(damaged)
         with pytest.raises(UsageError, match="is not what fleet wrote"):
             write(root, other)
