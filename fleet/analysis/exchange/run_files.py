@@ -1,17 +1,25 @@
 """Write runs to a file for others (a zip for several runs), and import such files
 (docs/exchange.md).
+
+A library that reads Parquet may end its process at a crafted file, so files of others
+are read in a child process.
 """
 
 import errno
-import lzma
+import multiprocessing
+import os
+import resource
 import shutil
+import signal
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -19,17 +27,17 @@ from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.imports import PREFIX, require_free_name
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.errors import StoreError, UsageError
+from fleet.errors import FleetError, StoreError, UsageError
 from fleet.late import pa
 from fleet.model import Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
-from fleet.store.places import Folder, Place, samples_name
+from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile, read_table_name
 from fleet.store.runs import Root, open_listing
 from fleet.store.writing import write_summary, write_table
-from fleet.text import format_count
+from fleet.text import format_count, one_line
 
 SUFFIXES = (".parquet", ".zip")
 _NOT_A_ZIP = (
@@ -38,9 +46,12 @@ _NOT_A_ZIP = (
     RuntimeError,
     UnicodeError,
     zlib.error,
-    lzma.LZMAError,
 )
-_MAX_RUNS, _MAX_BYTES = 10_000, 8 << 30
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_MAX_RUNS = 10_000
+_MAX_BYTES = 8 << 30
+_CPU_SECONDS = 3600  # for one file: 8 GiB take a few minutes
+_Result = TypeVar("_Result")
 
 
 def export_runs(
@@ -129,25 +140,97 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Store runs and summaries, as `name` if given; return a message. Raises UsageError
     or StoreError.
     """
-    place, lines = open_listing(root).place, []
-    with tempfile.TemporaryDirectory() as folder:
-        unpacked = [path for file in files for path in _unpack(file, folder)]
+    address = open_listing(root).place.address
+    lines = []
+    with tempfile.TemporaryDirectory() as folder, _Child() as child:
+        titles = dict[Path, str]()
+        for file in files:
+            titles |= _unpack(file, folder)
         tables = {
-            path: read_table_name(Folder(path.absolute().parent), path.name)
-            for path in unpacked
+            path: child.call(_read_table_name, path, title)
+            for path, title in titles.items()
         }
-        if name and (medians := [*tables.values()].count("summaries")) > 1:
+        medians = [*tables.values()].count("summaries")
+        if name and medians > 1:
             raise UsageError(
                 f"--name {name}: not for {medians} summaries; leave it out."
             )
-        for path, table in tables.items():
-            if table == "summaries":
-                subject, is_new = _import_medians(place, path, name)
-            else:
-                record, is_new = import_run(place, path, name)
-                subject = f"{record.row['run_id']} of {record.row['host_name']}"
+        for path, title in titles.items():
+            is_summary = tables[path] == "summaries"
+            store_file = _import_medians if is_summary else _import_run
+            subject, is_new = child.call(store_file, path, title, address, name)
             lines.append(f"{subject}: {'imported' if is_new else 'is here already'}")
     return "\n".join(lines)
+
+
+class _Child:
+    """A process that reads files of others; it starts at the first call."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, context, _prepare_child)
+
+    def __enter__(self) -> "_Child":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+
+    def call(
+        self, function: Callable[..., _Result], file: Path, title: str, *others: object
+    ) -> _Result:
+        """Call a function with a file and other arguments. Errors name the file by its
+        title, and the end of the process is one. Raises FleetError.
+        """
+        task = self._pool.submit(_call_within_limits, function, file, *others)
+        try:
+            return task.result()
+        except BrokenProcessPool as err:
+            raise UsageError(
+                f"{title}: reading it ended the process that reads files of others. It"
+                " is damaged, or made to do so; nothing of it was imported."
+            ) from err
+        except MemoryError as err:
+            raise UsageError(
+                f"{title}: reading it takes more memory than this machine has; nothing"
+                " of it was imported."
+            ) from err
+        except FleetError as err:
+            text = str(err).replace(f"{file.absolute().parent}: ", "")
+            err.args = (text.replace(str(file), title).replace(file.name, title),)
+            raise
+
+
+def _prepare_child() -> None:
+    """Let this process get no more memory than the machine has, and end without a word
+    at Ctrl-C.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if hard == resource.RLIM_INFINITY or size < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
+
+
+def _call_within_limits(
+    function: Callable[..., _Result], *arguments: object
+) -> _Result:
+    """Call a function; the process ends if that takes more than _CPU_SECONDS."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    end = int(used.ru_utime + used.ru_stime) + _CPU_SECONDS
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if hard == resource.RLIM_INFINITY or end < hard:
+        resource.setrlimit(resource.RLIMIT_CPU, (end, hard))
+    return function(*arguments)
+
+
+def _read_table_name(file: Path) -> str:
+    return read_table_name(Folder(file.absolute().parent), file.name)
+
+
+def _import_run(file: Path, address: str, name: str | None) -> tuple[str, bool]:
+    record, is_new = import_run(open_listing(address).place, file, name)
+    return f"{record.row['run_id']} of {record.row['host_name']}", is_new
 
 
 def _write_median_summary(
@@ -188,7 +271,7 @@ def _write_median_summary(
     write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
 
 
-def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:
+def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bool]:
     rows = (
         TableFile(Folder(file.absolute().parent), file.name, "summaries")
         .read()
@@ -199,37 +282,59 @@ def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bo
     name = name or str(rows[0]["summary"])
     require_free_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
-    return f"{PREFIX}{name}", write_summary(
-        place.address, name, [row | own for row in rows]
-    )
+    return f"{PREFIX}{name}", write_summary(address, name, [row | own for row in rows])
 
 
-def _unpack(file: Path, folder: str) -> list[Path]:
-    """Return the file; if it is a zip, unpack it below `folder` and return its files.
-    Raises UsageError.
+def _unpack(file: Path, folder: str) -> dict[Path, str]:
+    """Return the file, or what a zip holds, unpacked below `folder`; each by its path,
+    with the title by which errors name it. Raises UsageError.
     """
     if not file.is_file():
         raise UsageError(f"{file}: no such file.")
     if file.suffix != ".zip":
-        return [file]
-    paths, own_folder = list[Path](), tempfile.mkdtemp(dir=folder)
+        return {file: str(file)}
+    titles = dict[Path, str]()
+    own_folder = Path(tempfile.mkdtemp(dir=folder))
     try:
         with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if (
-                len(members) > _MAX_RUNS
-                or sum(member.file_size for member in members) > _MAX_BYTES
-            ):
-                raise UsageError(
-                    f"{file}: has more than {_MAX_RUNS} files or {_MAX_BYTES >> 30}"
-                    " GiB."
-                )
+            members = [one for one in archive.infolist() if not one.is_dir()]
+            _check_members(file, members)
             for number, member in enumerate(members):
-                paths.append(Path(own_folder, f"{number}.parquet"))
-                with archive.open(member) as packed, paths[-1].open("xb") as plain:
+                # Its own name may lead anywhere.
+                path = own_folder / f"~{number}.parquet"
+                titles[path] = f"{file}: {one_line(member.filename)}"
+                with archive.open(member) as packed, path.open("xb") as plain:
                     shutil.copyfileobj(packed, plain)
     except (OSError, *_NOT_A_ZIP) as err:
         if isinstance(err, OSError) and err.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err
-    return paths
+        title = [*titles.values()][-1] if titles else str(file)
+        raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
+    return titles
+
+
+def _check_members(file: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """Raise UsageError for a zip that holds nothing, too much, or what no zip of
+    `fleet export` has.
+    """
+    if not members:
+        raise UsageError(f"{file}: holds no files; export the runs again.")
+    unpacked = sum(member.file_size for member in members)
+    if len(members) > _MAX_RUNS or unpacked > _MAX_BYTES:
+        raise UsageError(
+            f"{file}: has more than {_MAX_RUNS} files or {_MAX_BYTES >> 30} GiB."
+        )
+    if sum(member.compress_size for member in members) > file.stat().st_size:
+        raise UsageError(
+            f"{file}: its files overlap, as in a zip that is made to fill disks."
+        )
+    names = set[str]()
+    for member in members:
+        title = f"{file}: {one_line(member.filename)}"
+        if member.compress_type not in _PACKINGS:
+            raise UsageError(f"{title}: is not packed by `deflate`; pack it anew.")
+        if member.flag_bits & 1:
+            raise UsageError(f"{title}: is encrypted; pack it without a password.")
+        if member.filename in names:
+            raise UsageError(f"{title}: is there twice; leave one out.")
+        names.add(member.filename)

@@ -37,7 +37,7 @@ _TITLE = re.compile(r"^[ \t]*Running (?:(.+) )?Core Benchmark\s*$", re.MULTILINE
 _COUNT = re.compile(r"(Samples|Iterations): (\d{1,15})$")
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
-_C2CLAT_TITLE = re.compile(r"\[\s*([^\]()]+?)\s*(?:\(ns\))?\]")
+_C2CLAT_TITLE = re.compile(r"\[([^\]()]+)(?:\(ns\))?\]")
 _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
 _OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -46,7 +46,8 @@ _COUNTS = re.compile(
     r"Num (samples|(?:iterations|round trips) per samples?): (\d{1,15})$"
 )
 _EMPTY = ("", "-", "x", "na", "nan")  # cells without a number
-_CELL = r"\s*(?:[\d.eE+-]+|nan|NaN|inf)?\s*"
+# No two parts that stand together match the same text, so that a line takes one pass.
+_CELL = r"\s*(?:(?:[\d.eE+-]+|nan|NaN|inf)\s*)?"
 _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
 _ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
 
@@ -218,11 +219,11 @@ def _read_c2clat(text: str) -> list[Grid]:
         )
         if not cpus and not is_plot:
             continue
-        benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
+        benchmark = _C2CLAT_TITLES.get(title[1].strip().lower()) if title else usual
         if benchmark is None:
             raise InputError(
-                f"line {number}: a table of {title and title[1]!r}; fleet reads CAS"
-                " and RW."
+                f"line {number}: a table of {title and title[1].strip()!r}; fleet"
+                " reads CAS and RW."
             )
         if benchmark in grids or (grids and not title):
             raise InputError(

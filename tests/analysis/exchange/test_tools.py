@@ -1,6 +1,8 @@
 """Matrices of other tools: read as they print them, written likewise."""
 
+import contextlib
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -330,3 +332,23 @@ def test_no_text_ends_in_anything_but_matrices_or_a_clear_error(text: str) -> No
             assert read_matrices(text, "x", tool)[1]
         except UsageError as err:
             assert str(err).startswith("x: ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["1,{}x", "{}x,1", "[{}x", "Running {}x", "CPU{}x", "± {}x", "Num cores:{}x"],
+)
+@pytest.mark.parametrize("before", ["", "CPU 0 1\n", "Num cores: 2\n", "1,2\n"])
+def test_the_time_of_a_line_grows_with_its_length(line: str, before: str) -> None:
+    def measure_s(blanks: int) -> float:
+        text = f"{before}{line.format(' ' * blanks)}\nCPU 0 1\n"
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            with contextlib.suppress(UsageError):
+                read_matrices(text, "a file")
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    # 16 times as long: 256 times the time if each blank takes a pass of its own
+    assert measure_s(16_000) < 64 * max(measure_s(1000), 1e-4)
