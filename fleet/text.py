@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,13 @@ def one_line(text: str) -> str:
     cannot fake our lines.
     """
     return printable(text).replace("\n", "\\n")
+
+
+def format_command(*words: str) -> str:
+    """Write a command for people to paste: on one line, each word quoted for a
+    shell.
+    """
+    return shlex.join(map(one_line, words))
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, View
 from fleet.store.runs import Root
-from fleet.text import format_count, one_line, table
+from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
@@ -101,7 +101,7 @@ def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.Data
     model's summaries.
     """
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
-        command = f"fleet compare {' '.join(names)}"
+        command = format_command("fleet", "compare", *names)
         raise UsageError(
             f"runs and summaries are not shown together; {command} puts them side by"
             " side."

@@ -19,7 +19,7 @@ from fleet.analysis.reduce.comparison_rows import are_pairs, is_memory_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
 from fleet.model import Descriptions, View
-from fleet.text import format_count, one_line, table
+from fleet.text import format_command, format_count, one_line, table
 
 COLUMNS = (
     "benchmark",
@@ -432,12 +432,10 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
         if comparison.descriptions[name].view is not View.CPUS
     ]
     if again:
-        hosts = " ".join(fold_names((*comparison.a.hosts, *comparison.b.hosts)))
-        parts.append(
-            one_line(
-                f"To compare them: fleet run {hosts} -b {','.join(again)} --variant c11"
-            )
-        )
+        hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
+        plan = ("-b", ",".join(again), "--variant", "c11")
+        command = format_command("fleet", "run", *hosts, *plan)
+        parts.append(f"To compare them: {command}")
     return "\n".join(parts)
 
 

@@ -24,7 +24,7 @@ from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
-from fleet.text import format_count, one_line, shorten_name
+from fleet.text import format_command, format_count, one_line, shorten_name
 from fleet.text import table as laid_out
 
 _RANKED_FROM = 3  # hosts; fewer need no colours
@@ -612,7 +612,8 @@ def render_relation_history(
                 ("host", "benchmark", "of", "oldest to newest"), courses, width=width
             )
         )
-    body.append(one_line(f"What changed when: fleet compare {rows[-1]['host_name']}"))
+    command = format_command("fleet", "compare", rows[-1]["host_name"])
+    body.append(f"What changed when: {command}")
     title = (
         ", ".join(sorted({name.partition(" ")[0] for name in relations}))
         if several

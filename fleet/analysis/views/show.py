@@ -46,7 +46,7 @@ from fleet.model import Descriptions, View, read_descriptions, take_one_of_each_
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, RunSummary
 from fleet.store.runs import Root
-from fleet.text import format_count, one_line, table
+from fleet.text import format_command, format_count, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
@@ -642,7 +642,9 @@ def show_runs(
         parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
     hosts_with_numbers = set(medians["host_id"])
     named = (run.host_name for run in shown.runs if run.host_id in hosts_with_numbers)
-    parts += [f"Details: fleet show {name}" for name in islice(named, 1)]
+    parts += [
+        f"Details: {format_command('fleet', 'show', name)}" for name in islice(named, 1)
+    ]
     return "\n\n".join(filter(None, parts))
 
 
