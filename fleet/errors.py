@@ -118,7 +118,7 @@ class StoreError(FleetError, stage="store", exit_code=11):
 
 
 class DataError(ValueError):
-    """Data that `store.gate` refuses, since it is damaged or not fleet's."""
+    """Data that is refused, since it is damaged or not fleet's."""
 
 
 class DamagedFileError(StoreError):

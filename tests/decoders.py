@@ -168,7 +168,7 @@ DECODERS = {
     "record": Decoder(record, (DataError,)),
     **{
         name: Decoder(rows(name), (StoreError, DataError))
-        for name in ("runs", "cpus", "pairs", "counters")
+        for name in ("runs", "cpus", "counters")
     },
     "samples": Decoder(rows("samples"), (StoreError,)),
     "summaries": Decoder(rows("summaries"), (StoreError,)),

@@ -66,7 +66,6 @@ REMEDIES = {
         "Remove it and the files in runs: `fleet runs` makes all again from the"
         " samples."
     ),
-    "pairs": "Remove it: it is made again from the samples.",
     "summaries": (
         "If the file is damaged, put it back from a copy, or remove it and import it"
         " again."
