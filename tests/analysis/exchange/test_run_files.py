@@ -6,11 +6,13 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from fleet.analysis.exchange import import_runs
 from fleet.errors import DamagedFileError, UsageError
-from fleet.store import Store
+from fleet.store import Store, schema
+from fleet.store.writing import write_table
 from tests import builders
 from tests.command import ROOT, Fleet
 
@@ -86,6 +88,30 @@ def test_a_damaged_member_is_named_with_its_zip(tmp_path: Path) -> None:
     assert "~0" not in str(damaged.value)
     assert "/tmp" not in str(damaged.value).replace(str(tmp_path), "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs.zip"]
+
+
+@pytest.mark.parametrize("labels", ["[]", "{", '{"a": 1}'])
+def test_a_summary_whose_labels_are_none_is_not_imported(
+    labels: str, tmp_path: Path
+) -> None:
+    row = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
+        "summary": "x",
+        "tool": "fleet",
+        "estimator": "median",
+        "source": "me",
+        "benchmark": "cas",
+        "relation": "llc",
+        "ping_cpu": 0,
+        "pong_cpu": 1,
+        "latency_ns": 5.0,
+        "labels_json": labels,
+    }
+    table = pa.Table.from_pylist([row], schema.arrow_schema("summaries"))
+    write_table(tmp_path / "x.parquet", table)
+    with pytest.raises(
+        UsageError, match=r"x\.parquet: cannot be stored .* labels_json"
+    ):
+        import_runs(tmp_path / "root", [tmp_path / "x.parquet"], None)
 
 
 # It ends each process that `multiprocessing` starts as a crash of a library would.
