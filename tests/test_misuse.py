@@ -293,7 +293,7 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(
         ("samples/host_id=*/*/samples.parquet", "verify", 11),
         ("runs/*.parquet", "verify", 11),
         ("cpus/*.parquet", "verify", 11),
-        ("amendments/x.json", "runs", 0),
+        ("amendments/x.json", "runs", 11),
         (".fleet/journal/r*/run.json", "resume", 0),
         (".fleet/journal/r*/stream.jsonl", "resume --publish-partial", 11),
         (".fleet/journal/r*/lock", "resume --publish-partial", 11),

@@ -3,6 +3,7 @@ did not complete.
 """
 
 import contextlib
+import fnmatch
 import os
 import re
 import threading
@@ -17,7 +18,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.events import Outcome, State
 from fleet.store import Store
-from fleet.store.files import enter_state_folder, open_regular
+from fleet.store.files import enter_state_folder, list_folder, open_regular
 from fleet.text import LINE_QUOTED, one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
@@ -121,9 +122,8 @@ def prune_logs(store: Store) -> None:
         contextlib.suppress(OSError, StoreError),  # what cannot be read stays
         enter_state_folder(store.state_dir, "logs") as logs,
     ):
-        old = [
-            folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)
-        ]
+        folders = [logs / name for name in list_folder(logs)]
+        old = [folder for folder in folders if _ended_before(folder, oldest_kept)]
         if not old:
             return
         unfinished = {intent.session_id for intent in store.read_idle_intents()}
@@ -134,8 +134,8 @@ def prune_logs(store: Store) -> None:
                 with contextlib.suppress(
                     OSError
                 ):  # another controller was quicker, or there is more in it
-                    for log in folder.glob("*.log"):
-                        log.unlink(missing_ok=True)
+                    for name in fnmatch.filter(list_folder(folder), "*.log"):
+                        (folder / name).unlink(missing_ok=True)
                     folder.rmdir()
 
 
@@ -148,7 +148,5 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
     )
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False
-    return (
-        max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
-        < moment.timestamp()
-    )
+    paths = [folder, *(folder / name for name in list_folder(folder))]
+    return max(path.lstat().st_mtime for path in paths) < moment.timestamp()

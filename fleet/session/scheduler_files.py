@@ -28,7 +28,7 @@ from fleet.session.link import require_storable
 from fleet.session.measurement import complete_run
 from fleet.session.runner import run_on_each
 from fleet.store import Store, new_run_id, new_session_id
-from fleet.store.files import open_regular, store_errors
+from fleet.store.files import list_folder, open_regular, store_errors
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
@@ -89,9 +89,7 @@ def import_step_files(
 def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
     paths_by_name: dict[str, Path] = {}
     for path in paths:
-        if not path.exists():
-            raise UsageError(f"{path}: no such file.")
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        for file in _list_files(path):
             name = _ENDING.sub("", file.name)
             if not NAME.fullmatch(name):
                 raise UsageError(
@@ -107,6 +105,17 @@ def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
     if not paths_by_name:
         raise UsageError(f"{', '.join(map(str, paths))}: no files there.")
     return paths_by_name
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the files in a folder, or `path` itself. Raises UsageError, StoreError."""
+    with store_errors("read what the steps left", path):
+        if not os.path.lexists(path):
+            raise UsageError(f"{path}: no such file.")
+        try:
+            return [path / name for name in list_folder(path)]
+        except NotADirectoryError:
+            return [path]
 
 
 class _Attempt(NamedTuple):

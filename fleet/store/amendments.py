@@ -4,18 +4,30 @@ earlier ones.
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from warnings import warn
 
-from fleet.errors import DataError, StoreError
+from fleet.errors import (
+    DamagedFileError,
+    DataError,
+    StoreError,
+    StoreWarning,
+    UsageError,
+)
 from fleet.store.checksums import seal_json, unseal_json
 from fleet.store.files import draft_path, read_regular, store_errors, sync
 from fleet.store.places import Folder, Place, require_key
-from fleet.store.reading import damage_errors, read_undamaged
+from fleet.store.reading import damage_errors, map_in_threads
 
 FILES = "amendments/*.json"
-_MAX_COUNTER = 1 << 53  # a counter; JSON of other programs holds no larger number
+_NAME = re.compile(r"amendments/(.+)-[0-9]+-[0-9a-f]{8}\.json")
+_MAX_BYTES = 2 << 20  # as of the labels of a run
+# a counter is one more than those before it; files moved away leave gaps
+_MAX_STEP = 1_000_000
 _REMEDY = (
     "Restore it from a copy; or move it away, and repeat `fleet label` or `fleet"
     " withdraw`."
@@ -61,59 +73,144 @@ class AmendmentFile(NamedTuple):
     amendment: Amendment
 
 
+class _Content(NamedTuple):
+    """The amendments of a root. withheld: by run, why one of it cannot be read."""
+
+    files: list[AmendmentFile]
+    withheld: Mapping[str, StoreError]
+
+
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
-    """Amend each run. Raises StoreError if that fails, or if another command amends a
-    run meanwhile.
+    """Amend each run, or none. Raises StoreError if that fails, if an amendment of a
+    run cannot be read, or if another command amends a run meanwhile.
     """
-    with store_errors("read the amendments", place):
-        counter = 1 + max((file.counter for file in _read_files(place)), default=0)
-    writer = os.urandom(4).hex()
-    content = {
-        "counter": counter,
-        "labels": dict(amendment.labels),
-        "withdrawn": amendment.withdrawn,
-    }
-    with store_errors("amend runs", place):
+    before = _read_files(place)
+    for run_id in run_ids:
+        if run_id in before.withheld:
+            raise before.withheld[run_id]
+    counter = 1 + max((file.counter for file in before.files), default=0)
+    placed = list[str]()
+    try:
         for run_id in run_ids:
-            name = f"{require_key(run_id, 'run')}-{counter}-{writer}.json"
-            with draft_path(place.state_dir, name) as path:
-                path.write_bytes(
-                    seal_json(
-                        json.dumps({"run_id": run_id, **content}, ensure_ascii=False)
-                    )
-                )
-                sync(path)
-                place.put(path, f"amendments/{name}")
+            placed.append(_place_file(place, AmendmentFile(counter, run_id, amendment)))
+        _require_in_effect(place, run_ids, amendment)
+    except BaseException:
+        for name in placed:
+            with suppress(OSError):
+                place.remove(name)
+        raise
+
+
+def _place_file(place: Place, file: AmendmentFile) -> str:
+    """Write an amendment's file; return its name. Raises StoreError, UsageError."""
+    writer = os.urandom(4).hex()
+    run_id = require_key(file.run_id, "run")
+    name = f"{run_id}-{file.counter}-{writer}.json"
+    content = {
+        "run_id": run_id,
+        "counter": file.counter,
+        "labels": dict(file.amendment.labels),
+        "withdrawn": file.amendment.withdrawn,
+    }
+    try:
+        data = seal_json(json.dumps(content, ensure_ascii=False))
+        _parse_amendment(data)
+    except (DataError, UnicodeError) as err:
+        raise UsageError(f"{run_id}: cannot be amended: {err}.") from err
+    with (
+        store_errors("amend runs", place),
+        draft_path(place.state_dir, name) as path,
+    ):
+        path.write_bytes(data)
+        sync(path)
+        place.put(path, f"amendments/{name}")
+    return f"amendments/{name}"
+
+
+def _require_in_effect(
+    place: Place, run_ids: Collection[str], amendment: Amendment
+) -> None:
+    """Raise StoreError unless an amendment just placed is the last word on each run."""
     current = read_amendments(place)
     for run_id in run_ids:
-        if (now := current.get(run_id, Amendment())) != now.combine(amendment):
-            text = (
+        now = current.get(run_id, Amendment())
+        if now != now.combine(amendment):
+            raise StoreError(
                 f"{place}: {run_id}: another command has amended it meanwhile: {now}."
                 " Repeat yours."
             )
-            raise StoreError(text)
 
 
 def read_amendments(place: Place) -> dict[str, Amendment]:
-    """Return each run's combined amendments, by run ID; leave out unreadable files,
-    with a StoreWarning.
+    """Return each run's combined amendments, by run ID. A run with an amendment that
+    cannot be read counts as withdrawn, with a StoreWarning. Raises StoreError.
     """
+    content = _read_files(place)
     amendments: dict[str, Amendment] = {}
-    with store_errors("read the amendments", place):
-        for _, run_id, amendment in _read_files(place):
-            amendments[run_id] = amendments.get(run_id, Amendment()).combine(amendment)
+    for _, run_id, amendment in content.files:
+        amendments[run_id] = amendments.get(run_id, Amendment()).combine(amendment)
+    for run_id, err in content.withheld.items():
+        amendments[run_id] = Amendment(withdrawn=True)
+        text = f"{err} Until then {run_id} is left out."
+        warn(text, StoreWarning, stacklevel=2)
     return amendments
 
 
-def _read_files(place: Place) -> list[AmendmentFile]:
-    """Read the undamaged amendment files. Sort them by counter (not by time), then by
-    name.
+def find_bad_amendments(place: Place, names: Sequence[str]) -> list[str]:
+    """Return a sentence for each file of amendments that cannot be read."""
+    _, errors = _sort_out(place, names)
+    return [str(err) for err in errors.values()]
+
+
+def _read_files(place: Place) -> _Content:
+    """Read the files of amendments. Raises StoreError if they cannot be listed, or for
+    an unreadable one whose name does not say whose it is.
     """
-    files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
-    return [
-        files[name]
-        for name in sorted(files, key=lambda name: (files[name].counter, name))
-    ]
+    with store_errors("read the amendments", place):
+        names = place.files(FILES)
+    files, errors = _sort_out(place, names)
+    withheld = dict[str, StoreError]()
+    for name, err in errors.items():
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise err
+        withheld[match[1]] = err
+    return _Content(files, withheld)
+
+
+def _sort_out(
+    place: Place, names: Sequence[str]
+) -> tuple[list[AmendmentFile], dict[str, StoreError]]:
+    """Return the contents of the good files, by counter (not by time), then by name;
+    and the errors of the others, by name.
+    """
+
+    def read(name: str) -> AmendmentFile | DamagedFileError:
+        try:
+            return read_amendment(place, name)
+        except DamagedFileError as err:
+            return err
+
+    results = dict(zip(names, map_in_threads(read, names), strict=True))
+    errors = dict[str, StoreError]()
+    readable = dict[str, AmendmentFile]()
+    for name, result in results.items():
+        if isinstance(result, DamagedFileError):
+            errors[name] = result
+        else:
+            readable[name] = result
+    good = list[AmendmentFile]()
+    for name in sorted(readable, key=lambda name: (readable[name].counter, name)):
+        file = readable[name]
+        last = good[-1].counter if good else 0
+        if file.counter > last + _MAX_STEP:
+            errors[name] = DamagedFileError(
+                f"{place}: {name} has the counter {file.counter}, though the one before"
+                f" it is {last}. {_REMEDY}"
+            )
+        else:
+            good.append(file)
+    return good, errors
 
 
 def read_amendment(place: Place, name: str) -> AmendmentFile:
@@ -124,15 +221,22 @@ def read_amendment(place: Place, name: str) -> AmendmentFile:
         else:
             with place.filesystem.open_input_file(place.path(name)) as file:
                 data = bytes(file.read())
-        match content := unseal_json(data):
-            case {
-                "run_id": str(run_id),
-                "counter": int(counter),
-                "labels": dict(labels),
-                "withdrawn": (bool() | None) as withdrawn,
-            } if len(content) == 4 and 0 < counter < _MAX_COUNTER:
-                if all(
-                    value is None or isinstance(value, str) for value in labels.values()
-                ):
-                    return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
-        raise DataError("it has other keys or values than those of docs/tables.md")
+        return _parse_amendment(data)
+
+
+def _parse_amendment(data: bytes) -> AmendmentFile:
+    """Parse the content of an amendment file. Raises DataError."""
+    if len(data) > _MAX_BYTES:
+        raise DataError(f"it has more than {_MAX_BYTES} bytes")
+    match content := unseal_json(data):
+        case {
+            "run_id": str(run_id),
+            "counter": int(counter),
+            "labels": dict(labels),
+            "withdrawn": (bool() | None) as withdrawn,
+        } if len(content) == 4 and counter > 0:
+            if all(
+                value is None or isinstance(value, str) for value in labels.values()
+            ):
+                return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
+    raise DataError("it has other keys or values than those of docs/tables.md")

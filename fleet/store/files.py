@@ -71,6 +71,24 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
+def list_folder(folder: Path | str) -> list[str]:
+    """Return the names in a folder, sorted; [] if there is none. Raises OSError for
+    whatever else keeps it from being listed: glob would take that for nothing, too.
+    """
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208  names alone, of ten thousand
+    except FileNotFoundError:
+        if os.path.islink(folder):  # noqa: PTH114  a disk that is not mounted
+            raise
+        return []
+
+
+def describe_unlisted(err: OSError) -> str:
+    """Return a sentence on a folder that cannot be listed, with a remedy."""
+    reason = err.strerror or str(err)
+    return f"{err.filename}: cannot be listed: {reason}. {_advise(err, err.filename)}"
+
+
 def enter_state_folder(
     state_dir: Path, name: str, mode: int = 0o777
 ) -> AbstractContextManager[Path]:
@@ -240,6 +258,8 @@ def _advise(err: OSError, place: object) -> str:
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"Free some space {where}, {elsewhere}"
     if err.errno in (errno.EACCES, errno.EPERM):
+        if err.filename is not None and str(err.filename) != str(place):
+            where = f"for {err.filename}"
         return f"Give this user permission {where}, {elsewhere}"
     if err.errno in (errno.EEXIST, errno.ENOTDIR) and (
         blocking := _find_blocking_file(err.filename)

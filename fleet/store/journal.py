@@ -3,6 +3,7 @@ uses the line.
 """
 
 import fcntl
+import fnmatch
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,14 @@ from pathlib import Path
 from fleet.errors import LockedError, StoreError
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
-from fleet.store.files import open_regular, opened_path, store_errors, sync, write_all
+from fleet.store.files import (
+    list_folder,
+    open_regular,
+    opened_path,
+    store_errors,
+    sync,
+    write_all,
+)
 from fleet.store.places import RUN_FILE
 
 LOCK_FILE = "lock"
@@ -105,8 +113,13 @@ class Journal(AbstractContextManager["Journal"]):
         )
 
     def _list_paths(self) -> list[Path]:
+        """Return the path of each part, up to the first one missing. Raises
+        StoreError.
+        """
+        with store_errors("read the journal", self.folder):
+            names = list_folder(self.folder)
         paths: list[Path] = []
-        while (path := self._make_path(len(paths) + 1)).exists():
+        while (path := self._make_path(len(paths) + 1)).name in names:
             paths.append(path)
         return paths
 
@@ -115,7 +128,8 @@ class Journal(AbstractContextManager["Journal"]):
         without it.
         """
         count = len(self._list_paths())
-        if len(list(self.folder.glob("stream*.jsonl"))) > count:
+        names = fnmatch.filter(list_folder(self.folder), "stream*.jsonl")
+        if len(names) > count:
             raise StoreError(
                 f"{self._make_path(count + 1)}: this part of the journal is missing,"
                 " though later ones are there. Put it back; if it is lost, rename the"

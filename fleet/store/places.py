@@ -3,9 +3,11 @@ complete or absent.
 """
 
 import errno
+import fnmatch
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +19,7 @@ from warnings import warn
 from fleet.errors import StoreError, StoreWarning, UsageError
 from fleet.late import fs, pa
 from fleet.model.host import NOT_TEXT_IN_PATHS
-from fleet.store.files import enter_folder, sync, user_state_dir
+from fleet.store.files import enter_folder, list_folder, sync, user_state_dir
 
 Key = tuple[str, str]  # of a run: its host id and its run id
 KEY = rf"^(?!(?i:{'|'.join(NOT_TEXT_IN_PATHS)})\Z)[A-Za-z][A-Za-z0-9._-]{{0,127}}\Z"
@@ -28,6 +30,10 @@ STATE_DIR = ".fleet"  # in a folder; readers and globs skip what begins with a d
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _OPTIONS = ("endpoint_override", "region", "scheme")
 _SHAPE = "s3://bucket/prefix, and after a ? endpoint_override=…, region=…, scheme=https"
+_SAMPLES = f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"
+# this folder cannot be listed, though others can
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
+_OLD_NS = 900 * 10**9
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
 
@@ -103,40 +109,47 @@ class Folder:
     def check_reachable(self) -> None:
         """Do nothing: folders are created when needed."""
 
-    def files(self, pattern: str) -> list[str]:
-        """Return the names of matching files, sorted; `*` does not match `/`. Raises
-        OSError.
+    def files(self, pattern: str, closed: list[OSError] | None = None) -> list[str]:
+        """Return the names that match a pattern, sorted; `*` does not match `/`. Raises
+        OSError. closed: gets the errors of closed folders below the first instead.
         """
-        return sorted(
-            str(path.relative_to(self.root)) for path in self.root.glob(pattern)
-        )
+        first, *others = pattern.split("/")
+        names = [first] if others else fnmatch.filter(list_folder(self.root), first)
+        for depth, part in enumerate(others):
+            below = list[str]()
+            for folder in names:
+                inner = self._list_matching(folder, part, closed if depth else None)
+                below += [f"{folder}/{name}" for name in inner]
+            names = below
+        return sorted(names)
 
-    def stamps(self) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run; warn of unreadable
-        folders. Raises OSError.
+    def _list_matching(
+        self, folder: str, part: str, closed: list[OSError] | None
+    ) -> list[str]:
+        """Return the names in a folder of the root that match one part of a pattern."""
+        if "*" not in part:
+            return [part]
+        try:
+            return fnmatch.filter(list_folder(self.path(folder)), part)
+        except NotADirectoryError:
+            if "/" not in folder:
+                raise
+            return []  # a file of somebody else's
+        except OSError as err:
+            if closed is None or err.errno not in _CLOSED:
+                raise
+            closed.append(err)
+            return []
+
+    def stamps(self, closed: list[OSError] | None = None) -> dict[Key, str]:
+        """Return each samples file's stamp, by host and run. Raises OSError; closed: as
+        `files`.
         """
-        stamps, closed = {}, list[PermissionError]()
-        samples = self.path("samples")
-        for host in _list_folders(samples, "host_id="):
-            if not os.path.isdir(f"{samples}/{host}"):  # noqa: PTH112  # a file of somebody else's
-                continue
-            try:
-                runs = _list_folders(f"{samples}/{host}", "run_id=")
-            except PermissionError as err:
-                closed.append(err)
-                continue
-            for run in runs:
-                if (
-                    stamp := self.stamp(f"samples/{host}/{run}/{SAMPLES_FILE}")
-                ) is not None:
-                    stamps[
-                        host.removeprefix("host_id="), run.removeprefix("run_id=")
-                    ] = stamp
-        if closed and not stamps:
-            raise closed[0]
-        for refusal in closed:
-            text = f"{refusal.filename}: {refusal.strerror}. Its runs are left out."
-            warn(text, StoreWarning, stacklevel=2)
+        stamps = dict[Key, str]()
+        for name in self.files(_SAMPLES, closed):
+            stamp = self.stamp(name)
+            if stamp is not None:
+                stamps[_parse_samples_name(name)] = stamp
         return _leave_out_misnamed(stamps, self)
 
     def stamp(self, name: str) -> str | None:
@@ -152,14 +165,13 @@ class Folder:
             return ""
         return f"{about.st_size}:{about.st_mtime_ns}"
 
-    def last_change_ns(self, name: str) -> int:
-        """Return the time of a file's last change, which nobody can set (ctime); 0 if
-        unknown.
-        """
-        try:
-            return (self.root / name).stat().st_ctime_ns
-        except OSError:
-            return 0
+    def can_add_rows(self, _stamp: str) -> bool:
+        """Return True: whoever adds rows to the tables sees what others added."""
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file. Raises OSError."""
+        (self.root / name).unlink()
 
     def put(self, draft: Path, name: str) -> bool:
         """Move `draft` to `name` in one step. If `name` exists, leave both; return
@@ -250,9 +262,9 @@ class Bucket:
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
-    def files(self, pattern: str) -> list[str]:
+    def files(self, pattern: str, _closed: list[OSError] | None = None) -> list[str]:
         """Return the names of matching objects, sorted. Lists all below the pattern's
-        first folder.
+        first folder. Raises OSError.
         """
         return sorted(name for name, _ in self._list_objects(pattern))
 
@@ -270,17 +282,13 @@ class Bucket:
             if info.is_file and is_match(name):
                 yield name, info
 
-    def stamps(self) -> dict[Key, str]:
+    def stamps(self, _closed: list[OSError] | None = None) -> dict[Key, str]:
         """Return each samples file's stamp, by host and run. Lists all objects below
-        `samples`.
+        `samples`. Raises OSError.
         """
-        stamps = {}
-        for name, info in self._list_objects(
-            f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"
-        ):
-            _, host, run, _ = name.split("/")
-            stamp = f"{info.size}:{info.mtime_ns}"
-            stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
+        stamps = dict[Key, str]()
+        for name, info in self._list_objects(_SAMPLES):
+            stamps[_parse_samples_name(name)] = f"{info.size}:{info.mtime_ns}"
         return _leave_out_misnamed(dict(sorted(stamps.items())), self)
 
     def stamp(self, name: str) -> str | None:
@@ -290,9 +298,15 @@ class Bucket:
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
-    def last_change_ns(self, name: str) -> int:
-        """Return the time of an object's upload; 0 if there is no object."""
-        return int((self.stamp(name) or "").rpartition(":")[2] or 0)
+    def can_add_rows(self, stamp: str) -> bool:
+        """Report whether a run is so old that its session, on whatever machine, has
+        added its rows to the tables or never will: there is no lock.
+        """
+        return int(stamp.partition(":")[2]) < time.time_ns() - _OLD_NS
+
+    def remove(self, name: str) -> None:
+        """Remove an object. Raises OSError."""
+        self.filesystem.delete_file(self.path(name))
 
     def put(self, draft: Path, name: str) -> bool:
         """Upload and remove `draft`, in one step for readers. If `name` exists, leave
@@ -373,11 +387,7 @@ def _leave_out_misnamed(stamps: dict[Key, str], place: Place) -> dict[Key, str]:
     return {key: stamp for key, stamp in stamps.items() if key not in misnamed}
 
 
-def _list_folders(parent: str, beginning: str) -> list[str]:
-    try:
-        with os.scandir(parent) as entries:
-            return sorted(
-                entry.name for entry in entries if entry.name.startswith(beginning)
-            )
-    except FileNotFoundError:
-        return []
+def _parse_samples_name(name: str) -> Key:
+    """Return the host ID and the run ID in the path of a samples file."""
+    _, host, run, _ = name.split("/")
+    return host.removeprefix("host_id="), run.removeprefix("run_id=")

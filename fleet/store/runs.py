@@ -3,23 +3,32 @@ unfinished ones.
 """
 
 import json
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
+from warnings import warn
 
 from fleet.errors import (
     DamagedFileError,
     DataError,
     MemoryLimitError,
     StoreError,
+    StoreWarning,
     UsageError,
 )
 from fleet.model import (
@@ -32,7 +41,12 @@ from fleet.model import (
 )
 from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.checksums import unseal_json
-from fleet.store.files import read_regular, store_errors
+from fleet.store.files import (
+    describe_unlisted,
+    list_folder,
+    read_regular,
+    store_errors,
+)
 from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.index import Index
 from fleet.store.places import RUN_FILE, Key, Place, parse_place, samples_name
@@ -59,8 +73,6 @@ _listed: ContextVar[list[tuple[Place, Key]] | None] = ContextVar("listed", defau
 """Runs that Listings returned since `skip_damaged_runs` began its work."""
 # what impossible values of samples cause, as bugs do
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-# of a samples file so old the session, if alive, has added the rows to the tables
-_OLD_NS = 900 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +150,17 @@ class Listing:
         """Return the stamp of each samples file, by host, then run. Raises
         StoreError.
         """
+        closed = list[OSError]()
         with store_errors("read the runs", self.place):
-            stamps = self.place.stamps()
+            stamps = self.place.stamps(closed)
+            if closed and not stamps:
+                raise closed[0]
             if not stamps:
                 # else a bucket that is missing would look like an empty one
                 self.place.check_reachable()
+        for err in closed:
+            text = f"{describe_unlisted(err)} Its runs are left out."
+            warn(text, StoreWarning, stacklevel=2)
         return stamps
 
     @cached_property
@@ -159,7 +177,7 @@ class Listing:
         rows, self.unreadable = self._read_rows(self.stamps)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
-        for err in self.unreadable.values():
+        for err in dict.fromkeys(self.unreadable.values()):
             warn_left_out(err)
         self._complete_tables()
         return self._summarize(rows)
@@ -186,9 +204,9 @@ class Listing:
         errors |= {
             key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()
         }
-        if errors and len(stamps) == 1:
+        if errors and all(key in errors for key in stamps):
             raise next(iter(errors.values()))
-        for err in errors.values():
+        for err in dict.fromkeys(errors.values()):
             warn_left_out(err)
         return [run for run in self._summarize(rows) if not self._is_withdrawn(run)]
 
@@ -251,7 +269,7 @@ class Listing:
         if contents:
             self.index.store_runs(stamps, contents, self.stamps, in_tables=False)
         rows |= {key: row for key, (row, _) in contents.items()}
-        errors |= self._find_duplicates(rows)
+        errors |= find_duplicates(self.place, rows)
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
@@ -267,58 +285,67 @@ class Listing:
                 row = make_listed_row(parse_record(record).row)
         except DamagedFileError as err:
             return err
-        if (row["host_id"], row["run_id"]) != key:
-            run = f"run {row['run_id']} of {row['host_id']}"
-            return DamagedFileError(
-                f"{message}: it holds {run}. Move it to its place, or remove it."
-            )
+        own_key = (row["host_id"], row["run_id"])
+        if own_key != key:
+            misplaced = describe_misplaced(own_key, self.stamps)
+            return DamagedFileError(f"{message}: {misplaced}")
         return row, record
 
-    def _find_duplicates(self, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-        """Return an error for each run that has the ID of an older run, of another
-        host.
-        """
-        oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
-        count = Counter(run_id for _, run_id in keys)
-        several = [key for key in keys if count[key[1]] > 1]
-        for key in sorted(
-            several, key=lambda key: self.place.last_change_ns(samples_name(*key))
-        ):
-            if (first := oldest.setdefault(key[1], key)) != key:
-                names = (
-                    f"{samples_name(*key)} has the run id of {samples_name(*first)},"
-                    " which is older"
-                )
-                errors[key] = DamagedFileError(
-                    f"{self.place}: {names}. Remove the one that is a copy."
-                )
-        return errors
-
     def _complete_tables(self) -> None:
-        """Add missing rows to the tables, for runs whose session has surely ended;
-        ignore failures.
+        """Add the rows that the tables lack of runs whose session has not added them;
+        warn if a table cannot be listed.
         """
-        old_ns = time.time_ns() - _OLD_NS
-        waiting = {
-            key: self.stamps[key]
-            for key in self.index.list_not_in_tables()
-            if key in self.stamps
-        }
+        waiting = [key for key in self.index.list_not_in_tables() if key in self.stamps]
         ended = {
-            key: stamp
-            for key, stamp in waiting.items()
-            if stamp and int(stamp.split(":")[1]) < old_ns
+            key: self.stamps[key]
+            for key in waiting
+            if self.place.can_add_rows(self.stamps[key])
         }
-        if not ended:
+
+        def read(run_ids: Collection[str]) -> list[RunRecord]:
+            stamps = {key: stamp for key, stamp in ended.items() if key[1] in run_ids}
+            texts = self.index.read_records(stamps)
+            return [parse_record(text) for text in texts.values()]
+
+        try:
+            with store_errors("complete the tables runs and cpus", self.place):
+                complete = add_missing_runs(
+                    self.place, [run_id for _, run_id in ended], read
+                )
+        except (StoreError, MemoryError, MemoryLimitError) as err:
+            warn(str(err), StoreWarning, stacklevel=3)
             return
-        records = {
-            run_id: text for (_, run_id), text in self.index.read_records(ended).items()
-        }
-        with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-            add_missing_runs(
-                self.place, records.keys(), lambda run_id: parse_record(records[run_id])
+        if complete:
+            self.index.mark_in_tables(ended)
+
+
+def describe_misplaced(key: Key, present: Collection[Key]) -> str:
+    """Return a sentence on a samples file whose record is that of another run, `key`.
+    present: all runs that have a file.
+    """
+    holds = f"it holds run {key[1]} of {key[0]}"
+    if key in present:
+        return f"{holds}, as a copy of {samples_name(*key)}. Remove it."
+    return f"{holds}. Move it to its place, or remove it."
+
+
+def find_duplicates(place: Place, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
+    """Return an error for each run whose ID runs of several hosts have, by their
+    records: no file time tells which is true.
+    """
+    errors = dict[Key, DamagedFileError]()
+    hosts = defaultdict[str, list[str]](list)
+    for host_id, run_id in keys:
+        hosts[run_id].append(host_id)
+    for run_id, listed in hosts.items():
+        if len(listed) > 1:
+            names = [samples_name(host_id, run_id) for host_id in sorted(listed)]
+            err = DamagedFileError(
+                f"{place}: {' and '.join(names)} are two runs with one ID. Remove the"
+                " false one."
             )
-        self.index.mark_in_tables(ended)
+            errors |= {(host_id, run_id): err for host_id in listed}
+    return errors
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -415,16 +442,56 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 
 def list_unfinished(place: Place) -> list[RunSummary]:
     """List the runs that are only a journal on this machine, oldest first; leave out
-    unreadable journals.
+    unreadable journals, which `Store.describe_damaged_journals` names.
     """
     summaries = []
-    with store_errors("read the journals", place):
-        for folder in (place.state_dir / "journal").glob("*/"):
-            with suppress(StoreError):
+    with suppress(StoreError):
+        for folder in list_journals(place.state_dir):
+            with suppress(StoreError), store_errors("read the journals", place):
                 run = _summarize_journal(read_journal_run(folder))
                 if place.stamp(samples_name(*run.key)) is None:
                     summaries.append(run)
     return sorted(summaries, key=_sort_key)
+
+
+def list_journals(state_dir: Path) -> list[Path]:
+    """Return the folders of the journals in a state directory. Raises StoreError."""
+    return [path for path in _list_journal_folder(state_dir) if path.is_dir()]
+
+
+def read_journals(state_dir: Path) -> Iterator[Run | StoreError]:
+    """Yield the run of each journal, or why it cannot be read; leave out just removed
+    ones. Raises StoreError.
+    """
+    for folder in list_journals(state_dir):
+        try:
+            yield read_journal_run(folder)
+        except StoreError as err:
+            if folder.exists():
+                yield err
+
+
+def describe_damaged_journals(state_dir: Path) -> list[str]:
+    """Return an error message for each unreadable journal, or for the folder of all."""
+    try:
+        journals = list(read_journals(state_dir))
+    except StoreError as err:
+        return [str(err)]
+    return [str(err) for err in journals if isinstance(err, StoreError)]
+
+
+def list_session_notes(state_dir: Path) -> list[Path]:
+    """Return the files of the notes of sessions in a state directory. Raises
+    StoreError.
+    """
+    paths = _list_journal_folder(state_dir)
+    return [path for path in paths if fnmatch(path.name, "s*.json")]
+
+
+def _list_journal_folder(state_dir: Path) -> list[Path]:
+    folder = state_dir / "journal"
+    with store_errors("read the journals", folder):
+        return [folder / name for name in list_folder(folder)]
 
 
 # Many runs share one text.

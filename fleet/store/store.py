@@ -26,6 +26,7 @@ from fleet.store.files import (
     discard,
     draft_path,
     enter_state_folder,
+    list_folder,
     open_regular,
     store_errors,
     sync,
@@ -240,7 +241,8 @@ class Store:
         """
         old = time.time() - LEFTOVER_AFTER_S
         with enter_state_folder(self.state_dir, "staging") as staging:
-            for path in staging.iterdir():
+            for name in list_folder(staging):
+                path = staging / name
                 is_ours = path.name.startswith(f"{run_id}-") or "-removed-" in path.name
                 with suppress(
                     OSError
@@ -273,7 +275,11 @@ class Store:
                 run for run in listing.all_runs if run.session_id == session_id
             ]
             records = listing.read_records(session_runs)
-            add_missing_runs(self.place, records.keys(), records.__getitem__)
+            add_missing_runs(
+                self.place,
+                records.keys(),
+                lambda run_ids: [records[run_id] for run_id in run_ids],
+            )
 
     def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """List the runs whose samples can be read, oldest first. withdrawn: include the
@@ -353,9 +359,7 @@ class Store:
         warn of damaged notes.
         """
         intents = []
-        with store_errors("read the sessions", self.state_dir):
-            paths = sorted((self.state_dir / "journal").glob("s*.json"))
-        for path in paths:
+        for path in runs.list_session_notes(self.state_dir):
             try:
                 if _read_if_locked(path) is None:
                     intents.append(runs.read_json(Intent, path))
@@ -375,10 +379,10 @@ class Store:
 
     def running_sessions(self) -> dict[str, tuple[int, Intent]]:
         """Return the process and the note of each session under way on this machine, by
-        session ID.
+        session ID. Raises StoreError.
         """
         sessions = {}
-        for path in (self.state_dir / "journal").glob("s*.json"):
+        for path in runs.list_session_notes(self.state_dir):
             with suppress(OSError, DataError):  # ended while we looked
                 if (running := _read_if_locked(path)) is not None:
                     sessions[path.stem] = running
@@ -388,27 +392,14 @@ class Store:
         """Read the runs of all journals, oldest first; leave out unreadable and just
         removed journals.
         """
-        return [run for run in self._read_journals() if isinstance(run, Run)]
+        journals = runs.read_journals(self.state_dir)
+        return [run for run in journals if isinstance(run, Run)]
 
     def describe_damaged_journals(self) -> list[str]:
         """Return an error message for each unreadable journal; leave out just removed
         ones.
         """
-        return [
-            str(err) for err in self._read_journals() if isinstance(err, StoreError)
-        ]
-
-    def _read_journals(self) -> Iterator[Run | StoreError]:
-        with store_errors("read the journals", self.state_dir):
-            folders = sorted(
-                path for path in (self.state_dir / "journal").glob("*") if path.is_dir()
-            )
-        for folder in folders:
-            try:
-                yield runs.read_journal_run(folder)
-            except StoreError as err:
-                if folder.exists():
-                    yield err
+        return runs.describe_damaged_journals(self.state_dir)
 
     def _remove_journal(self, run_id: str) -> None:
         with (

@@ -2,8 +2,8 @@
 verify`.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from fleet.errors import DataError, StoreError
 from fleet.late import pa
 from fleet.store import schema
-from fleet.store.amendments import FILES as AMENDMENTS
-from fleet.store.amendments import read_amendment
-from fleet.store.files import store_errors
+from fleet.store.amendments import find_bad_amendments
+from fleet.store.files import describe_unlisted, store_errors
 from fleet.store.gate import convert_row, parse_record
 from fleet.store.places import Folder, Key, Place, samples_name
 from fleet.store.reading import (
@@ -24,10 +23,16 @@ from fleet.store.reading import (
     map_in_threads,
     read_table_name,
 )
-from fleet.store.runs import Listing, make_listed_row
+from fleet.store.runs import (
+    Listing,
+    describe_damaged_journals,
+    describe_misplaced,
+    find_duplicates,
+    make_listed_row,
+)
 from fleet.store.samples import hash_samples
 from fleet.store.values import check_values
-from fleet.store.writing import file_name
+from fleet.store.writing import TABLES_OF_RUNS, file_name
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
@@ -52,8 +57,8 @@ class Verification:
 
 
 class _CheckedSamples(NamedTuple):
-    """A samples file as read. record_json: its run's record, None if unreadable.
-    problem: None if intact.
+    """A samples file as read. record_json: the record of the run in its place, None if
+    it has none. problem: None if intact.
     """
 
     record_json: bytes | None
@@ -61,46 +66,65 @@ class _CheckedSamples(NamedTuple):
     problem: str | None
 
 
+class _CheckedTable(NamedTuple):
+    """A file of another table as read: the runs it has rows of, and its problems."""
+
+    run_ids: set[str]
+    problems: list[str]
+
+
 def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; change nothing.
     Raises StoreError.
     """
+    closed = list[OSError]()
     with store_errors("verify the results", place):
-        samples, amendments = place.stamps(), place.files(AMENDMENTS)
-        others = {table: place.files(f"{table}/*.parquet") for table in _OTHERS}
-        below = {name for pattern in _SAMPLES for name in place.files(pattern)}
-    results = map_in_threads(
-        lambda key: _verify_samples(place, samples_name(*key)), samples
-    )
-    checked = zip(samples, results, strict=True)
-    records = {
-        run_id: result.record_json
-        for (_, run_id), result in checked
-        if result.record_json
-    }
-    problems = [result.problem for result in results if result.problem]
+        samples = place.stamps(closed)
+        below = {name for pattern in _SAMPLES for name in place.files(pattern, closed)}
+        others = {table: _list_table(place, table, closed) for table in _OTHERS}
+        amendments = _list_table(place, "amendments", closed)
+    problems = list(dict.fromkeys(map(describe_unlisted, closed)))
+    results = map_in_threads(lambda key: _verify_samples(place, key, samples), samples)
+    records = dict[Key, bytes]()
+    for key, result in zip(samples, results, strict=True):
+        if result.record_json is not None:
+            records[key] = result.record_json
+    problems += [result.problem for result in results if result.problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
     problems += [
         _COPY.format(name)
         for name in copies
         if not name.rpartition("/")[2].startswith((".", "_"))
     ]
+    duplicates = find_duplicates(place, records)
+    problems += dict.fromkeys(map(str, duplicates.values()))
+    record_by_run = {
+        key[1]: record for key, record in records.items() if key not in duplicates
+    }
     for table, names in others.items():
-        problems += [
-            problem
-            for name in names
-            for problem in _verify_table(place, name, table, records)
-        ]
+        checked = [_verify_table(place, name, table, record_by_run) for name in names]
+        problems += [problem for file in checked for problem in file.problems]
+        if table in TABLES_OF_RUNS:
+            problems += _find_missing_rows(table, checked, record_by_run)
     problems += _verify_index(place, samples, records)
-    for name in amendments:
-        try:
-            read_amendment(place, name)
-        except StoreError as err:
-            problems.append(str(err))
+    problems += find_bad_amendments(place, amendments)
+    problems += describe_damaged_journals(place.state_dir)
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verification(
         len(samples), sum(result.samples for result in results), files, tuple(problems)
     )
+
+
+def _list_table(place: Place, table: str, closed: list[OSError]) -> list[str]:
+    """Return the names of a table's files; if its folder is closed, add the error."""
+    suffix = "json" if table == "amendments" else "parquet"
+    try:
+        return place.files(f"{table}/*.{suffix}")
+    except OSError as err:
+        if err.filename is None:  # an object store's
+            raise
+        closed.append(err)
+        return []
 
 
 def verify_file(path: Path) -> Verification:
@@ -135,51 +159,66 @@ def verify_file(path: Path) -> Verification:
     return Verification(runs, samples, 1, (problem,) if problem else ())
 
 
-def _verify_samples(place: Place, name: str) -> _CheckedSamples:
+def _verify_samples(
+    place: Place, key: Key, present: Collection[Key]
+) -> _CheckedSamples:
+    """Verify the samples file of a run. present: all runs that have one."""
+    name = samples_name(*key)
     record_json, samples, problem = None, 0, None
     try:
         with damage_errors(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            record_json = file.record_json
-            if name != samples_name(row["host_id"], row["run_id"]):
-                problem = (
-                    f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to"
-                    " its place."
-                )
-            elif hash_samples(file) != row["content_sha256"]:
-                problem = (
-                    f"{name}: not the samples that were published. Restore it from a"
-                    " copy."
-                )
+            own_key = (row["host_id"], row["run_id"])
+            if own_key != key:
+                problem = f"{name}: {describe_misplaced(own_key, present)}"
             else:
+                record_json = file.record_json
                 samples = file.count_samples()
+                if hash_samples(file) != row["content_sha256"]:
+                    samples = 0
+                    problem = (
+                        f"{name}: not the samples that were published. Restore it from"
+                        " a copy."
+                    )
     except StoreError as err:
+        samples = 0
         problem = str(err)
     return _CheckedSamples(record_json, samples, problem)
 
 
-def _verify_index(
-    place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]
+def _find_missing_rows(
+    table: str, files: Sequence[_CheckedTable], records: Mapping[str, bytes]
 ) -> Iterator[str]:
-    """Yield a problem for each run that several hosts have, or whose index entry
-    differs from its file.
+    """Yield a problem for each run without rows in a table, or with rows in two of its
+    files, unless a file is damaged.
     """
-    hosts = defaultdict[str, list[str]](list)
-    for host_id, run_id in samples:
-        hosts[run_id].append(host_id)
-    for run_id, listed in hosts.items():
-        if len(listed) > 1:
+    if any(file.problems for file in files):
+        return
+    counts = Counter(run_id for file in files for run_id in file.run_ids)
+    for run_id, record_json in records.items():
+        if counts[run_id] > 1:
             yield (
-                f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those"
-                " that are copies."
+                f"{table}: two files have rows of {run_id}, and other readers count"
+                f" both. {REMEDIES[table].replace('it', 'them', 1)}"
             )
+        elif not counts[run_id] and (table == "runs" or parse_record(record_json).cpus):
+            yield (
+                f"{table}: no row of {run_id}, so other readers miss it. `fleet runs`"
+                " adds it."
+            )
+
+
+def _verify_index(
+    place: Place, samples: Mapping[Key, str], records: Mapping[Key, bytes]
+) -> Iterator[str]:
+    """Yield a problem for each run whose index entry differs from its file."""
     index = Listing(place).index
     indexed = index.read_records(samples)
     for key, row in index.read_listed(samples).items():
-        if key[1] not in records:
+        if key not in records:
             continue
-        record = parse_record(records[key[1]])
+        record = parse_record(records[key])
         with suppress(DataError):
             if parse_record(indexed.get(key, b"")) == record and row == make_listed_row(
                 record.row
@@ -193,16 +232,14 @@ def _verify_index(
 
 def _verify_table(
     place: Place, name: str, table: str, records: Mapping[str, bytes]
-) -> Iterator[str]:
-    """Yield a file's problems: it cannot be read, is misnamed, or has rows that differ
-    from `records`.
+) -> _CheckedTable:
+    """Read a file. Its problems: it cannot be read, is misnamed, or has rows that
+    differ from `records`.
     """
     differing = defaultdict[str, set[str]](set)
-    # expected: by run and CPU, not yet read
-    expected, keys = (
-        dict[str, dict[int | None, Any]](),
-        set[str](),
-    )
+    # by run and CPU, not yet read
+    expected = dict[str, dict[int | None, Any]]()
+    keys = set[str]()
     try:
         with damage_errors(name, REMEDIES[table]):
             for part in _iter_checked_tables(place, name, table):
@@ -212,7 +249,7 @@ def _verify_table(
                     .to_pylist()
                 }
                 for batch in (
-                    part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ()
+                    part.to_batches(_AT_ONCE) if table in TABLES_OF_RUNS else ()
                 ):
                     for row in batch.to_pylist():
                         convert_row(table, row)
@@ -227,17 +264,18 @@ def _verify_table(
                             key for key in row if row[key] != other.get(key)
                         }
     except StoreError as err:
-        yield str(err)
-        return
+        return _CheckedTable(keys, [str(err)])
+    problems = list[str]()
     if keys and Path(name).stem != file_name(keys):
-        yield _COPY.format(name)
+        problems.append(_COPY.format(name))
     for run_id, rows in expected.items():
         if rows or differing[run_id]:
             fields = ", ".join(sorted(differing[run_id])) or "number of rows"
-            yield (
+            problems.append(
                 f"{name}: what it holds of {run_id} is not that of the samples:"
                 f" {fields}. {REMEDIES[table]}"
             )
+    return _CheckedTable(keys, problems)
 
 
 def _iter_checked_tables(place: Place, name: str, table: str) -> Iterator[Any]:
@@ -245,7 +283,7 @@ def _iter_checked_tables(place: Place, name: str, table: str) -> Iterator[Any]:
     fleet never writes.
     """
     for part in TableFile(place, name, table).iter_tables():
-        if table not in ("runs", "cpus"):  # these are compared with the records
+        if table not in TABLES_OF_RUNS:  # these are compared with the records
             check_values(table, part)
         yield part
 

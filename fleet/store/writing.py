@@ -23,7 +23,8 @@ from fleet.store.values import check_values
 SUMMARIES = (  # one number a pair, written once, never mixed with runs
     "summaries/*.parquet"
 )
-_TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
+# in the order of writing: whoever sees a run sees its CPUs
+TABLES_OF_RUNS = ("cpus", "runs")
 
 
 @contextmanager
@@ -57,36 +58,50 @@ def write_table(
 
 
 def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
-    """Add the rows of runs as one file per table; adding them again changes nothing.
-    Raises OSError.
+    """Add the rows of runs that the tables lack, as one file per table. Raises OSError,
+    StoreError.
     """
+    by_run = {record.row["run_id"]: record for record in records}
     with _lock_tables(place, exclusive=False):
-        for table in _TABLES if records else ():
-            _write_rows(place, table, records)
+        for table in TABLES_OF_RUNS if records else ():
+            missing = _find_missing(place, table, by_run)
+            _write_rows(place, table, [by_run[run_id] for run_id in missing])
 
 
 def add_missing_runs(
-    place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]
-) -> None:
-    """Add rows of runs that tables lack, unless others write. Raises OSError,
-    StoreError, `read`'s errors.
+    place: Place,
+    run_ids: Collection[str],
+    read: Callable[[Collection[str]], Sequence[RunRecord]],
+) -> bool:
+    """Add rows of runs that tables lack, unless others write; return whether the tables
+    have all. read: returns the records of runs. Raises OSError, StoreError, `read`'s
+    errors.
     """
+    tables = [table for table in TABLES_OF_RUNS if _find_missing(place, table, run_ids)]
+    if not tables:
+        return True
     with _lock_tables(place, exclusive=True) as alone:
-        for table in _TABLES if alone else ():
-            files = place.files(f"{table}/*.parquet")
-            parts = read_undamaged(
-                files,
-                lambda name: TableFile(place, name, table).read(["run_id"]),  # noqa: B023
-            )
-            ids_present = {
-                run_id
-                for part in parts.values()
-                for run_id in part.column("run_id").to_pylist()
-            }
-            if missing := [
-                read(run_id) for run_id in run_ids if run_id not in ids_present
-            ]:
-                _write_rows(place, table, missing)
+        for table in tables if alone else ():
+            _write_rows(place, table, read(_find_missing(place, table, run_ids)))
+    return alone
+
+
+def _find_missing(place: Place, table: str, run_ids: Collection[str]) -> list[str]:
+    """Return the runs, sorted, of which no file of a table has rows. Raises OSError."""
+    names = place.files(f"{table}/*.parquet")
+    stems = {Path(name).stem: name for name in names}
+    missing = set(run_ids) - stems.keys()
+    if not missing:
+        return []
+    # a file is named after its last run, so those before the first one have none of it
+    first = min(missing)
+    later = [name for stem, name in stems.items() if stem >= first]
+    parts = read_undamaged(
+        later, lambda name: TableFile(place, name, table).read(["run_id"])
+    )
+    for part in parts.values():
+        missing -= set(part.column("run_id").to_pylist())
+    return sorted(missing)
 
 
 def file_name(run_ids: Collection[str]) -> str:
@@ -102,6 +117,9 @@ def file_name(run_ids: Collection[str]) -> str:
 
 
 def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
+    """Write the rows of runs to a new file of a table, if there are any runs."""
+    if not records:
+        return
     name = file_name([record.row["run_id"] for record in records])
     listed = [
         row

@@ -2,6 +2,7 @@
 the same.
 """
 
+import errno
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce import load_runs, load_samples
-from fleet.errors import StoreError, StoreWarning
+from fleet.errors import StoreError, StoreWarning, UsageError
 from fleet.store import Store
 from fleet.store.places import Folder, parse_place
 from fleet.store.verify import verify
@@ -106,24 +107,29 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
         ),
     ],
 )
-def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
+def test_a_bad_amendment_is_named_and_its_run_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
-    spoil(store, text.replace("ID", RUNS[0]))
-    with pytest.warns(
-        StoreWarning, match=r"amendments/r2026.*json cannot be read as an amendment"
-    ):
-        merged = labels(store)
-    assert merged == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
+    bad = spoil(store, text.replace("ID", RUNS[0]))
+    with pytest.warns(StoreWarning, match=rf"amendments/{bad.name} .*or move it away"):
+        listed = store.list_runs()
+    assert [run.run_id for run in listed] == [RUNS[1]]
+    (problem,) = verify(store.place).problems
+    assert bad.name in problem
+    with pytest.raises(StoreError, match=bad.name):
+        store.label(RUNS, {"n": "2"})
+    bad.unlink()
+    assert labels(store) == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
 
 
-def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None:
+def test_a_bad_amendment_blocks_no_other_run(store: Store, tmp_path: Path) -> None:
     bad = spoil(store, "")
     with Fleet(tmp_path) as fleet:
         for command in (
             ["runs"],
             ["show"],
-            ["label", RUNS[0], "n=1"],
+            ["label", RUNS[1], "n=1"],
             ["withdraw", RUNS[1]],
+            ["withdraw", RUNS[1], "--undo"],
         ):
             done = fleet(*command)
             assert (done.exit_code, done.stderr.count(bad.name)) == (0, 1), done
@@ -132,9 +138,54 @@ def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None
             done.exit_code,
             f"{bad.name} cannot be read as an amendment" in done.stdout,
         ) == (11, True)
+        nameless = bad.with_name("nobody's.json")
+        bad.rename(nameless)
+        for command in (["runs"], ["show"], ["label", RUNS[1], "n=1"], ["verify"]):
+            done = fleet(*command)
+            said = done.stdout + done.stderr
+            assert (done.exit_code, nameless.name in said) == (11, True), done
 
 
-@pytest.mark.parametrize("counter", [1, 7, (1 << 53) - 2])
+@pytest.mark.parametrize("counter", [(1 << 53) - 1, 1 << 60, 2_000_000])
+def test_no_counter_ends_labelling(store: Store, tmp_path: Path, counter: int) -> None:
+    store.label(RUNS[1:], {"n": "1"})
+    planted = {"run_id": RUNS[0], "counter": counter, "labels": {}, "withdrawn": None}
+    bad = spoil(store, json.dumps(planted))
+    with Fleet(tmp_path) as fleet:
+        for number in range(3):
+            assert fleet("label", RUNS[1], f"n={number}").exit_code == 0
+        assert bad.name in fleet("withdraw", RUNS[0], "--undo").stderr
+        assert fleet("verify").stdout.count(bad.name) == 1
+        bad.unlink()
+        assert fleet("withdraw", RUNS[0]).exit_code == 0
+        assert fleet("verify").exit_code == 0
+
+
+def test_a_label_too_long_to_be_read_leaves_nothing_behind(store: Store) -> None:
+    for run_ids, value in ((RUNS, "x" * (3 << 20)), (RUNS, "\udc80")):
+        with pytest.raises(UsageError, match="cannot be amended"):
+            store.label(run_ids, {"n": value})
+    assert not list(store.place.root.glob("amendments/*"))
+
+
+def test_an_amendment_that_fails_half_way_leaves_nothing_behind(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = type(store.place).put
+
+    def put_one(place: Folder, draft: Path, name: str) -> bool:
+        if RUNS[1] in name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return put(place, draft, name)
+
+    monkeypatch.setattr(type(store.place), "put", put_one)
+    with pytest.raises(StoreError, match="No space left"):
+        store.withdraw(RUNS)
+    assert not list(store.place.root.glob("amendments/*"))
+    assert len(store.list_runs()) == 2
+
+
+@pytest.mark.parametrize("counter", [1, 7, 999_999])
 def test_an_amendment_counts_from_those_before_it(
     store: Store, tmp_path: Path, counter: int
 ) -> None:
@@ -148,15 +199,9 @@ def test_an_amendment_counts_from_those_before_it(
     spoil(store, json.dumps(before))
     with Fleet(tmp_path) as fleet:
         assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
-        if counter < (1 << 53) - 2:
-            assert "bios=2 x=." in fleet("label", RUNS[0], "bios=2", "x=").stdout
-            assert labels(store)[0]["bios"] == "2"
-            assert "x" not in labels(store)[0]
-        else:  # no higher number is left
-            assert (
-                "cannot be read as an amendment"
-                in fleet("label", RUNS[0], "bios=2").stderr
-            )
+        assert "bios=2 x=." in fleet("label", RUNS[0], "bios=2", "x=").stdout
+        assert labels(store)[0]["bios"] == "2"
+        assert "x" not in labels(store)[0]
 
 
 @pytest.mark.long
@@ -196,6 +241,7 @@ def test_an_amendment_that_does_not_hold_is_an_error(
     ):
         store.label(RUNS[:1], {"bios": "ours"})
     assert labels(store)[0]["bios"] == "theirs"
+    assert len(list(store.place.root.glob("amendments/*"))) == 1
 
 
 def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:

@@ -110,15 +110,14 @@ def test_a_run_is_in_it_once_published(
     assert names == []
 
 
-def test_a_listing_adds_to_the_tables_what_they_lack_of_sessions_that_have_ended(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listing_adds_to_the_tables_what_they_lack(root: Path) -> None:
     before = Listing(root).runs
     index_path(root).unlink()
     shutil.rmtree(root / "runs")
-    assert Listing(root).runs == before
-    assert not (root / "runs").exists()  # its session may be about to add it
-    monkeypatch.setattr(runs, "_OLD_NS", 0)
+    problems = verify(Store(root).place).problems
+    assert len(problems) == len(before)
+    assert all("other readers miss it" in problem for problem in problems)
+    index_path(root).unlink(missing_ok=True)
     assert Listing(root).runs == before
     assert sorted(pd.read_parquet(root / "runs")["run_id"]) == sorted(
         run.run_id for run in before
@@ -341,22 +340,49 @@ def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
         assert Listing(root).runs == before
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == 2
-    assert all(f"holds run {run.run_id} of {run.host_id}" in text for text in texts)
+    holds = f"it holds run {run.run_id} of {run.host_id}, as a copy of samples/host_id="
+    assert all(holds in text for text in texts)
     problems = verify(Store(root).place).problems
-    assert sum("Move it to its place" in problem for problem in problems) == 2
-    assert sum("all have it" in problem for problem in problems) == 1
+    assert sum(holds in problem for problem in problems) == len(problems) == 2
+
+
+@pytest.mark.parametrize("touch", ["chmod", "utime", "rewrite"])
+@pytest.mark.parametrize("host", ["a-host", "z-host"])
+def test_no_time_of_a_file_makes_a_copy_the_true_run(
+    root: Path, host: str, touch: str
+) -> None:
+    before = Listing(root).runs
+    run = before[0]
+    true = root / samples_name(run.host_id, run.run_id)
+    copy = root / samples_name(host, run.run_id)
+    shutil.copytree(true.parent, copy.parent)
+    if touch == "chmod":
+        true.chmod(0o600)
+    elif touch == "utime":
+        os.utime(true)
+    else:
+        content = true.read_bytes()
+        true.unlink()
+        true.write_bytes(content)
+    with pytest.warns(StoreWarning, match=f"host_id={host}.* as a copy of .*rpi5|host"):
+        assert Listing(root).runs == before
 
 
 @pytest.mark.parametrize("host", ["a-host", "z-host"])
-def test_a_run_with_the_id_of_an_older_one_is_named_and_shadows_nothing(
+def test_two_runs_with_one_id_are_both_named_and_left_out(
     root: Path, host: str
 ) -> None:
-    before = Listing(root).runs
-    first = before[0]
+    first, *others = Listing(root).runs
     other = builders.a_run(run_id=first.run_id, host=Host(host, "192.0.2.9"))
     Store(root).publish(other, builders.make_bursts(other, seed=99))
-    with pytest.warns(StoreWarning, match=f"host_id={host}.*which is older"):
-        assert Listing(root).runs == before
+    for older in (first.host_id, host):
+        os.utime(root / samples_name(older, first.run_id), (1, 1))
+        with pytest.warns(StoreWarning, match="are two runs with one ID") as caught:
+            assert Listing(root).runs == others
+        assert f"host_id={host}" in str(caught[0].message)
+        assert f"host_id={first.host_id}" in str(caught[0].message)
+    (problem,) = verify(Store(root).place).problems
+    assert "are two runs with one ID" in problem
 
 
 def test_where_no_run_can_be_read_that_is_an_error(tmp_path: Path) -> None:
@@ -399,18 +425,12 @@ COMMANDS = (
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "how", ["copy", "other run", "empty folder", "empty file", "folder"]
-)
+@pytest.mark.parametrize("how", ["copy", "empty folder", "empty file", "folder"])
 def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
     store, run = Store(tmp_path / "results"), builders.a_run()
     store.publish(run, builders.make_bursts(run))
     file = tmp_path / "results" / samples_name("liar", run.run_id)
-    if how == "other run":
-        liar = replace(run, host=Host("liar", "192.0.2.9"))
-        store.publish(liar, builders.make_bursts(liar))
-    else:
-        file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True)
     if how == "copy":
         shutil.copy(tmp_path / "results" / samples_name("rpi5", run.run_id), file)
     elif how == "empty file":

@@ -16,6 +16,7 @@ from fleet.store import Store
 from fleet.store.places import parse_place
 from fleet.store.runs import list_unfinished
 from fleet.store.verify import verify
+from tests.builders import a_run, make_bursts
 from tests.command import ROOT
 
 KILLS = int(os.environ.get("FLEET_KILLS", "8"))
@@ -40,6 +41,56 @@ for number in count():
         print("withdrawn", run.run_id, flush=True)
     root.list_runs()
 """
+
+
+DIE_AFTER = """
+import os, sys
+from fleet.store import Store
+from fleet.store.places import Folder
+from tests.builders import a_run, make_bursts
+put = Folder.put
+def put_and_die(place, draft, name):
+    put(place, draft, name)
+    if name.startswith(sys.argv[2]):
+        os.kill(os.getpid(), 9)
+Folder.put = put_and_die
+run = a_run()
+store = Store(sys.argv[1])
+with store.new_journal(run):
+    store.publish(run, make_bursts(run))
+"""
+
+
+@pytest.mark.parametrize("table", ["samples", "cpus"])
+def test_killed_between_two_tables_a_run_is_named_until_the_next_listing_adds_it(
+    tmp_path: Path, table: str
+) -> None:
+    command = [sys.executable, "-c", DIE_AFTER, str(tmp_path), table]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+    problems = verify(parse_place(tmp_path)).problems
+    assert "runs: no row of r20260102T030405Z-0badcafe" in " ".join(problems)
+    assert len(problems) == (1 if table == "cpus" else 2)
+    (run,) = Store(tmp_path).list_runs()
+    assert list(pd.read_parquet(tmp_path / "runs")["run_id"]) == [run.run_id]
+    assert list(pd.read_parquet(tmp_path / "cpus")["cpu"]) == [0, 1]
+    assert verify(parse_place(tmp_path)).problems == ()
+
+
+def test_rows_that_a_listing_has_added_are_not_added_by_their_session_too(
+    tmp_path: Path,
+) -> None:
+    session = Store(tmp_path)
+    for number in range(3):
+        run = a_run(run_id=f"r20260102T030405Z-0000000{number}")
+        session.publish(run, make_bursts(run), batch=True)
+    assert len(Store(tmp_path).list_runs()) == 3
+    run = a_run(run_id="r20260102T030405Z-00000009")
+    session.publish(run, make_bursts(run), batch=True)
+    session.flush()
+    ids = [f"r20260102T030405Z-0000000{number}" for number in (0, 1, 2, 9)]
+    assert sorted(pd.read_parquet(tmp_path / "runs")["run_id"]) == ids
+    assert not pd.read_parquet(tmp_path / "cpus").duplicated(["run_id", "cpu"]).any()
+    assert verify(parse_place(tmp_path)).problems == ()
 
 
 @pytest.mark.slow

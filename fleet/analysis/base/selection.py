@@ -18,6 +18,7 @@ from fleet.model import InputError, RunState
 from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_kinds
 from fleet.plan.kinds import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
+from fleet.store.files import store_errors
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
 from fleet.store.writing import SUMMARIES
@@ -252,7 +253,9 @@ def _describe_empty_root(place: Place) -> str:
             f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has"
             " them read again."
         )
-    if place.files(SUMMARIES):
+    with store_errors("read the summaries", place):
+        summaries = place.files(SUMMARIES)
+    if summaries:
         how = (
             "`fleet runs --summaries` lists them; `fleet show summary:NAME` shows one."
         )

@@ -1,7 +1,4 @@
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +12,7 @@ from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host
 from fleet.store import Store, new_run_id, schema
 from tests import builders
+from tests.processes import obeying_permissions
 
 
 @pytest.fixture
@@ -100,24 +98,11 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> N
         root.chmod(0o755)
         Store(root).publish(builders.a_run(), [builders.a_burst()])
         (root / "samples/host_id=rpi5").chmod(0)
-        with drop_privileges():
+        with obeying_permissions():
             for where in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
                 with pytest.raises(StoreError, match="Permission denied"):
                     load_samples(root, **where)  # type: ignore[arg-type]
         (root / "samples/host_id=rpi5").chmod(0o755)
-
-
-@contextmanager
-def drop_privileges() -> Iterator[None]:
-    """Nobody's rights for a while, where the tests have root's."""
-    was_root = os.geteuid() == 0
-    if was_root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if was_root:
-            os.seteuid(0)
 
 
 def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
