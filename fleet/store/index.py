@@ -67,7 +67,7 @@ class Index:
 
     def __init__(self, place: Place, columns: Sequence[str]) -> None:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        name = re.sub(r"[^A-Za-z0-9.]+", "-", str(place))[-60:].strip("-.")
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", place.address)[-60:].strip("-.")
         folder = f"{name}-{sha256(place.address.encode()).hexdigest()[:12]}"
         self.path = Path(home) / "fleet" / "roots" / folder / "index.sqlite"
         self._columns = tuple(columns)

@@ -451,3 +451,10 @@ def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
         verified = fleet("verify")
         expected = (0, False) if how == "empty folder" else (11, True)
         assert (verified.exit_code, "liar" in verified.stdout) == expected
+
+
+def test_every_way_to_write_a_root_leads_to_one_index(root, monkeypatch):
+    monkeypatch.chdir(root.parent)
+    (root.parent / "link").symlink_to(root)
+    ways = [root, Path("root"), Path("./root/../root"), Path("link")]
+    assert {index_path(way) for way in ways} == {index_path(root)}
