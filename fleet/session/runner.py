@@ -40,6 +40,7 @@ from fleet.session.measurement import (
     utc_now,
 )
 from fleet.store import Failure, Intent, Store, new_run_id
+from fleet.text import hide_secrets
 
 Measure = Callable[[Sequence[Host], SessionContext], list[Outcome]]
 # after Ctrl-C: how long agents have to end before their connections are closed
@@ -133,7 +134,9 @@ def end_if_settled(
         return True
     failures = {}
     for name, outcome in unsettled.items():
-        message = strip_host_name(outcome.host, outcome.message) or str(outcome.state)
+        host = outcome.host
+        message = strip_host_name(host, outcome.message) or str(outcome.state)
+        message = hide_secrets(message, (*host.before, *host.after))
         failures[name] = Failure(message, utc_now(), outcome.reason)
     with suppress(StoreError):  # the outcomes say the same
         store.note_failures(intent, failures)

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import list_planned_points
-from fleet.errors import AgentError, UsageError
+from fleet.errors import AgentError, DataError, ProbeError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
 from fleet.hostnames import NAME
 from fleet.model import Agent, Host, Plan, Run, Via
@@ -29,6 +29,7 @@ from fleet.session.measurement import complete_run
 from fleet.session.runner import run_on_each
 from fleet.store import Store, new_run_id, new_session_id
 from fleet.store.files import list_folder, open_regular, store_errors
+from fleet.store.gate import convert_row
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
@@ -157,9 +158,16 @@ def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> R
     stream.seek(attempt.begin)
     beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
     head = parse_step_head(path, beginning, host)
+    started = datetime.fromisoformat(head.started_utc)
+    try:
+        convert_row("runs", {"started_utc": started}, ("started_utc",))
+    except DataError as err:
+        raise ProbeError(
+            f"{path}: {err}. Set the host's clock, and run the step again."
+        ) from err
     stream.seek(attempt.begin + head.length)
     return Run(
-        run_id=f"{new_run_id(datetime.fromisoformat(head.started_utc))[:-8]}{attempt.sha256[:8]}",
+        run_id=f"{new_run_id(started)[:-8]}{attempt.sha256[:8]}",
         session_id="",
         host=host,
         plan=Plan(),

@@ -19,6 +19,7 @@ from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type_for_threads
 from fleet.text import describe_msgspec_error
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
+NOT_STORED = "(not stored)"  # in place of a command of `before` or `after`
 _ZSTD_LEVEL = 9
 _Model = TypeVar("_Model")
 
@@ -61,11 +62,15 @@ def to_json(value: Any) -> str:
 
 
 def to_dict(instance: Any) -> dict[str, Any]:
-    """Return an instance's values by field. Keep only names in a Host's environment:
-    values may be secret.
+    """Return an instance's values by field. Keep only the names in a Host's environment
+    and the number of its commands: what they say may be secret.
     """
     values = {name: getattr(instance, name) for name in _field_names(type(instance))}  # type: ignore[arg-type]  # a class is hashable
-    return values | {"env": sorted(instance.env)} if type(instance) is Host else values
+    if type(instance) is Host:
+        values["env"] = sorted(instance.env)
+        values["before"] = [NOT_STORED] * len(instance.before)
+        values["after"] = [NOT_STORED] * len(instance.after)
+    return values
 
 
 def drop_nulls(instance: Any) -> dict[str, Any]:

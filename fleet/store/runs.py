@@ -506,15 +506,20 @@ def read_journal_run(folder: Path) -> Run:
     path = folder / RUN_FILE
     try:
         with store_errors("read the journal", path):
-            run = read_json(Run, path)
-            convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
-            return run
+            return parse_journal_run(read_regular(path))
     except DataError as err:
         advice = (
             "Its lines are in the files beside it; look at them, then move the folder"
             " away."
         )
         raise StoreError(f"{path}: cannot be read as a run: {err}. {advice}") from err
+
+
+def parse_journal_run(data: bytes) -> Run:
+    """Parse a journal's `run.json`. Raises DataError."""
+    run = decode(Run, unseal_json(data))
+    convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
+    return run
 
 
 def read_json(kind: type[_Model], path: Path) -> _Model:

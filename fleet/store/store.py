@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from warnings import warn
 
 from fleet.errors import DataError, LockedError, StoreError, StoreWarning
-from fleet.model import Burst, RequestedOptions, Run
+from fleet.model import Burst, Hello, RequestedOptions, Run
 from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
@@ -31,7 +31,7 @@ from fleet.store.files import (
     store_errors,
     sync,
 )
-from fleet.store.gate import RunRecord
+from fleet.store.gate import RunRecord, parse_record
 from fleet.store.journal import Journal
 from fleet.store.places import (
     RUN_FILE,
@@ -42,7 +42,14 @@ from fleet.store.places import (
     samples_name,
 )
 from fleet.store.reading import TableFile
-from fleet.store.rows import decode, to_dict, to_json
+from fleet.store.rows import (
+    decode,
+    make_cpus_rows,
+    make_runs_row,
+    to_dict,
+    to_json,
+    write_record,
+)
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
 from fleet.store.writing import add_missing_runs, add_runs
@@ -53,6 +60,14 @@ BATCH_S = 2.0
 LEFTOVER_AFTER_S = 24 * 3600
 # each holds a run's samples in memory; more are no quicker
 _publishing = threading.BoundedSemaphore(4)
+# of a run before its agent has said anything
+_NO_HELLO = Hello("", "", "", "", 1, pairs=0, bursts=0, cpus=(), raw={})
+_NO_CONTENTS = {
+    "bursts": 0,
+    "samples": 0,
+    "flagged_bursts": 0,
+    "content_sha256": "",
+}
 # known only at the end
 _NOT_IN_A_JOURNAL = {
     "hello",
@@ -124,7 +139,9 @@ class Store:
             self.place.check_reachable()
 
     def new_journal(self, run: Run) -> Journal:
-        """Open the journal of a new run. Raises StoreError if it has one already."""
+        """Open the journal of a new run. Raises StoreError if it has one already, or if
+        no reader would take the run's record.
+        """
         folder = self._journal_dir(run.run_id)
         if folder.exists():
             raise StoreError(
@@ -135,6 +152,10 @@ class Store:
             for key, value in to_dict(run).items()
             if key not in _NOT_IN_A_JOURNAL
         }
+        with _refusing_unreadable(f"{run.host.name}: cannot be measured"):
+            data = seal_json(to_json(fields | {"host_id": run.host.host_id}))
+            runs.parse_journal_run(data)
+            _read_back(_make_record_without_bursts(run))
         with (
             store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "staging") as staging,
@@ -143,9 +164,7 @@ class Store:
             draft = staging / f"{run.run_id}-journal"
             draft.mkdir()
             journal = Journal(draft, folder)
-            (draft / RUN_FILE).write_bytes(
-                seal_json(to_json(fields | {"host_id": run.host.host_id}))
-            )
+            (draft / RUN_FILE).write_bytes(data)
             draft.rename(journals / run.run_id)  # refused where there is one already
         return journal
 
@@ -188,6 +207,8 @@ class Store:
                 staging / "counters.parquet",
             )
             record = write_samples(samples, counters, run, bursts)
+            with _refusing_unreadable(f"{self.place}: cannot publish {run.run_id}"):
+                _read_back(record)
             placed = self.place.put(samples, name)
             if not (
                 placed and isinstance(self.place, Folder)
@@ -328,12 +349,15 @@ class Store:
         """Write a session's note to the disk; return the open file. lock: lock it, if
         the file system can.
         """
+        with _refusing_unreadable(f"{path}: cannot note the session"):
+            data = seal_json(to_json({**to_dict(intent), "pid": os.getpid()}))
+            decode(Intent, unseal_json(data))
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
             note = os.fdopen(
                 open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
             )
-            note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
+            note.write(data)
             note.flush()
             os.fsync(note.fileno())
             with suppress(OSError):  # a file system without locks
@@ -416,6 +440,30 @@ class Store:
 
     def _intent_path(self, session_id: str) -> Path:
         return self.state_dir / "journal" / f"{require_key(session_id, 'session')}.json"
+
+
+@contextmanager
+def _refusing_unreadable(what: str) -> Iterator[None]:
+    """Raise StoreError, "WHAT: reason", for what no reader would take."""
+    try:
+        yield
+    except (DataError, UnicodeError) as err:
+        raise StoreError(
+            f"{what}: what would be stored could not be read again: {err}. Mend the"
+            " label, the entry of the inventory or the clock that this names. Nothing"
+            " was stored, and nothing that had arrived is lost."
+        ) from err
+
+
+def _read_back(record: RunRecord) -> None:
+    """Read a record as every reader will. Raises DataError."""
+    parse_record(write_record(record))
+
+
+def _make_record_without_bursts(run: Run) -> RunRecord:
+    """Make the record of a run of which no agent has said anything."""
+    begun = replace(run, hello=_NO_HELLO)
+    return RunRecord(make_runs_row(begun, _NO_CONTENTS), make_cpus_rows(begun))
 
 
 def _read_if_locked(path: Path) -> tuple[int, Intent] | None:

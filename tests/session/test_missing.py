@@ -58,5 +58,5 @@ def test_a_single_host_is_shown_below_the_missing_ones(fleet: Fleet) -> None:
     fleet(*RUN)
     shown = fleet("show").stdout
     assert "1 of 2 hosts, 1 run, " in shown
-    assert "gone (`exit 3` of `before` failed, " in shown
+    assert "gone (`…` of `before` failed, " in shown
     assert "missing" not in fleet("show", "here").stdout
