@@ -157,7 +157,7 @@ def answer(data: bytes, _: Path) -> None:
 def cpus(data: bytes, _: Path) -> None:
     gate.check_machine(
         machine.merge_facts(
-            Facts(os="", arch="x86_64", load=Load()), machine.read_machine(data)
+            Facts(os="qnx", arch="x86_64", load=Load()), machine.read_machine(data)
         )
     )
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fleet.agent.wire import conversation
-from fleet.model import Cpu, Host, RunState
+from fleet.model import Cpu, Host, Plan, Run, RunState
 from fleet.store import Store, rows
 from fleet.store.gate import parse_record
 from fleet.store.rows import RECORD, unpack_record
@@ -104,7 +104,7 @@ WHOLE: dict[str, Callable[[Said], None]] = {
         lambda records: records[0].update(compiler="{0}%s$x$<b>|\u2028")
     ),
 }
-"""Lies that are more than one value in one place, all of which can be stored."""
+"""Lies that are more than one value in one place."""
 
 
 def whole_lies() -> Iterator[tuple[str, list[bytes]]]:
@@ -168,17 +168,26 @@ def conversations(seed: int) -> Iterator[tuple[str, list[bytes]]]:
         )
 
 
+def make_asked_run(run_id: str, host: str) -> Run:
+    """Return the run whose agent was asked for what the recorded one did."""
+    benchmarks = tuple(kind["name"] for kind in SAID[0]["benchmarks"])
+    run = builders.a_run(MACHINE, run_id, Host(host, "192.0.2.7"), benchmarks)
+    return replace(
+        run,
+        plan=Plan(benchmarks, seed=SAID[0]["seed"], rounds=1),
+        agent=replace(run.agent, build=SAID[0]["build"]),
+    )
+
+
 def publish(root: Path, lines: list[bytes], number: int) -> str | None:
     """Store what an agent said as run `number`, as a session does; why not, where it
     was refused.
     """
     bursts: list[Any] = []
-    parsed = conversation.read_run([lines], bursts.append)
+    run = make_asked_run(f"r20260102T030405Z-{number:08x}", f"h{number}")
+    parsed = conversation.read_run([lines], bursts.append, run)
     if parsed.damage or parsed.missing:
         return parsed.damage or parsed.missing
-    run = builders.a_run(
-        MACHINE, f"r20260102T030405Z-{number:08x}", Host(f"h{number}", "192.0.2.7")
-    )
     state = RunState.PARTIAL if parsed.failed else RunState.COMPLETE
     ended = {
         "hello": parsed.hello,

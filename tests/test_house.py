@@ -54,7 +54,9 @@ SESSION = [  # in the order of reading
 ]
 MAX_ROOMS, MAX_ARROWS = 21, 30
 PURE = [
+    "agent/wire/asked.py",
     "agent/wire/conversation.py",
+    "agent/wire/done.py",
     "agent/wire/records.py",
     "agent/build/elf.py",
     "agent/build/systems.py",

@@ -2,6 +2,7 @@
 (docs/wire.md).
 """
 
+import math
 import os
 import shlex
 import subprocess
@@ -19,13 +20,15 @@ from fleet.agent.build.on_controller import Builder, controller_target
 from fleet.agent.wire import records
 from fleet.agent.wire.records import Int64, WireError, quote_start
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
-from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan
+from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan, RequestedOptions
 from fleet.plan.forecast import Duration, format_seconds
 from fleet.plan.merge import named_cpus
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0
+DAY_S = 86_400  # the most that a run lasts without --deadline
+DEADLINE_TIMES = 5  # a duration asked for, as agents do with a forecast
 LONG_S = 10.0  # a first round that takes longer is told apart
 _FULL = (1 << 31) - 1  # MB/s: as much as goes
 _OPTIONS = 2  # the exit code of REFUSED for options
@@ -109,6 +112,24 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
             else ""
         )
         return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
+
+
+def choose_deadline_s(
+    host: Host, requested: RequestedOptions, plan: Plan, forecast: Forecast
+) -> int:
+    """Return the requested deadline, else the forecast's, within a bound of our own: a
+    day more than the plan's own durations. Raises RefusedError for a longer forecast.
+    """
+    if requested.deadline_s is not None:
+        return requested.deadline_s
+    asked_s = (plan.time_budget_s or 0) + (plan.spread_s or 0)
+    most_s = DAY_S + math.ceil(DEADLINE_TIMES * asked_s)
+    if forecast.ms_max > 1000 * most_s:
+        raise RefusedError(
+            f"{host.name}: the run would take {forecast.duration}. Without --deadline"
+            f" it may take {format_seconds(most_s)}: measure less, or name one."
+        )
+    return min(max(forecast.deadline_s, 1), most_s)
 
 
 class Forecaster:

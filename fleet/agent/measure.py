@@ -3,19 +3,15 @@ journal.
 """
 
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.agent.wire.conversation import (
-    Done,
-    Reader,
-    RunSoFar,
-    check_plan,
-    check_same_run,
-)
+from fleet.agent.wire.conversation import Reader, RunSoFar
+from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import (
     PREFIX,
     REFUSED,
@@ -23,10 +19,9 @@ from fleet.agent.wire.records import (
     Record,
     WireError,
     decode_line,
-    quote_start,
 )
 from fleet.errors import AgentError, DeployError, FleetError, LockedError, RefusedError
-from fleet.model import Agent, Hello, Plan, Run
+from fleet.model import Agent, Plan, Run
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.output import Stream
@@ -87,7 +82,8 @@ def measure(
     Raises AgentError if the agent ended badly, LockedError, RefusedError if nothing was
     measured before, LinkError and StoreError.
     """
-    reader = Reader(earlier.done, earlier.hello)
+    started = read_clock_s()
+    reader = Reader(earlier.done, earlier.hello, run, lambda: read_clock_s() - started)
     done = _send_done_visits(connection, run, earlier.done)
     command = agent_command(run.agent, run.plan, lock=lock, done=done)
     limit_s = run.plan.deadline_s + GRACE_S
@@ -97,7 +93,7 @@ def measure(
         on_start(stream)
         for line in _iter_untorn_lines(stream):
             journal.append(line)
-            record = _parse_and_check_line(run, earlier, reader, line)
+            record = _read_line(run, reader, line)
             if record is not None:
                 on_record(record, reader)
     if _is_killed(stream) and reader.visiting is not None:
@@ -105,7 +101,7 @@ def measure(
         failed = make_failed_record_after_kill(reader, answer)
         if failed is not None:
             journal.append(failed)
-            _parse_and_check_line(run, earlier, reader, failed)
+            _read_line(run, reader, failed)
             return earlier.add_part(reader)
     if reader.end is not None and stream.exit_code not in (
         None,
@@ -113,7 +109,7 @@ def measure(
     ):
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
-        _parse_and_check_line(run, earlier, reader, code)
+        _read_line(run, reader, code)
     if (why := reader.explain_unfinished()) is not None:
         raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
@@ -168,27 +164,19 @@ def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | Non
     return path
 
 
-def _parse_and_check_line(
-    run: Run, earlier: RunSoFar, reader: Reader, line: bytes
-) -> Record | None:
+def read_clock_s() -> float:
+    """Read a clock that also runs while this machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _read_line(run: Run, reader: Reader, line: bytes) -> Record | None:
     try:
-        record = reader.read_line(line)
-        if isinstance(record, Hello):
-            if record.build != run.agent.build:
-                raise AgentError(
-                    f"{run.host.name}: {run.agent.path} is build"
-                    f" {quote_start(record.build)}, but {run.agent.build} was put"
-                    " there. Somebody replaced it; inspect it, then remove it: rm"
-                    f" {shlex.quote(run.agent.path)}"
-                )
-            check_plan(run.plan, record)
-            check_same_run(earlier.hello, record)
+        return reader.read_line(line)
     except WireError as err:
         raise AgentError(
             f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal"
             " keeps all of it."
         ) from err
-    return record
 
 
 def _make_error(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
-from fleet.agent.forecast import Forecast, Forecaster
+from fleet.agent.forecast import Forecast, Forecaster, choose_deadline_s
 from fleet.errors import BuildError
 from fleet.facts.gather import (
     ask_usage,
@@ -112,11 +112,9 @@ def _preview_run(
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:
-        return RunPreview(
-            agent.description,
-            plan,
-            forecaster.from_host(connection, host, agent.path, plan),
-        )
+        told = forecaster.from_host(connection, host, agent.path, plan)
+        choose_deadline_s(host, requested, plan, told)
+        return RunPreview(agent.description, plan, told)
     if not facts.cpus:
         return RunPreview(
             agent.description, plan, why="only the agent can tell on how many CPUs"

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 from fleet import errors
+from fleet.agent.wire.asked import list_left_out
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
@@ -117,6 +118,8 @@ class HostProgress:
             why = (
                 "the time budget ended in the first round; what was measured is stored."
             )
+        elif not run.failed and (left_out := list_left_out(run)):
+            why = f"the agent left out {', '.join(left_out)}; the others are stored."
         elif not run.failed:
             why = "the run is incomplete; what had arrived is stored as a partial run."
         else:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from fleet.agent.measure import measure
 from fleet.agent.wire import conversation
+from fleet.agent.wire.asked import list_left_out
 from fleet.agent.wire.conversation import Reader, RunSoFar
 from fleet.agent.wire.records import Record
 from fleet.errors import (
@@ -89,7 +90,7 @@ def restore_run_so_far(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     intact beginning.
     """
     journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
-    run_state = conversation.read_run(journal.parts(), journal.bursts.add)
+    run_state = conversation.read_run(journal.parts(), journal.bursts.add, run)
     if run_state.damage:
         journal.line_limits = run_state.lines
         link.progress.note_once(
@@ -111,6 +112,10 @@ def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
     ):
         progress.note_once(slower)
     cut = run_state.end is not None and run_state.end.out_of_time
+    run = replace(run, hello=run_state.hello, end=run_state.end)
+    left_out = list_left_out(run)
+    if left_out:
+        progress.note(f"The agent left out {', '.join(left_out)}.")
     if run_state.parts > 1:
         progress.note(
             f"Measured in {run_state.parts} parts: the run was interrupted and"
@@ -118,14 +123,12 @@ def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
         )
     return replace(
         run,
-        hello=run_state.hello,
-        end=run_state.end,
         ended_utc=max(
             utc_now(), run.started_utc
         ),  # the controller's clock may have been set back meanwhile
         state=(
             RunState.PARTIAL
-            if run_state.failed or run_state.missing or cut
+            if run_state.failed or run_state.missing or cut or left_out
             else RunState.COMPLETE
         ),
         failed=run_state.failed,

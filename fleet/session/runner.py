@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from fleet.agent.forecast import choose_deadline_s
 from fleet.errors import (
     BuildError,
     FleetError,
@@ -240,16 +241,16 @@ def require_feasible_plan(link: HostLink, facts: Facts) -> None:
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
-    """Return the run about to be measured; its deadline is the requested one, else the
-    agent's forecast.
+    """Return the run about to be measured; its deadline is the requested one, else by
+    the agent's forecast.
     """
     host, context, progress = link.host, link.context, link.progress
     progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
     context.emit(DurationEstimated(host, forecast.duration))
-    if context.requested.deadline_s is None:
-        plan = replace(plan, deadline_s=forecast.deadline_s)
+    deadline_s = choose_deadline_s(host, context.requested, plan, forecast)
+    plan = replace(plan, deadline_s=deadline_s)
     events = override_options(options_from_entry(host), context.requested).counters
     if events and (missing := counters.describe_unknown_events(events, facts)):
         progress.note(missing)

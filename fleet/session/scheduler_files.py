@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fleet.agent.wire import conversation
+from fleet.agent.wire.asked import check_machine
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
-from fleet.agent.wire.records import list_planned_points
+from fleet.agent.wire.records import WireError, list_planned_points
 from fleet.errors import AgentError, DataError, ProbeError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
 from fleet.hostnames import NAME
-from fleet.model import Agent, Host, Plan, Run, Via
+from fleet.model import Agent, Hello, Host, Plan, Run, Via
 from fleet.model.version import VERSION
 from fleet.session.context import HostAccess
 from fleet.session.events import Outcome
@@ -57,6 +58,7 @@ def import_step_files(
                 why = run_state.damage or f"{NO_HELLO}; {rest}"
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
             progress.bursts, hello = run_state.bursts, run_state.hello
+            _require_machine_of_probe(path, run, hello)
             seed = hello.raw.get("seed")
             benchmarks = tuple(
                 dict.fromkeys(benchmark for benchmark, *_ in list_planned_points(hello))
@@ -85,6 +87,13 @@ def import_step_files(
     )
     store.flush()
     return outcomes
+
+
+def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
+    try:
+        check_machine(run, hello)
+    except WireError as err:
+        raise AgentError(f"{path}: {err}. Nothing of it was imported.") from err
 
 
 def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:

@@ -11,9 +11,29 @@ from fleet.agent.measure import measure
 from fleet.agent.wire.conversation import RunSoFar, read_run
 from fleet.model import Host, Run, Via
 from fleet.store import Store
+from tests import builders
+from tests.agent.wire.test_conversation import BURST, END, HELLO
 from tests.shared import local_connection
 
 HERE = Host("here", "localhost", Via.LOCAL)
+ROUNDS = 3
+_NUMBERS = {"samples": 2, "warmup": 1, "iterations": BURST["iterations"]}
+_ASKED = builders.a_run()
+RUN = replace(
+    _ASKED,
+    plan=replace(_ASKED.plan, rounds=ROUNDS, **_NUMBERS),
+    agent=replace(_ASKED.agent, build=HELLO["build"]),
+)
+"""What is asked: cas between two CPUs, three times."""
+_PLAN = {**HELLO["plan"], **_NUMBERS, "rounds": ROUNDS}
+_HELLO = HELLO | {"cpus": [0, 1], "pairs": 1, "seed": RUN.plan.seed, "plan": _PLAN}
+_BURST = BURST | {"pong": 1, "pong_cpus": [1, 1]}
+SAID = [
+    _HELLO | {"bursts": ROUNDS},
+    *(_BURST | {"round": number} for number in range(ROUNDS)),
+    END | {"bursts": ROUNDS},
+]
+"""What an honest agent answers."""
 
 
 @dataclass
@@ -55,4 +75,4 @@ class Liar:
     def read_journal(self, run: Run) -> RunSoFar:
         """Read what the journal of `run` keeps, as `fleet resume` does."""
         with Store(self.folder / "results").reopen_journal(run.run_id) as journal:
-            return read_run(journal.parts())
+            return read_run(journal.parts(), asked=run)

@@ -1,20 +1,31 @@
 """The controller's own agent, asked what a plan costs on another machine."""
 
 import gc
+import json
 import subprocess
 import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecaster, make_typical_machine, read_forecast
+from fleet.agent.forecast import (
+    DAY_S,
+    Forecast,
+    Forecaster,
+    choose_deadline_s,
+    make_typical_machine,
+    read_forecast,
+)
 from fleet.agent.wire.records import WireError
+from fleet.errors import RefusedError
 from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import merge_plan_with_facts
 from tests.native.build import build
+from tests.replay import Replay
 from tests.shared import agents_cache
 
 
@@ -78,3 +89,42 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
         ]
         assert rounds[0] == rounds[1]
         assert len([words for words in started if "--forecast" in words]) == answers
+
+
+@pytest.mark.parametrize(
+    ("said", "requested", "deadline_s"),
+    [
+        ({}, {}, 700),
+        ({"deadline_s": 2**62}, {}, DAY_S),
+        ({"deadline_s": 2**62}, {"deadline_s": 90}, 90),
+        ({"deadline_s": 2**62}, {"time_budget_s": 60.0}, DAY_S + 300),
+        ({"ms_max": 2**62}, {"deadline_s": 90}, 90),
+        ({"ms_max": 2**62}, {}, None),
+        ({"ms_max": 2000 * DAY_S}, {"spread_s": 1.0 * DAY_S}, 700),
+    ],
+)
+def test_a_forecast_sets_a_deadline_within_a_bound_of_the_plan(
+    said: dict[str, int], requested: dict[str, Any], deadline_s: int | None
+) -> None:
+    """What an agent forecasts must not hold the controller without end."""
+    host, options = Host("liar", "192.0.2.1"), RequestedOptions(**requested)
+    plan = merge_plan_with_facts(host, options, make_typical_machine(range(2)))
+    record = dict.fromkeys(Forecast.__struct_fields__, 1) | {
+        "record": "forecast",
+        "left_out": None,
+        "nodes": [],
+        "benchmarks": [],
+        "deadline_s": 700,
+    }
+    answer = json.dumps(record | said, separators=(",", ":"))
+    line = answer.replace('"record":"forecast",', "").replace(
+        "{", '{"record":"forecast",', 1
+    )
+    connection = Replay({"--forecast": line.encode()})
+    forecaster = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
+    forecast = forecaster.from_host(connection, host, "/tmp/agent", plan)  # type: ignore[arg-type]
+    if deadline_s is None:
+        with pytest.raises(RefusedError, match=r"it may take 24\.0 h"):
+            choose_deadline_s(host, options, plan, forecast)
+        return
+    assert choose_deadline_s(host, options, plan, forecast) == deadline_s

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.agent.wire import records
-from fleet.agent.wire.conversation import Done
+from fleet.agent.wire.done import Done
 from fleet.model import BENCHMARKS, Burst, Failed
 from tests import needs
 from tests.native.agent import Record, bursts, decode, notes, run, run_simulated

@@ -17,7 +17,7 @@ import pytest
 
 from fleet.console.summary import render_outcomes
 from fleet.errors import AgentError, LinkError, LockedError, UsageError
-from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
+from fleet.model import Cpu, Host, LockPolicy, Plan, RequestedOptions, RunState, Via
 from fleet.remote import output
 from fleet.remote.command import CommandConnection
 from fleet.session import link, measurement, resume, runner
@@ -26,10 +26,13 @@ from fleet.session.events import Event, Outcome, StageEntered, State, ignore
 from fleet.session.measurement import require_same_machine
 from fleet.store import Intent, Store
 from tests import builders, needs
-from tests.agent.wire.test_conversation import BURST, END, HELLO, line
+from tests.agent.wire import test_conversation
+from tests.agent.wire.test_conversation import BURST, END, line
 from tests.shared import agents_cache, local_connection
 
 HERE = Host("here", "localhost", Via.LOCAL)
+ASKED = Plan(benchmarks=("cas",))
+HELLO = test_conversation.HELLO | {"cpus": [0, 3], "pairs": 1, "seed": ASKED.seed}
 ROUNDS = 40
 SHORT = RequestedOptions(
     benchmarks=("clock",), rounds=ROUNDS, samples=9, iterations=100, spread_s=0.0
@@ -401,10 +404,12 @@ def begin(
     """A session interrupted with journals of some of its hosts."""
     with store.hold_session(Intent(session, hosts)):
         for number, name in enumerate(journals):
-            run = builders.a_run(
-                run_id=f"r{session}{number}", host=Host(name, "192.0.2.1")
-            )
-            with store.new_journal(replace(run, session_id=session)) as journal:
+            cpus = (Cpu(0), Cpu(3))
+            host = Host(name, "192.0.2.1")
+            run = builders.a_run(cpus, run_id=f"r{session}{number}", host=host)
+            agent = replace(run.agent, build=HELLO["build"])
+            run = replace(run, session_id=session, plan=ASKED, agent=agent)
+            with store.new_journal(run) as journal:
                 for record in lines:
                     journal.append(record)
 
@@ -535,7 +540,6 @@ def test_publishing_what_there_is_drops_what_never_began(
     tmp_path: Path, context
 ) -> None:
     session = context(connect=None)
-    hello = {**HELLO, "seed": 7}
     begin(
         session.store,
         "s1",
@@ -543,7 +547,7 @@ def test_publishing_what_there_is_drops_what_never_began(
         "y",
         "z",
         journals=("x",),
-        lines=(line(hello), line(BURST)),
+        lines=(line(HELLO), line(BURST)),
     )
     begin(session.store, "s2", "w")
     remaining = resume.find_remaining(session.store, "s1")
@@ -640,7 +644,7 @@ def test_every_good_burst_before_a_bad_line_is_published(
     """
     session = context(connect=None)
     rest = BURSTS[4:] if count == 8 else BURSTS[5:]
-    lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
+    lines = (line(HELLO, bursts=8), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session)
     assert (outcome.state, outcome.bursts) == (State.PARTIAL, count)

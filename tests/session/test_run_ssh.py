@@ -125,15 +125,15 @@ def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
     assert "logged in" not in fleet("clean", "board").stderr
 
 
-def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
+def test_a_host_that_has_its_agent_costs_one_connection_and_two_shells(
     fleet: Fleet, make_known: MakeKnown
 ) -> None:
-    """The facts, the run and the load after it: each command of its own would cost two
-    round trips more.
+    """The first asks for the facts and ends with the agent, the other asks for the
+    load after the run.
     """
     server = make_known()
     fleet.hosts(server.entry(name="board", build=BuildPlace.CONTROLLER))
-    for connections, commands in ((1, 2), (2, 3)):  # the agent has to be sent once
+    for connections, commands in ((1, 3), (2, 5)):  # the agent has to be sent once
         assert only(fleet("run", *CLOCK))[0] == 0
         log = server.log.read_text()
         assert log.count("Accepted publickey") == connections

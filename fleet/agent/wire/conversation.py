@@ -2,12 +2,17 @@
 parts. Pure.
 """
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median, median_high, median_low
+from statistics import median
 
+from fleet.agent.wire.asked import (
+    ROUNDS_FOR_PRECISION,
+    check_hello,
+    count_visits_due,
+)
+from fleet.agent.wire.done import Done, get_planned_point
 from fleet.agent.wire.records import (
     TEXT_LIMIT,
     Alive,
@@ -17,7 +22,6 @@ from fleet.agent.wire.records import (
     WireError,
     decode_record,
     derive_burst_flags,
-    list_planned_points,
     quote_start,
     split_noise,
 )
@@ -29,14 +33,12 @@ from fleet.model import (
     Note,
     Pairs,
     Parameters,
-    Plan,
+    Run,
     Shape,
     View,
 )
-from fleet.plan.cpulist import format_cpus
 from fleet.text import format_count
 
-PairKey = tuple[str | int, ...]  # the words that begin a line
 Part = Iterable[bytes | None]
 """The lines of a part; None for one that its journal does not hold as it was
 written.
@@ -57,80 +59,20 @@ _SAME = (
     "seed",
     "plan",
 )
-_FAILED = {
-    None: 2**64 - 1,
-    "memory": 2**64 - 2,
-    "variant": 2**64 - 3,
-    "point": 2**64 - 4,
-}
-_WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
-
-
-class Done:
-    """A run's outcomes by benchmark, variant, point and CPU pair. ordered: A,B and B,A
-    are two pairs.
-    """
-
-    def __init__(self, ordered: bool = False) -> None:
-        self.visits = 0
-        self.bursts = 0
-        self._ordered = ordered
-        self._outcomes: dict[PairKey, array[int]] = {}
-        self._iterations: dict[PairKey, int] = {}
-
-    def has_visit(self, record: Burst | Failed) -> bool:
-        """Report whether the record's visit (its pair in its round) has been added."""
-        return record.round < len(self._outcomes.get(self._pair_key(record), ()))
-
-    def add(self, record: Burst | Failed, shape: Shape) -> None:
-        """Add the next visit. Raises WireError for a repeated visit or a skipped
-        round.
-        """
-        place = self._pair_key(record)
-        visited = len(self._outcomes.get(place, ()))
-        if record.round != visited:
-            raise WireError(
-                f"visit {place} of round {record.round} came where round {visited} was"
-                " the next"
-            )
-        outcomes = self._outcomes.setdefault(place, array("Q"))
-        if isinstance(record, Burst):
-            ticks = record.average_pair_ticks(shape)[record.warmup :]
-            # twice the median
-            outcomes.append(int(median_low(ticks) + median_high(ticks)))
-            self._iterations[place] = record.iterations
-            self.bursts += 1
-        else:
-            outcomes.append(_FAILED[record.given_up])
-        self.visits += 1
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the file for the agent's --done."""
-        for place, outcomes in self._outcomes.items():
-            medians = " ".join(
-                _WORDS.get(outcome) or str(outcome) for outcome in outcomes
-            )
-            yield (
-                f"{' '.join(map(str, place))} {self._iterations.get(place, 0)}"
-                f" {medians}\n"
-            )
-        yield "end\n"
-
-    def _pair_key(self, record: Burst | Failed) -> PairKey:
-        ping, pong = record.ping_cpu, record.pong_cpu
-        if ping > pong and not self._ordered:
-            ping, pong = pong, ping
-        point = () if record.point is None else (record.point,)
-        return record.benchmark, record.variant, *point, ping, pong
-
-
 LINE_LIMIT_BYTES = 1 << 20
+# of all lines that are not visits, which the journal keeps: so much, and for each visit
+OTHER_LIMIT_BYTES = 16 << 20
+OTHER_BYTES_A_VISIT = 1 << 10
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
 # of notes and failed bursts, which are kept in the run's record
 WORDS_LIMIT_BYTES = 14 << 20
 NO_HELLO = "the agent sent no hello record"
+# Times of two clocks differ by their rates, and by a host or controller that slept no
+# longer than a link stays up.
+CLOCK_SHARE = 0.1
+CLOCK_SLACK_S = 30.0
 MIN_NS = (
     0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
 )
@@ -141,10 +83,20 @@ class Reader:
     `explain_unfinished`.
     """
 
-    def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
-        # visits of earlier agents, which this one leaves out
+    def __init__(
+        self,
+        done: Done | None = None,
+        first: Hello | None = None,
+        run: Run | None = None,
+        passed_s: Callable[[], float] | None = None,
+    ) -> None:
+        """done, first: earlier agents' visits, which this one leaves out, and hello.
+        run: what was asked. passed_s: how long ago the agent was started, by our clock.
+        """
         self.done = done or Done()
-        self._first = first  # the first agent's hello
+        self._first = first
+        self._run = run
+        self._passed_s = passed_s
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
@@ -155,10 +107,14 @@ class Reader:
         )
         self._noise = 0
         self._words = 0
+        self._other_bytes = 0
+        self._ticks = 0.0
         self._round = 0
+        self._earlier_visits = self.done.visits
+        self._first_visits = Counter(self.done.first_visits)
+        self._visits_due: Mapping[PlannedPoint, int] = {}
         # a bit for each other CPU
         self._visited: Counter[tuple[str, str, str | None, int]] = Counter()
-        self._allowed_identities: frozenset[PlannedPoint] = frozenset()
         self._places: dict[int, int] = {}
         self._points: dict[PlannedPoint, Parameters] = {}
 
@@ -166,10 +122,7 @@ class Reader:
         """Decode the next line, adding a burst's flags; None for another program's
         text. Raises WireError.
         """
-        if len(line) > LINE_LIMIT_BYTES:
-            raise WireError(
-                f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
-            )
+        self._count_bytes(line)
         if self.hello is None:
             return self._read_hello(line)
         words, line = split_noise(line)
@@ -186,7 +139,7 @@ class Reader:
                 raise WireError(
                     f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
                 )
-        self._add(record, self.hello)
+        self._add(record, self.hello, len(line))
         if not isinstance(record, Alive):
             self.visiting = None
         elif record.benchmark is not None:
@@ -197,12 +150,26 @@ class Reader:
             else record
         )
 
-    def _add(self, record: Record, hello: Hello) -> None:
+    def _count_bytes(self, line: bytes) -> None:
+        if len(line) > LINE_LIMIT_BYTES:
+            raise WireError(
+                f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
+            )
+        self._other_bytes += len(line)
+        if self._other_bytes > OTHER_LIMIT_BYTES:
+            raise WireError(
+                f"more than {OTHER_LIMIT_BYTES >> 20} MiB of lines that are no visits;"
+                f" the last: {quote_start(line)}"
+            )
+
+    def _add(self, record: Record, hello: Hello, length: int) -> None:
         match record:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
                 self._check_and_count_visit(record, hello)
+                allowed = length + OTHER_BYTES_A_VISIT
+                self._other_bytes = max(0, self._other_bytes - allowed)
             case Note():
                 self.notes.append(record.text)
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
@@ -223,24 +190,47 @@ class Reader:
         if self.hello is None:
             return NO_HELLO
         visits = self.bursts + len(self.failed)
-        bursts_min, bursts_max = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
+            least = max(self.hello.bursts, visits)
+            promised = _format_at_least(least, self.hello.bursts_max)
+            return f"cut after {visits} of {promised} bursts"
+        why = self._explain_unfit_end(self.hello, self.end, visits)
+        if why is None and self.end.reason == "done":
+            why = self._explain_missing_visits(self.hello, visits)
+        return why
+
+    def _explain_unfit_end(self, hello: Hello, end: End, visits: int) -> str | None:
+        """Return how the end record contradicts the hello or what arrived; None if it
+        fits.
+        """
+        if (end.bursts, end.failed) != (self.bursts, len(self.failed)):
             return (
-                f"cut after {visits} of"
-                f" {_format_at_least(max(bursts_min, visits), bursts_max)} bursts"
+                f"the end record counts {end.bursts} bursts and {end.failed} failed"
+                f" ones, but {self.bursts} and {len(self.failed)} arrived"
             )
-        if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
-            return (
-                f"the end record counts {self.end.bursts} bursts and {self.end.failed}"
-                f" failed ones, but {self.bursts} and {len(self.failed)} arrived"
-            )
-        promised = _format_at_least(bursts_min, bursts_max)
-        if self.end.reason != "done" and not self.end.out_of_time:
-            return (
-                f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
-            )
-        if not bursts_min <= visits <= bursts_max and self.end.reason == "done":
+        promised = _format_at_least(hello.bursts, hello.bursts_max)
+        if end.reason != "done" and not end.out_of_time:
+            return f"ended early ({end.reason}) after {visits} of {promised} bursts"
+        if end.reason == "done" and not hello.bursts <= visits <= hello.bursts_max:
             return f"{promised} bursts were promised, {visits} arrived"
+        return None
+
+    def _explain_missing_visits(self, hello: Hello, visits: int) -> str | None:
+        """Return which visits of the plan a finished agent did not make; None if it
+        made all, or may have given some up.
+        """
+        if self.done.has_given_up:
+            return None
+        for point, due in self._visits_due.items():
+            came = self._first_visits[point]
+            if came < due:
+                name = "/".join(filter(None, point))
+                return f"{came} of {due} planned visits of {name} came in round 0"
+        visits += self._earlier_visits
+        rounds = hello.raw["plan"].get("rounds") or 1
+        least = max(1, rounds * self._first_visits.total())
+        if visits < least:
+            return f"{visits} visits came, and {least} or more are planned"
         return None
 
     def _read_hello(self, line: bytes) -> Record | None:
@@ -258,8 +248,11 @@ class Reader:
         )
         if 0 < now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
+        check_same_run(self._first, record)
+        if self._run is not None:
+            check_hello(self._run, record)
         self.hello = record
-        self._allowed_identities = frozenset(list_planned_points(record))
+        self._visits_due = count_visits_due(self._run, record)
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
         return record
 
@@ -277,8 +270,8 @@ class Reader:
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
     def _check_and_count_visit(self, record: Burst | Failed, hello: Hello) -> None:
-        identity = (record.benchmark, record.variant, record.point)
-        if identity not in self._allowed_identities:
+        identity = get_planned_point(record)
+        if identity not in self._visits_due:
             name = quote_start("/".join(filter(None, identity)))
             raise WireError(f"{name} is not in the plan of the hello record")
         others = record.cpus or () if isinstance(record, Burst) else ()
@@ -288,15 +281,13 @@ class Reader:
             )
         if isinstance(record, Burst):
             self._check_burst(record, hello)
-        if record.round < self._round:
-            raise WireError(f"round {record.round} after round {self._round}")
-        if record.round > self._round:
-            self._round, self._visited = record.round, Counter()
+        self._follow_round(record.round)
         visit, bit = (*identity, record.ping_cpu), 1 << self._places[record.pong_cpu]
         if self.done.has_visit(record) or self._visited[visit] & bit:
             key = (*filter(None, identity), record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {key} of round {record.round} came twice")
         self._visited[visit] |= bit
+        self._first_visits[identity] += record.round == 0
         if isinstance(record, Burst):
             self.bursts += 1
         else:
@@ -309,10 +300,23 @@ class Reader:
         if self.bursts + len(self.failed) > hello.bursts_max:
             raise WireError(f"more bursts than the {hello.bursts_max} promised")
 
+    def _follow_round(self, number: int) -> None:
+        if number < self._round:
+            raise WireError(f"round {number} after round {self._round}")
+        if self._run is not None:
+            most = max(ROUNDS_FOR_PRECISION, self._run.plan.rounds or 0)
+            if number >= most:
+                raise WireError(f"round {number}, but a plan has at most {most} rounds")
+        if number > self._round:
+            self._round = number
+            self._visited = Counter()
+
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
+        self._check_sampling(burst, hello)
+        self._check_time(burst, hello, benchmark.shape)
         if (
             burst.parameters is not None
         ):  # the same point has the same, except those known only after a burst
@@ -343,6 +347,54 @@ class Reader:
         ):
             lists, counts = format_count(threads, "list"), format_count(events, "count")
             raise WireError(f"burst: counters must be {lists} of {counts}")
+
+    def _check_sampling(self, burst: Burst, hello: Hello) -> None:
+        """Raise WireError if the burst has other samples than its hello and the plan
+        that was sent say.
+        """
+        planned = hello.raw["plan"]
+        samples = len(burst.ticks) - burst.warmup
+        if planned.get("warmup") not in (None, burst.warmup):
+            raise WireError(
+                f"burst: {burst.warmup} warm-ups, and the plan has {planned['warmup']}"
+            )
+        if (planned.get("samples") or samples) < samples:
+            raise WireError(
+                f"burst: {samples} samples, and the plan has {planned['samples']}"
+            )
+        if self._run is None:
+            return
+        asked = self._run.plan
+        if asked.samples not in (None, samples):
+            raise WireError(f"burst: {samples} samples, not {asked.samples}")
+        if burst.point is None and asked.iterations not in (None, burst.iterations):
+            raise WireError(
+                f"burst: {burst.iterations} iterations, not {asked.iterations}"
+            )
+
+    def _check_time(self, burst: Burst, hello: Hello, shape: Shape) -> None:
+        """Raise WireError if the bursts before this one took longer by their ticks than
+        until its start by the host's clock, or its end is after now by ours.
+        """
+        began_s = burst.start_offset_ns / 1e9
+        before_s = self._ticks / hello.ticks_per_second
+        if before_s > _stretch(began_s):
+            raise WireError(
+                f"burst: {before_s:.0f} s of ticks came before it, but it began"
+                f" {began_s:.0f} s after hello"
+            )
+        ticks = sum(burst.average_pair_ticks(shape))
+        ended_s = began_s + ticks / hello.ticks_per_second
+        if self._passed_s is not None and ended_s > _stretch(self._passed_s()):
+            raise WireError(
+                f"burst: it ended {ended_s:.0f} s after hello, but the agent was"
+                f" started {self._passed_s():.0f} s ago"
+            )
+        self._ticks += ticks
+
+
+def _stretch(seconds: float) -> float:
+    return (1 + CLOCK_SHARE) * seconds + CLOCK_SLACK_S
 
 
 def _format_at_least(minimum: int, maximum: int) -> str:
@@ -421,16 +473,18 @@ class RunSoFar:
 
 
 def read_run(
-    parts: Iterable[Part], on_burst: Callable[[Burst], None] | None = None
+    parts: Iterable[Part],
+    on_burst: Callable[[Burst], None] | None = None,
+    asked: Run | None = None,
 ) -> RunSoFar:
     """Read each part up to its first line that is invalid or of another run. on_burst:
-    takes each burst.
+    takes each burst. asked: the run with its plan, if an agent of ours was sent one.
     """
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
         reader, done, lines, good_lines = (
-            Reader(run.done, run.hello),
+            Reader(run.done, run.hello, asked),
             run.done,
             iter(part),
             0,
@@ -444,9 +498,6 @@ def read_run(
                     )
                 match record := reader.read_line(line):
                     case Hello() as hello:
-                        reader.hello = None  # until it is known to be of this run
-                        check_same_run(run.hello, hello)
-                        reader.hello = hello
                         done = (
                             done
                             if done.visits
@@ -483,28 +534,6 @@ def read_run(
             lines=(*run.lines, good_lines),
         )
     return run
-
-
-def check_plan(plan: Plan, hello: Hello) -> None:
-    """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has
-    another seed.
-    """
-    if others := sorted(
-        {name for name, _, _ in list_planned_points(hello)} - {*plan.benchmarks}
-    ):
-        raise WireError(
-            f"it measures {', '.join(others)}, but was asked for"
-            f" {', '.join(plan.benchmarks)}"
-        )
-    if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
-        raise WireError(
-            f"it measures CPU {format_cpus(beyond)}, but was asked for"
-            f" {format_cpus(plan.cpus)}"
-        )
-    if hello.raw.get("seed") != plan.seed:
-        raise WireError(
-            f"its seed is {hello.raw.get('seed')}, but was asked for {plan.seed}"
-        )
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:

@@ -22,7 +22,8 @@ from fleet.agent.wire.records import (
     int_range,
     quote_start,
 )
-from fleet.model import Agent, Cache, Cpu, Facts, lowest_llc_cpu
+from fleet.model import Agent, Cache, Cpu, Facts, Target, lowest_llc_cpu
+from fleet.plan.cpulist import format_cpus
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
@@ -42,6 +43,7 @@ class Machine:
     """
 
     os: str
+    arch: str
     cpus: tuple[Cpu, ...]
     text: str
 
@@ -130,15 +132,24 @@ def read_machine(output: bytes) -> Machine:
                 f"machine: printable text expected, got {quote_start(text)}"
             )
     text = b"\n".join(lines).decode("utf-8", "replace")
-    return Machine(first.os, _make_cpus(cpus, first.arch), text)
+    return Machine(first.os, first.arch, _make_cpus(cpus, first.arch), text)
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
     """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not
-    allowed.
+    allowed. Raises WireError for another machine's CPUs.
     """
+    target = Target(machine.os.removesuffix("-standin"), machine.arch)
+    if target != facts.target:
+        said = quote_start(str(target))
+        raise WireError(f"machine: it is of {said}, but the host is {facts.target}")
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
+    if probed and (beyond := reported.keys() - probed.keys()):
+        raise WireError(
+            f"machine: it reports CPU {format_cpus(beyond)}, but the probe found CPUs"
+            f" {format_cpus(probed)}"
+        )
     cpus = []
     for number in sorted({*probed, *reported}):
         own, cpu = probed.get(number, Cpu(number)), reported.get(number)
@@ -149,7 +160,7 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
             cpus.append(replace(cpu, model=model, max_khz=max_khz))
     return replace(
         facts,
-        os=machine.os if machine.os.startswith(facts.target.os) else facts.os,
+        os=machine.os,
         cpus=tuple(cpus),
         cpu_model=facts.cpu_model
         or " + ".join(dict.fromkeys(c.model for c in cpus if c.model))

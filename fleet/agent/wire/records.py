@@ -217,6 +217,11 @@ class _Kind(Struct):
 
 class _Plan(Struct):
     benchmarks: Annotated[list[_Kind], Meta(max_length=KIND_LIMIT)]
+    samples: Int32 | None = None
+    warmup: Int32 | None = None
+    iterations: Int64 | None = None
+    rounds: Annotated[int, int_range("round", least=1)] | None = None
+    pairs: Word | None = None
     precision_ppm: Int64 | None = None
     preset: Word | None = None
     estimator: Estimator | None = None

@@ -176,6 +176,24 @@ def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
     assert (facts.os, facts.target) == ("qnx-standin", Target("qnx", "aarch64"))
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            records("aarch64", {}, {"cpu": 4095}),
+            "reports CPU 4095, but the probe found CPUs 0-1",
+        ),
+        (records("x86_64", {}), "it is of 'qnx-x86_64', but the host is qnx-aarch64"),
+        (records("aarch64", {}, os="linux"), "it is of 'linux-aarch64', but"),
+    ],
+)
+def test_a_machine_that_the_probe_did_not_find_is_refused(
+    answer: bytes, words: str
+) -> None:
+    with pytest.raises(WireError, match=words):
+        merge_facts(BOARD, read_machine(answer))
+
+
 def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
     machine = read_machine(
         records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"})

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire.conversation import Done, Reader, decode_bursts, read_run
+from fleet.agent.wire.conversation import Reader, decode_bursts, read_run
+from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.model import Burst, Hello, Shape
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line

@@ -37,6 +37,7 @@ def test_every_decoder_is_made_while_its_module_is_imported() -> None:
     inspections = {
         str(file.relative_to(PACKAGE)): list(list_inspections(file))
         for file in PACKAGE.rglob("*.py")
+        if file.relative_to(PACKAGE).parts[0] != "analysis"  # it starts no threads
     }
     named = {file: calls for file, calls in inspections.items() if calls}
     assert named.keys() <= LOCKED, named

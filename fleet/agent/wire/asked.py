@@ -1,0 +1,149 @@
+"""Compares what an agent says with the plan it was sent, and with what the probe found
+(docs/wire.md). Pure; for `conversation`.
+"""
+
+import shlex
+from collections.abc import Mapping
+
+from fleet.agent.wire.records import (
+    PlannedPoint,
+    WireError,
+    list_planned_points,
+    quote_start,
+)
+from fleet.model import Hello, Pairs, Plan, Run, Shape, Target
+from fleet.plan.cpulist import format_cpus
+from fleet.plan.merge import cpus_to_measure
+
+ROUNDS_FOR_PRECISION = 1000  # the most that a precision adds (agent/plan/make.c)
+# A step's agent, which fleet did not choose, may be of a 64-bit kernel's narrow kind.
+_NARROW = {"x86_64": "i386", "aarch64": "armv7"}
+# of the plan in hello, where they were asked for
+_NUMBERS = ("samples", "warmup", "iterations", "rounds")
+
+
+def check_hello(run: Run, hello: Hello) -> None:
+    """Raise WireError unless the hello is of the run's agent, machine and plan."""
+    if hello.build != run.agent.build:
+        raise WireError(
+            f"{run.agent.path} is build {quote_start(hello.build)}, but"
+            f" {run.agent.build} was put there. Somebody replaced it; inspect it, then"
+            f" remove it: rm {shlex.quote(run.agent.path)}"
+        )
+    check_machine(run, hello)
+    _check_benchmarks_and_seed(run.plan, hello)
+    _check_cpus(run.plan, hello)
+    _check_pairs(run.plan, hello)
+    _check_numbers(run.plan, hello)
+
+
+def check_machine(run: Run, hello: Hello) -> None:
+    """Raise WireError if the agent is for another machine than the probe's, or measures
+    CPUs that the probe did not find.
+    """
+    target = run.agent.target
+    arches = {target.arch}
+    if not run.agent.path:
+        arches.add(_NARROW.get(target.arch, target.arch))
+    if hello.os.removesuffix("-standin") != target.os or hello.arch not in arches:
+        said = quote_start(str(Target(hello.os, hello.arch)))
+        raise WireError(f"it is an agent for {said}, but the host is {target}")
+    present = {cpu.cpu for cpu in run.facts.cpus}
+    beyond = {*hello.cpus} - present
+    if present and beyond:
+        raise WireError(
+            f"it measures CPU {format_cpus(beyond)}, but the probe found CPUs"
+            f" {format_cpus(present)}. If some were added just now, run again"
+        )
+
+
+def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
+    measured = {name for name, _, _ in list_planned_points(hello)}
+    if others := sorted(measured - {*plan.benchmarks}):
+        raise WireError(
+            f"it measures {', '.join(others)}, but was asked for"
+            f" {', '.join(plan.benchmarks)}"
+        )
+    seed = hello.raw.get("seed")
+    if seed != plan.seed:
+        raise WireError(f"its seed is {seed}, but was asked for {plan.seed}")
+    asked = [event.partition("=")[0] for event in plan.counters or ()]
+    if sorted(hello.counters) != sorted(asked):
+        raise WireError(
+            f"it counts {', '.join(hello.counters) or 'no events'}, but was asked for"
+            f" {', '.join(asked) or 'none'}"
+        )
+
+
+def _check_cpus(plan: Plan, hello: Hello) -> None:
+    if not isinstance(plan.cpus, tuple):
+        return
+    differing = {*hello.cpus} ^ {*plan.cpus}
+    if plan.pairs is not None and plan.pairs.listed:
+        differing -= {*plan.cpus}  # those of no pair are left out
+    if differing:
+        raise WireError(
+            f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
+            f" {format_cpus(plan.cpus)}"
+        )
+
+
+def _check_pairs(plan: Plan, hello: Hello) -> None:
+    which = hello.raw["plan"].get("pairs") or Pairs.HALF
+    listed = plan.pairs.listed if plan.pairs is not None else ()
+    if listed:
+        asked = Pairs.LISTED
+    elif plan.pairs is not None:
+        asked = plan.pairs.which
+    else:  # a preset's
+        asked = Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
+    if which != asked:
+        raise WireError(
+            f"its pairs are {quote_start(which)}, but was asked for {asked}"
+        )
+    count = len(hello.cpus) * (len(hello.cpus) - 1)
+    if asked is Pairs.HALF:
+        count //= 2
+    if listed:
+        count = len(listed)
+    if hello.pairs != count:
+        raise WireError(f"it counts {hello.pairs} pairs, and the plan has {count}")
+
+
+def _check_numbers(plan: Plan, hello: Hello) -> None:
+    for name in _NUMBERS:
+        asked = getattr(plan, name)
+        said = hello.raw["plan"].get(name)
+        if asked is not None and said != asked:
+            raise WireError(f"its plan has {name} {said}, but was asked for {asked}")
+
+
+def count_visits_due(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:
+    """Return how many visits a round makes at each planned point; 1 where only the
+    agent knows the number.
+    """
+    few = run.plan.few_pairs if run is not None else None
+    due = {}
+    for point in list_planned_points(hello):
+        benchmark = hello.get_benchmark_or_shipped(point[0])
+        due[point] = 1
+        if run is not None and benchmark.shape is Shape.CPU:
+            due[point] = len(hello.cpus)
+        if run is not None and benchmark.shape is Shape.PAIR:
+            has_few = few is not None and benchmark.many_points
+            due[point] = len(few.listed) if few and has_few else hello.pairs
+    return due
+
+
+def list_left_out(run: Run) -> list[str]:
+    """List the benchmarks that were asked for and that the run's agent did not plan,
+    except those that need a second CPU where the host has one.
+    """
+    if run.hello is None:
+        return []
+    measured = {name for name, _, _ in list_planned_points(run.hello)}
+    left_out = [name for name in run.plan.benchmarks if name not in measured]
+    if len(cpus_to_measure(run.plan, run.facts) or run.hello.cpus) > 1:
+        return left_out
+    shapes = {name: run.hello.get_benchmark_or_shipped(name).shape for name in left_out}
+    return [name for name in left_out if shapes[name] is Shape.CPU]
