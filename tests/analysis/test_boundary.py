@@ -16,7 +16,7 @@ import pytest
 import fleet
 from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
-from fleet.store import Store, files, new_run_id, places, reading
+from fleet.store import Store, files, new_run_id, reading
 from fleet.store.rows import make_runs_row
 from fleet.store.runs import Listing, skip_damaged_runs
 from tests import builders
@@ -172,6 +172,8 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
             "fleet.store.samples.make_runs_row",
             lambda *of: {**make_runs_row(*of), **RECORDS[what]},
         )
+        # What a writer would refuse to store, as another program may write it.
+        patched.setattr("fleet.store.store.parse_record", lambda _: None)
         patched.setattr(Store, "flush", lambda _: None)
         name = Store(root).publish(bad, builders.make_bursts(bad))
     os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
@@ -292,29 +294,6 @@ def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
             assert "copy" not in named
     alone = fleet_here("report", bad.run_id, "-o", "-")
     assert (alone.exit_code, f"run_id={bad.run_id}" in alone.stderr) == (11, True)
-
-
-def test_a_host_whose_folder_is_closed_costs_no_other_its_place(
-    tmp_path: Path,
-    bad: Run,
-    fleet_here: Callable[..., Done],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    listing = places._list_folders
-
-    def refuse(parent: str, beginning: str) -> list[str]:
-        if bad.host.name in parent:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), parent)
-        return listing(parent, beginning)
-
-    monkeypatch.setattr(places, "_list_folders", refuse)
-    assert fleet_here("runs").exit_code == 11
-    good = honest(tmp_path / "results", "a")
-    done = fleet_here("runs")
-    assert (done.exit_code, good.run_id in done.stdout) == (0, True)
-    assert "host_id=liar: Permission denied. Its runs are left out." in " ".join(
-        done.stderr.split()
-    )
 
 
 def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:

@@ -134,6 +134,9 @@ class _StoredState(TypedDict):
     files: dict[str, str]
 
 
+_STATE_DECODER = msgspec.json.Decoder(_StoredState)
+
+
 def write_site(
     root: Root,
     runs: Sequence[RunSummary],
@@ -334,7 +337,7 @@ def _read_state(folder: Path) -> State:
         require_regular(str(path))
         with path.open("rb") as stream:
             data = stream.read(_MAX_STATE_BYTES)
-        state: Any = msgspec.json.decode(data, type=_StoredState)
+        state: Any = _STATE_DECODER.decode(data)
     except (OSError, ValueError) as err:
         cause = describe_msgspec_error(err) if isinstance(err, ValueError) else err
         raise UsageError(
