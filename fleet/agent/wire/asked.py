@@ -46,8 +46,8 @@ def check_machine(run: Run, hello: Hello) -> None:
     if not run.agent.path:
         arches.add(_NARROW.get(target.arch, target.arch))
     if hello.os.removesuffix("-standin") != target.os or hello.arch not in arches:
-        said = quote_start(str(Target(hello.os, hello.arch)))
-        raise WireError(f"it is an agent for {said}, but the host is {target}")
+        target_text = quote_start(str(Target(hello.os, hello.arch)))
+        raise WireError(f"it is an agent for {target_text}, but the host is {target}")
     present = {cpu.cpu for cpu in run.facts.cpus}
     beyond = {*hello.cpus} - present
     if present and beyond:
@@ -67,11 +67,11 @@ def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
     seed = hello.raw.get("seed")
     if seed != plan.seed:
         raise WireError(f"its seed is {seed}, but was asked for {plan.seed}")
-    asked = [event.partition("=")[0] for event in plan.counters or ()]
-    if sorted(hello.counters) != sorted(asked):
+    requested = [event.partition("=")[0] for event in plan.counters or ()]
+    if sorted(hello.counters) != sorted(requested):
         raise WireError(
             f"it counts {', '.join(hello.counters) or 'no events'}, but was asked for"
-            f" {', '.join(asked) or 'none'}"
+            f" {', '.join(requested) or 'none'}"
         )
 
 
@@ -92,17 +92,17 @@ def _check_pairs(plan: Plan, hello: Hello) -> None:
     which = hello.raw["plan"].get("pairs") or Pairs.HALF
     listed = plan.pairs.listed if plan.pairs is not None else ()
     if listed:
-        asked = Pairs.LISTED
+        expected = Pairs.LISTED
     elif plan.pairs is not None:
-        asked = plan.pairs.which
+        expected = plan.pairs.which
     else:  # a preset's
-        asked = Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
-    if which != asked:
+        expected = Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
+    if which != expected:
         raise WireError(
-            f"its pairs are {quote_start(which)}, but was asked for {asked}"
+            f"its pairs are {quote_start(which)}, but was asked for {expected}"
         )
     count = len(hello.cpus) * (len(hello.cpus) - 1)
-    if asked is Pairs.HALF:
+    if expected is Pairs.HALF:
         count //= 2
     if listed:
         count = len(listed)
@@ -112,10 +112,12 @@ def _check_pairs(plan: Plan, hello: Hello) -> None:
 
 def _check_numbers(plan: Plan, hello: Hello) -> None:
     for name in _NUMBERS:
-        asked = getattr(plan, name)
-        said = hello.raw["plan"].get(name)
-        if asked is not None and said != asked:
-            raise WireError(f"its plan has {name} {said}, but was asked for {asked}")
+        requested = getattr(plan, name)
+        planned = hello.raw["plan"].get(name)
+        if requested is not None and planned != requested:
+            raise WireError(
+                f"its plan has {name} {planned}, but was asked for {requested}"
+            )
 
 
 def count_visits_due(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:

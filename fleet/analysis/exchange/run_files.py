@@ -302,7 +302,7 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
     own_folder = Path(tempfile.mkdtemp(dir=folder))
     try:
         with zipfile.ZipFile(file) as archive:
-            members = [one for one in archive.infolist() if not one.is_dir()]
+            members = [entry for entry in archive.infolist() if not entry.is_dir()]
             _check_members(file, members)
             for number, member in enumerate(members):
                 # Its own name may lead anywhere.
