@@ -179,12 +179,15 @@ def make_asked_run(run_id: str, host: str) -> Run:
     )
 
 
-def publish(root: Path, lines: list[bytes], number: int) -> str | None:
+def publish(
+    root: Path, lines: list[bytes], number: int, also: tuple[str, ...] = ()
+) -> str | None:
     """Store what an agent said as run `number`, as a session does; why not, where it
-    was refused.
+    was refused. also: benchmarks that it was asked for beside the recorded ones.
     """
     bursts: list[Any] = []
     run = make_asked_run(f"r20260102T030405Z-{number:08x}", f"h{number}")
+    run = replace(run, plan=replace(run.plan, benchmarks=(*run.plan.benchmarks, *also)))
     parsed = conversation.read_run([lines], bursts.append, run)
     if parsed.damage or parsed.missing:
         return parsed.damage or parsed.missing
