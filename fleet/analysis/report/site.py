@@ -338,17 +338,21 @@ def _read_state(folder: Path) -> State:
         with path.open("rb") as stream:
             data = stream.read(_MAX_STATE_BYTES)
         state: Any = _STATE_DECODER.decode(data)
-    except (OSError, ValueError) as err:
-        cause = describe_msgspec_error(err) if isinstance(err, ValueError) else err
-        raise UsageError(
-            f"{path} is not what fleet wrote: {cause}. Remove the folder, or name"
-            " another."
-        ) from err
+    except OSError as err:
+        raise _refuse_state(path, err) from err
+    except msgspec.DecodeError as err:
+        raise _refuse_state(path, describe_msgspec_error(err)) from err
     files = {
         name: digest for name, digest in state["files"].items() if _OURS.match(name)
     }
     is_complete = all((folder / name).exists() for name in files)
     return (state if is_complete else empty) | {"files": files}
+
+
+def _refuse_state(path: Path, cause: object) -> UsageError:
+    return UsageError(
+        f"{path} is not what fleet wrote: {cause}. Remove the folder, or name another."
+    )
 
 
 def _make_slug(model: str | None) -> str:
