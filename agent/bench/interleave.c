@@ -9,14 +9,13 @@ enum {
 	BYTES = 256 << 10, /* of each thread in one pass */
 	LINE = 64,
 	PASS = BYTES / LINE,
-	BLOCK_MOST = 64 << 10,
 	UNTIMED_PASSES = 2,
 	CHUNK_PASSES = 32,
 };
 
 static bool is_block_size(uint64_t bytes)
 {
-	return bytes >= LINE && bytes <= BLOCK_MOST && !(bytes & (bytes - 1));
+	return bytes >= BLOCK_LEAST && bytes <= BLOCK_MOST && !(bytes & (bytes - 1));
 }
 
 /* Reads a list into a mask of powers of two. */
@@ -27,10 +26,7 @@ static int read_blocks(const char *list, uint32_t *mask, struct refusal *refusal
 	*mask = 0;
 	for (const char *next = list;; next++) {
 		if (!read_size_range(&next, is_block_size, &first, &last))
-			return refuse(refusal, EXIT_OPTIONS,
-				      "--blocks wants a list like 64,256..64K of powers of two "
-				      "from 64 to 64K, not '%s'",
-				      list);
+			return options_refuse_value("blocks", list, refusal);
 		for (; first <= last; first *= 2)
 			*mask |= (uint32_t)first;
 		if (!*next)
@@ -67,7 +63,8 @@ static int add_points(const struct options *options, const struct point_context 
 		return -1;
 	for (size_t k = 0; k < 2; k++)
 		for (size_t s = 0; s < 2; s++)
-			for (uint32_t block = LINE; !err && block <= BLOCK_MOST; block *= 2) {
+			for (uint32_t block = BLOCK_LEAST; !err && block <= BLOCK_MOST;
+			     block *= 2) {
 				const struct point point = {.operation = (uint8_t)kinds[k],
 							    .sharing = (uint8_t)sharings[s],
 							    .block_bytes = block};

@@ -17,8 +17,6 @@ enum {
 	TOGETHER = 16,      /* parts that are due are done at once, and a mix turns after so many */
 	STEPS = 8,          /* of the clock at least, from one part to the next */
 	ARREARS_A_S = 4000, /* 250 us, longer than interrupts: what is later is not made up for */
-	MBPS_LEAST = 100,   /* that may be asked for */
-	MBPS_MOST = 64000,
 	RATES_MAX = 32,
 	SHARES_MAX = 16,
 };
@@ -45,9 +43,10 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		if (!*list)
 			return 0;
 	}
-	return refuse(refusal, EXIT_OPTIONS,
-		      "--load wants at most %d of 0, GB/s from %g to %d, and full, not '%s'",
-		      RATES_MAX, MBPS_LEAST / 1e3, MBPS_MOST / 1000, list);
+	if (*count < RATES_MAX)
+		return options_refuse_value("load", list, refusal);
+	return refuse(refusal, EXIT_OPTIONS, "--load wants at most %d rates, not '%s' as well",
+		      RATES_MAX, list);
 }
 
 /* Reads shares of reads in per cent, like "100,75,50", whose numbers the options have checked;

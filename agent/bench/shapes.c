@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIDE_USUAL = 256, SIDE_MOST = 4096 };
+enum { SIDE_USUAL = 256 };
 
 static const uint64_t stream_least = UINT64_C(16) << 20, stream_most = UINT64_C(256) << 20,
 		      given_most = UINT64_C(4) << 30;
@@ -53,10 +53,7 @@ static int read_shape(const char *text, const struct point_context *context, str
 
 	if (!read_extent(&next, &point->m) || !read_extent(&next, &point->n) ||
 	    !read_extent(&next, &point->k) || *next || next[-1] == 'x')
-		return refuse(
-			refusal, EXIT_OPTIONS,
-			"--shape wants auto or MxNxK up to %d each, like 256x256x256, not '%s'",
-			SIDE_MOST, text);
+		return options_refuse_value("shape", text, refusal);
 	const struct point asked = *point;
 
 	point->m = nearest_multiple(point->m, gemm->rows);

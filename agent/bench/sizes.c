@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE_STEP = 4096 };
-
-static const uint64_t size_most = UINT64_C(1) << 40, outside_least = UINT64_C(64) << 20;
+static const uint64_t outside_least = UINT64_C(64) << 20;
 
 int points_add(struct points *points, const struct point *point, struct refusal *refusal)
 {
@@ -76,14 +74,14 @@ int read_words_as_mask(const char *option, const char *list, const char *(*word)
 static bool read_size(const char **next, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
-	const char *end = text_read_number(*next, size_most, bytes);
+	const char *end = text_read_number(*next, SIZE_MOST, bytes);
 	const char *unit = end && *end ? strchr(units, *end) : NULL;
 
 	if (!end)
 		return false;
 	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
 	*next = end + (unit != NULL);
-	return *bytes <= size_most;
+	return *bytes <= SIZE_MOST;
 }
 
 bool read_size_range(const char **next, bool (*is_whole_pages)(uint64_t bytes), uint64_t *first,
@@ -208,10 +206,7 @@ int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, s
 			uint64_t first, last;
 
 			if (!read_size_range(&next, is_whole_pages, &first, &last))
-				return refuse(refusal, EXIT_OPTIONS,
-					      "--sizes wants auto or a list like 16K,1M..64M of "
-					      "multiples of 4K, not '%s'",
-					      text);
+				return options_refuse_value("sizes", text, refusal);
 			add_size_range(sizes, first, last);
 			if (!*next)
 				break;

@@ -91,12 +91,26 @@ static void add_option(const struct option *option)
 	json_count("most", option->most);
 	json_count_or_null("multiple", option->multiple);
 	add_words(option);
+	json_string("allowed", option->allowed);
 	json_string("value", option->value);
 	json_string("usual", option->usual);
+	json_string("with_rounds", option->with_rounds);
 	json_string("usual_words", option->usual_words);
 	json_string("help", help.data);
 	json_close('}');
 	text_free(&help);
+}
+
+static const char *const relations[] = {[EXCLUDES] = "excludes", [NEEDS] = "needs"};
+
+static void add_rule(const struct rule *rule)
+{
+	json_open(NULL, '{');
+	json_string("name", rule->name);
+	json_string("relation", relations[rule->relation]);
+	json_string("other", rule->other);
+	json_string("why", rule->why);
+	json_close('}');
 }
 
 static void add_preset(const struct preset *preset)
@@ -125,6 +139,10 @@ void emit_description(void)
 	for (size_t i = 0; i < option_count; i++)
 		if (option_table[i].kind != FLAG)
 			add_option(&option_table[i]);
+	json_close(']');
+	json_open("rules", '[');
+	for (const struct rule *rule = rules; rule->name; rule++)
+		add_rule(rule);
 	json_close(']');
 	json_open("presets", '[');
 	for (const struct preset *preset = presets; preset->name; preset++)

@@ -44,7 +44,7 @@ const struct option option_table[] = {
 	 .more = "Given alone: exactly N, back to back. Not given: 10, 20, 40, ... until "
 	         "--precision is reached or --time-budget ends."},
 	{NULL, 0, "precision", SHARE_PPM, AT(precision_ppm), 1, 1000000, .value = "SHARE",
-	 .usual = "1%", .usual_words = "off with --rounds",
+	 .usual = "1%", .with_rounds = "off", .usual_words = "off with --rounds",
 	 .help = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off.",
 	 .more = "The run ends after 10, 20, 40, ... rounds, or N, 2 N, 4 N, ... of --rounds N. A "
 	         "share is 1% or 0.01."},
@@ -53,7 +53,7 @@ const struct option option_table[] = {
 	 .help = "Begin no burst after this, except for --rounds.",
 	 .more = "With --rounds N the default is what 2 N take, if that is more."},
 	{NULL, 0, "spread", SECONDS, AT(spread_ns), 0, MS_MOST, .value = "S",
-	 .usual = "1", .usual_words = "0s with --rounds",
+	 .usual = "1", .with_rounds = "0", .usual_words = "0s with --rounds",
 	 .help = "Spread the minimum rounds over this.", .more = "By pauses between them."},
 	{NULL, 0, "order", WORD, AT(order), .words = "shuffled|sequential", .value = "ORDER",
 	 .usual = "shuffled", .help = "Order of the pairs in a round.",
@@ -79,7 +79,8 @@ const struct option option_table[] = {
 	 .usual_words = "in different pages",
 	 .help = "Bytes between the two lines of readwrite.", .more = "A multiple of 4."},
 
-	{"Memory", 0, "sizes", TEXT, AT(sizes), .value = "LIST", .has_benchmarks = true,
+	{"Memory", 0, "sizes", TEXT, AT(sizes), SIZE_STEP, SIZE_MOST, SIZE_STEP, .value = "LIST",
+	 .has_benchmarks = true, .allowed = "auto, or a list such as 16K,1M..64M, multiples of 4K",
 	 .usual = "auto", .usual_words = "by the caches", .help = "memory of each thread.",
 	 .more = "Bytes like 16K,1M..64M, where a range has two steps an octave. auto: 1/4, 1/2, "
 	         "3/4, 2 and 4 times each cache. gemm: of the matrices that stream; auto: 4 times "
@@ -91,6 +92,8 @@ const struct option option_table[] = {
 	         "read, and swap after both, interleave write, contend and sharing all, loaded "
 	         "read,mix."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST", .has_benchmarks = true,
+	 .words = "smt|llc|cores|node|package|all",
+	 .allowed = "a list of smt, llc, cores, node, package, all and numbers",
 	 .usual_words = "1,all; of contend, sharing 2,all; of loaded cores",
 	 .help = "threads at once, or on which CPUs.",
 	 .more = "Numbers take cores first; smt, llc, package: those that share a core, a last cache "
@@ -103,7 +106,9 @@ const struct option option_table[] = {
 	         "these nodes, or all that have memory, outside all caches unless --sizes says "
 	         "otherwise; that of loaded's load takes turns, too. The others: with the lines on "
 	         "each. A page elsewhere: no number."},
-	{NULL, 0, "load", TEXT, AT(load), .value = "LIST", .has_benchmarks = true,
+	{NULL, 0, "load", TEXT, AT(load), MBPS_LEAST, MBPS_MOST, .value = "LIST",
+	 .has_benchmarks = true,
+	 .allowed = "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0",
 	 .usual_words = "0,1,2,4,8,16,full", .help = "GB/s asked of each thread beside ping.",
 	 .more = "From 0.1 to 64; 0: none; full: as fast as it goes."},
 	{NULL, 0, "reads", COUNTS, AT(reads), 1, 100, .value = "LIST",
@@ -116,7 +121,8 @@ const struct option option_table[] = {
 	 .usual_words = "256; 64 for window and rising",
 	 .help = "chase, fetch: from one line to the next; bandwidth/tile: rows.",
 	 .more = "A multiple of 8; from row to row of the matrix whose tiles are read, of 64."},
-	{NULL, 0, "shape", TEXT, AT(shape), .value = "MxNxK",
+	{NULL, 0, "shape", TEXT, AT(shape), 1, SIDE_MOST, .value = "MxNxK",
+	 .allowed = "auto, or such as 256x256x256, at most 4096 each",
 	 .usual = "auto", .usual_words = "rounded up",
 	 .help = "gemm: rows, columns and depth of a product.",
 	 .more = "Rows of A, columns of B, and what they have in common, each a multiple of what the "
@@ -124,7 +130,9 @@ const struct option option_table[] = {
 	{NULL, 0, "pages", WORD, AT(pages), .words = "huge|base", .value = "KIND",
 	 .usual_words = "huge for chase, bandwidth, gemm if there are any",
 	 .help = "Pages of the memory timed.", .more = "huge is refused where there are none."},
-	{NULL, 0, "blocks", TEXT, AT(blocks), .value = "LIST", .has_benchmarks = true,
+	{NULL, 0, "blocks", TEXT, AT(blocks), BLOCK_LEAST, BLOCK_MOST, .value = "LIST",
+	 .has_benchmarks = true,
+	 .allowed = "a list such as 64,256..64K, powers of two from 64 to 64K",
 	 .usual = "64..64K", .help = "bytes before the other thread's.",
 	 .more = "Powers of two from 64 to 64K, or ranges of them."},
 	{NULL, 0, "lines-per-message", COUNTS, AT(message_lines), 1, MESSAGE_LINES_MOST, .value = "LIST",
@@ -192,6 +200,14 @@ const struct option option_table[] = {
 const size_t option_count = sizeof option_table / sizeof *option_table;
 _Static_assert(sizeof option_table / sizeof *option_table <= 64,
 	       "struct options has a bit for each");
+
+const struct rule rules[] = {
+	{"node", EXCLUDES, "nodes", "both say where memory lies; keep one of them"},
+	{"time-budget", NEEDS, "precision",
+	 "a time budget limits the rounds that a precision adds, and without a precision there are "
+	 "none; add a precision such as 1%, or leave out the time budget"},
+	{.name = NULL},
+};
 
 /* As these programs measure by default; c2clat and core-to-core-latency mirror a half. */
 const struct preset presets[] = {

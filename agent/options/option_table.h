@@ -28,8 +28,10 @@ struct option {
 	uint64_t least, most;
 	uint64_t multiple;       /* that the count is of; 0: of any */
 	const char *words;       /* separated by | */
+	const char *allowed;     /* of a text: which values, in words for people */
 	const char *value;       /* as shown in --help; null for a flag */
 	const char *usual;       /* the value where none is given; null: none, or it depends */
+	const char *with_rounds; /* the usual value beside --rounds; null: the same */
 	const char *usual_words; /* when that is another, in words */
 	bool has_benchmarks;     /* the help begins with the benchmarks that take the option */
 	const char *help;        /* a sentence; fleet shows it, too */
@@ -38,6 +40,18 @@ struct option {
 
 extern const struct option option_table[];
 extern const size_t option_count;
+
+/* Two options that exclude one another; or of which one, where it is given, needs the other, a
+ * share, to be on. */
+struct rule {
+	const char *name;
+	enum relation { EXCLUDES, NEEDS } relation;
+	const char *other;
+	const char *why; /* and what to do */
+};
+
+/* Ends with a null name. */
+extern const struct rule rules[];
 
 /* How another program measures, as far as its samples and its estimator go. */
 struct preset {

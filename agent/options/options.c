@@ -224,6 +224,17 @@ static int parse_argument(struct options *options, const char *arg, const char *
 	return set_option(options, option, next, refusal) ? -1 : 2;
 }
 
+int options_refuse_value(const char *name, const char *value, struct refusal *refusal)
+{
+	return refuse(refusal, EXIT_OPTIONS, "--%s wants %s, not '%s'", name,
+		      find_option(name, strlen(name))->allowed, value);
+}
+
+bool options_has_word(const char *name, const char *word)
+{
+	return is_one_of(find_option(name, strlen(name))->words, word);
+}
+
 bool options_has_pages(const struct options *options, const char *kind)
 {
 	return options->pages && !strcmp(options->pages, kind);
@@ -257,21 +268,54 @@ static bool is_given(const struct options *options, const char *name)
 	return options->given >> (option - option_table) & 1;
 }
 
+/* Sets the usual values beside --rounds. */
+static int set_values_with_rounds(struct options *options, struct refusal *refusal)
+{
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *option = &option_table[i];
+
+		if (option->with_rounds && !is_given(options, option->name) &&
+		    set_option(options, option, option->with_rounds, refusal))
+			return -1;
+	}
+	return 0;
+}
+
 /* Changes the usual values that depend on what was given. All rounds fit into half of a time
  * budget. */
-static void fit_usual_values(struct options *options)
+static int fit_usual_values(struct options *options, struct refusal *refusal)
 {
 	options->rounds_given = is_given(options, "rounds");
 	options->samples_given = is_given(options, "samples");
 	options->budget_ends = options->time_budget_ns && !options->rounds_given;
-	if (options->rounds_given && !is_given(options, "precision"))
-		options->precision_ppm = 0;
-	if (is_given(options, "spread"))
-		return;
 	if (options->rounds_given)
-		options->spread_ns = 0;
-	else if (options->time_budget_ns && options->time_budget_ns / 2 < options->spread_ns)
+		return set_values_with_rounds(options, refusal);
+	if (!is_given(options, "spread") && options->time_budget_ns &&
+	    options->time_budget_ns / 2 < options->spread_ns)
 		options->spread_ns = options->time_budget_ns / 2;
+	return 0;
+}
+
+/* Reports whether a share is on. */
+static bool is_on(const struct options *options, const char *name)
+{
+	const struct option *share = find_option(name, strlen(name));
+
+	return *(const int64_t *)((const char *)options + share->offset) != 0;
+}
+
+static int check_rule(const struct options *options, const struct rule *rule,
+		      struct refusal *refusal)
+{
+	if (!is_given(options, rule->name))
+		return 0;
+	if (rule->relation == EXCLUDES && is_given(options, rule->other))
+		return refuse(refusal, EXIT_OPTIONS, "--%s and --%s %s", rule->name, rule->other,
+			      rule->why);
+	if (rule->relation == NEEDS && !is_on(options, rule->other))
+		return refuse(refusal, EXIT_OPTIONS, "--%s needs --%s: %s", rule->name, rule->other,
+			      rule->why);
+	return 0;
 }
 
 static int check_combination(const struct options *options, struct refusal *refusal)
@@ -279,15 +323,11 @@ static int check_combination(const struct options *options, struct refusal *refu
 	if (options->samples + options->warmup > SAMPLES_MAX)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--samples and --warmup together may be at most %d", SAMPLES_MAX);
-	if (options->nodes && options->node != NOT_GIVEN)
-		return refuse(refusal, EXIT_OPTIONS,
-			      "--node and --nodes both say where memory lies: keep one of them");
 	if (options->facts && !options->forecast)
 		return refuse(refusal, EXIT_OPTIONS, "--facts is for --forecast");
-	if (options->time_budget_ns && !options->precision_ppm)
-		return refuse(
-			refusal, EXIT_OPTIONS,
-			"--time-budget is for rounds that --precision adds, and there is none");
+	for (const struct rule *rule = rules; rule->name; rule++)
+		if (check_rule(options, rule, refusal))
+			return -1;
 	return 0;
 }
 
@@ -314,6 +354,7 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 	}
 	if (!options->estimator)
 		options->estimator = usual_estimator(options->format);
-	fit_usual_values(options);
+	if (fit_usual_values(options, refusal))
+		return -1;
 	return check_combination(options, refusal);
 }

@@ -13,6 +13,11 @@
 enum { SAMPLES_MAX = 40000 };
 
 enum { MESSAGE_LINES_MOST = 64 };
+enum { BLOCK_LEAST = 64, BLOCK_MOST = 64 << 10 };
+enum { SIDE_MOST = 4096 }; /* of a matrix */
+enum { MBPS_LEAST = 100, MBPS_MOST = 64000 };
+enum { SIZE_STEP = 4096 };
+#define SIZE_MOST (UINT64_C(1) << 40)
 
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };
 enum { PRIORITY_USUAL = 1000 }; /* higher than any: stands for os_priority_usual */
@@ -80,6 +85,12 @@ typedef void add_words_fn(struct text *text, const char *option);
 /* Prints the page of --help. add_benchmarks: those that take an option, before its sentence.
  * add_words: what the words of its list mean, behind all. */
 void options_print_help(FILE *out, add_words_fn *add_benchmarks, add_words_fn *add_words);
+
+/* Refuses an option's value; says which are allowed. Returns -1. */
+int options_refuse_value(const char *name, const char *value, struct refusal *refusal);
+
+/* Reports whether a word is one of those that the table lists for the option. */
+bool options_has_word(const char *name, const char *word);
 
 /* Reports whether this kind of pages is asked for: "huge" or "base". */
 bool options_has_pages(const struct options *options, const char *kind);

@@ -202,15 +202,10 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
 
-	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "cores") ||
-	    !strcmp(word, "node") || !strcmp(word, "smt") || !strcmp(word, "all"))
+	if (options_has_word("threads", word))
 		return add_sharing_groups(plan, members, word, scratch, refusal);
 	if (*word < '0' || *word > '9' || *end || !number)
-		return refuse(refusal, EXIT_OPTIONS,
-			      "--threads wants a list of smt, llc, cores, node, package, all and "
-			      "numbers, not "
-			      "'%s'",
-			      word);
+		return options_refuse_value("threads", word, refusal);
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);

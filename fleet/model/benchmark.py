@@ -47,9 +47,18 @@ _NEEDED = {
 }
 """The parameters that a view needs; a benchmark that lacks one is shown as a TABLE."""
 _NO_SIZE = re.compile(r"(?<![0-9n])0+(?![0-9])")  # n0 is a NUMA node
-_SIZE = re.compile(r"([0-9]+)([KMG]?)")
+_SIZE = re.compile(r"([1-9][0-9]{0,12})([KMG]?)")
+_SIZE_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 _NO_COLUMN = object()
 _MAX_TEXTS, _LONGEST_TEXT = 64, 200
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a size such as "512K"; None for other text."""
+    match = _SIZE.fullmatch(text)
+    if not match:
+        return None
+    return int(match[1]) << _SIZE_SHIFTS[match[2]]
 
 
 def _require_short(texts: Sequence[str]) -> None:
@@ -186,6 +195,14 @@ class Benchmark:
             None,
         )
 
+    def words_for_option(self, option: str) -> list[str]:
+        """Return the words that the option of this name takes for this benchmark."""
+        words: list[str] = []
+        for parameter in self.parameters:
+            if parameter.option == option:
+                words += parameter.words
+        return words
+
     def parameters_with_role(self, role: str) -> list[Parameter]:
         """Return the benchmark's parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
@@ -243,11 +260,9 @@ class Benchmark:
                 )
         # their shapes are fitted to a size
         sized = () if self.view is View.PRODUCTS else words
-        for match in filter(None, map(_SIZE.fullmatch, sized)):
-            if (
-                sizes
-                and int(match[1]) << 10 * " KMG".index(match[2] or " ") not in sizes
-            ):
+        for word in sized:
+            size = parse_size(word)
+            if sizes and size is not None and size not in sizes:
                 return f"point {point} is of another size than its parameters"
         return None
 

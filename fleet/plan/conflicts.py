@@ -3,13 +3,16 @@ the host.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Host, RequestedOptions, Shape, override_options
+from fleet.plan.agent_options import RULES
 from fleet.plan.benchmark_names import find_variant_problem
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.options import (
     BURST_SAMPLES,
+    BY_FLAG,
     BY_NAME,
     DEFAULTS,
     PRESETS,
@@ -24,14 +27,13 @@ _WITHOUT_PAIRS = (
     "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs,"
     " such as clock"
 )
-_WITHOUT_PRECISION = (
-    "a time budget limits the rounds that a precision adds, and without a precision"
-    " there are none; add a precision such as 1%, or leave out the time budget"
-)
-Conflict = tuple[tuple[str, ...], str]
-"""The names of options that exclude one another by their values or defaults, and
-why.
-"""
+
+
+class Conflict(NamedTuple):
+    """Options that exclude one another by their values or defaults, and why."""
+
+    names: tuple[str, ...]
+    why: str
 
 
 def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
@@ -39,58 +41,68 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     allowed by itself.
     """
     resolved = resolve_defaults(options)
+    yield from _find_broken_rules(options, resolved)
+    yield from _find_benchmark_conflicts(options, resolved)
+    yield from _find_cpu_conflicts(options, resolved)
+
+
+def _find_broken_rules(
+    options: RequestedOptions, resolved: EffectiveOptions
+) -> Iterator[Conflict]:
     if resolved.samples + resolved.warmup > BURST_SAMPLES:
-        names = dict.fromkeys(
-            _option_that_sets(options, name) for name in ("samples", "warmup")
+        deciding = (
+            _find_deciding_option(options, "samples"),
+            _find_deciding_option(options, "warmup"),
         )
-        yield (
-            tuple(names),
-            f"a burst has at most {BURST_SAMPLES} samples, warm-ups included",
-        )
-    if options.time_budget_s is not None and not resolved.precision:
-        cause = (
-            "precision"
-            if options.precision is not None
-            else _option_that_sets(options, "rounds")
-        )
-        yield ("time_budget_s", cause), _WITHOUT_PRECISION
+        names = tuple(dict.fromkeys(deciding))
+        why = f"a burst has at most {BURST_SAMPLES} samples, warm-ups included"
+        yield Conflict(names, why)
+    for rule in RULES:
+        name = BY_FLAG[rule.name].name
+        other = BY_FLAG[rule.other].name
+        if getattr(options, name) is None:
+            continue
+        if rule.relation == "needs":
+            is_broken = not getattr(resolved, other)
+        else:
+            is_broken = getattr(options, other) is not None
+        if is_broken:
+            if getattr(options, other) is None:  # only rounds turn an option off
+                other = _find_deciding_option(options, "rounds")
+            yield Conflict((name, other), rule.why)
+
+
+def _find_benchmark_conflicts(
+    options: RequestedOptions, resolved: EffectiveOptions
+) -> Iterator[Conflict]:
     if why := find_variant_problem(resolved.variant, resolved.benchmarks):
-        yield ("variant", "benchmarks"), why
-    if None not in (options.node, options.nodes):
-        yield ("node", "nodes"), "both say where memory lies; keep one of them"
-    if options.nodes is not None and not any(
-        BENCHMARKS[name].node for name in resolved.benchmarks
-    ):
-        yield (
-            ("nodes", "benchmarks"),
-            "none of these can place its memory; add chase, bandwidth or cas",
-        )
-    for name in resolved.benchmarks if options.operations else ():
-        parameters = [
-            parameter
-            for parameter in BENCHMARKS[name].parameters
-            if parameter.option == "op"
-        ]
-        words = [word for parameter in parameters for word in parameter.words]
-        if words and {*words}.isdisjoint(options.operations or ()):
-            yield (
-                ("operations", "benchmarks"),
-                f"{name} has none of these; it has {', '.join(words)}",
-            )
-    if options.cpus is not None and not isinstance(options.cpus, str):
-        yield from _find_cpu_conflicts(options.cpus, resolved)
+        yield Conflict(("variant", "benchmarks"), why)
+    benchmarks = [BENCHMARKS[name] for name in resolved.benchmarks]
+    if options.nodes is not None and not any(item.node for item in benchmarks):
+        why = "none of these can place its memory; add chase, bandwidth or cas"
+        yield Conflict(("nodes", "benchmarks"), why)
+    if options.operations is None:
+        return
+    for benchmark in benchmarks:
+        words = benchmark.words_for_option("op")
+        if words and set(words).isdisjoint(options.operations):
+            why = f"{benchmark.name} has none of these; it has {', '.join(words)}"
+            yield Conflict(("operations", "benchmarks"), why)
 
 
 def _find_cpu_conflicts(
-    cpus: Sequence[int], resolved: EffectiveOptions
+    options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    if len(cpus) < 2 and all(needs_pairs([name]) for name in resolved.benchmarks):
-        yield ("cpus", "benchmarks"), _WITHOUT_PAIRS
-    if beyond := {cpu for pair in resolved.pairs.listed for cpu in pair} - set(cpus):
-        yield (
-            ("pairs", "cpus"),
-            f"CPU {format_cpus(beyond)} is in a pair and not among the CPUs",
-        )
+    cpus = options.cpus
+    if cpus is None or isinstance(cpus, str):
+        return
+    all_need_pairs = all(needs_pairs([name]) for name in resolved.benchmarks)
+    if len(cpus) < 2 and all_need_pairs:
+        yield Conflict(("cpus", "benchmarks"), _WITHOUT_PAIRS)
+    paired = {cpu for pair in resolved.pairs.listed for cpu in pair}
+    if beyond := paired - set(cpus):
+        why = f"CPU {format_cpus(beyond)} is in a pair and not among the CPUs"
+        yield Conflict(("pairs", "cpus"), why)
 
 
 def needs_pairs(benchmarks: Sequence[str]) -> bool:
@@ -98,46 +110,46 @@ def needs_pairs(benchmarks: Sequence[str]) -> bool:
     return any(BENCHMARKS[name].shape is Shape.PAIR for name in benchmarks)
 
 
-def _option_that_sets(options: RequestedOptions, name: str) -> str:
+def _find_deciding_option(options: RequestedOptions, name: str) -> str:
     """Return the option that gives `name` its value: the preset if it does, else `name`
     itself.
     """
-    by_preset = (
-        options.preset is not None
-        and getattr(PRESETS[options.preset], name) is not None
-    )
-    return "preset" if by_preset and getattr(options, name) is None else name
+    if options.preset is None or getattr(options, name) is not None:
+        return name
+    of_preset = getattr(PRESETS[options.preset], name)
+    return name if of_preset is None else "preset"
 
 
 def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError that lists conflicts among options of the command line and of
     the hosts' entries.
     """
-    conflicts = (
-        _conflict_message(host, requested, *conflict)
-        for host in hosts
-        for conflict in find_conflicts(
-            override_options(options_from_entry(host), requested)
-        )
-    )
-    messages = [*dict.fromkeys(conflicts)]
-    if more := messages[_MAX_MESSAGES:]:
-        messages[_MAX_MESSAGES:] = [f"and {format_count(len(more), 'more conflict')}"]
-    if messages:
-        raise UsageError("\n".join(messages))
+    messages: dict[str, None] = {}  # in order, each once
+    for host in hosts:
+        options = override_options(options_from_entry(host), requested)
+        for conflict in find_conflicts(options):
+            messages[_conflict_message(host, requested, conflict)] = None
+    if not messages:
+        return
+    lines = list(messages)[:_MAX_MESSAGES]
+    if more := len(messages) - len(lines):
+        lines.append(f"and {format_count(more, 'more conflict')}")
+    raise UsageError("\n".join(lines))
 
 
 def _conflict_message(
-    host: Host, requested: RequestedOptions, names: Sequence[str], why: str
+    host: Host, requested: RequestedOptions, conflict: Conflict
 ) -> str:
     """Return a message that quotes options as typed or written; begin with the host if
     its entry sets one.
     """
-    host_options = options_from_entry(host)
-    sources, where = [], ""
-    for name in names:
+    entry = options_from_entry(host)
+    sources = []
+    where = ""
+    for name in conflict.names:
         option = BY_NAME[name]
-        typed, written = getattr(requested, name), getattr(host_options, name)
+        typed = getattr(requested, name)
+        written = getattr(entry, name)
         if typed is not None:
             sources.append(option.as_flag(typed))
         elif written is not None:
@@ -145,14 +157,13 @@ def _conflict_message(
             where = f"{host.origin}: {host.name}: ".removeprefix(": ")
         else:
             sources.append(f"the default {option.as_flag(getattr(DEFAULTS, name))}")
-    return f"{where}{describe_conflict(sources, why)}"
+    return where + describe_conflict(sources, conflict.why)
 
 
 def describe_conflict(sources: Sequence[str], why: str) -> str:
     """Return "A and B exclude one another: why." sources: A and B, each an option with
     its value.
     """
-    return (
-        f"{' and '.join(sources)}{' exclude one another' if len(sources) > 1 else ''}:"
-        f" {why}."
-    )
+    if len(sources) == 1:
+        return f"{sources[0]}: {why}."
+    return f"{' and '.join(sources)} exclude one another: {why}."

@@ -10,8 +10,17 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
-from fleet.model import CORES, KINDS, Condition, InputError, PairChoice, Pairs
+from fleet.model import (
+    CORES,
+    KINDS,
+    Condition,
+    InputError,
+    PairChoice,
+    Pairs,
+    parse_size,
+)
 from fleet.plan import counters
+from fleet.plan.agent_options import AgentOption
 from fleet.plan.benchmark_names import VARIANTS, check_variants
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.text import quote_short, suggest_similar
@@ -35,37 +44,38 @@ class Kind:
     lists: bool = False  # with commas; a YAML list in the inventory is as good
 
 
-def _make_kind(
-    metavar: str, allowed: str, parse: _Parse, message: str = "", **more: Any
-) -> Kind:
-    """Return a kind of value. parse: returns None for wrong text. message: replaces
-    `allowed` in errors.
+def _make_reader(parse: _Parse, allowed: str) -> _Parse:
+    """Return a function that parses a text. It raises InputError with what is allowed
+    where `parse` returns None.
     """
 
     def read(text: str) -> Any:
         value = parse(text)
         if value is None:
-            raise InputError(f"must be {message or allowed}; not {quote_short(text)}")
+            raise InputError(f"must be {allowed}; not {quote_short(text)}")
         return value
 
-    return Kind(metavar, allowed, read, **more)
+    return read
 
 
 def make_integer_kind(
     low: int, high: int, *, multiple_of: int = 1, metavar: str = "N"
 ) -> Kind:
     """Return the kind of whole numbers from `low` to `high`."""
-    allowed = f"{low} to {high}" + (
-        f", a multiple of {multiple_of}" if multiple_of > 1 else ""
-    )
+    allowed = f"{low} to {high}"
+    if multiple_of > 1:
+        allowed += f", a multiple of {multiple_of}"
 
     def parse(text: str) -> int | None:
-        number = int(text) if re.fullmatch(r"0|[1-9][0-9]{0,18}", text) else -1
-        return number if low <= number <= high and not number % multiple_of else None
+        if not re.fullmatch(r"0|[1-9][0-9]{0,18}", text):
+            return None
+        number = int(text)
+        if not low <= number <= high or number % multiple_of:
+            return None
+        return number
 
-    return _make_kind(
-        metavar, allowed, parse, f"a whole number from {allowed}", limits=(low, high)
-    )
+    read = _make_reader(parse, f"a whole number from {allowed}")
+    return Kind(metavar, allowed, read, limits=(low, high))
 
 
 def make_duration_kind(
@@ -75,32 +85,32 @@ def make_duration_kind(
     if whole_seconds.
     """
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
-    which = (
-        "of whole seconds, such as 90, 90s"
-        if whole_seconds
-        else "such as 90, 90s, 500ms"
-    )
+    which = "such as 90, 90s, 500ms"
+    if whole_seconds:
+        which = "of whole seconds, such as 90, 90s"
 
     def parse(text: str) -> float | None:
         match = re.fullmatch(
             r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(|ms|s|m|h)", text.strip()
         )
-        seconds = float(match[1]) * _UNITS_S[match[2]] if match else -1.0
-        if not low_s <= seconds <= high_s or (whole_seconds and seconds % 1):
+        if not match:
             return None
-        return int(seconds) if whole_seconds else seconds
+        seconds = float(match[1]) * _UNITS_S[match[2]]
+        if not low_s <= seconds <= high_s:
+            return None
+        if not whole_seconds:
+            return seconds
+        if seconds % 1:
+            return None
+        return int(seconds)
 
-    ways: dict[str, Any] = {
-        "write": format_decimal,
-        "show": format_duration,
-        "limits": (low_s, high_s),
-    }
-    return _make_kind(
+    return Kind(
         "DURATION",
         allowed,
-        parse,
-        f"a duration {which}, 5m or 1h, from {allowed}",
-        **ways,
+        _make_reader(parse, f"a duration {which}, 5m or 1h, from {allowed}"),
+        write=format_decimal,
+        show=format_duration,
+        limits=(low_s, high_s),
     )
 
 
@@ -110,14 +120,19 @@ def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
     """
     if not text.startswith(("age<", "age>")):
         return None
-    match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)
+    match = re.fullmatch(r"age([<>])([0-9]{1,5})([mhdw])", text)
     if not match:
         raise InputError(
             "an age is a number of m, h, d or w, such as age>7d or age<12h"
         )
-    limit = timedelta(minutes=int(match[1]) * _UNITS_MINUTES[match[2]])
-    is_older = text[3] == ">"
-    return lambda measured: (datetime.now(UTC) - measured > limit) is is_older
+    limit = timedelta(minutes=int(match[2]) * _UNITS_MINUTES[match[3]])
+    wants_older = match[1] == ">"
+
+    def is_of_that_age(measured: datetime) -> bool:
+        is_older = datetime.now(UTC) - measured > limit
+        return is_older is wants_older
+
+    return is_of_that_age
 
 
 def make_share_kind(low: float, high: float) -> Kind:
@@ -130,27 +145,38 @@ def make_share_kind(low: float, high: float) -> Kind:
         if text == "off":
             return 0.0
         match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*(%?)", text.strip())
-        value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-        is_unclear = match and not match[2] and value == 1
-        return value if low <= value <= high and not is_unclear else None
+        if not match:
+            return None
+        share = float(match[1])
+        if match[2]:
+            share /= 100
+        elif share == 1:
+            return None
+        if not low <= share <= high:
+            return None
+        return share
 
-    message, limits = f"a share such as 1% or 0.01, from {allowed}", (low, high)
-    ways: dict[str, Any] = {
-        "write": lambda value: format_decimal(value) if value else "off"
-    }
-    return _make_kind(
-        "SHARE", allowed, parse, message, **ways, show=_format_percent, limits=limits
+    def write(share: float) -> str:
+        return format_decimal(share) if share else "off"
+
+    return Kind(
+        "SHARE",
+        allowed,
+        _make_reader(parse, f"a share such as 1% or 0.01, from {allowed}"),
+        write=write,
+        show=_format_percent,
+        limits=(low, high),
     )
 
 
 def make_word_kind(words: type[StrEnum]) -> Kind:
     """Return the kind that takes the words of an enum."""
     choices = tuple(map(str, words))
-    return Kind(
-        "WORD",
-        _join_choices(choices),
-        lambda text: words(require_choice(text, choices)),
-    )
+
+    def read(text: str) -> StrEnum:
+        return words(require_choice(text, choices))
+
+    return Kind("WORD", _join_choices(choices), read)
 
 
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
@@ -165,18 +191,16 @@ def require_choice(text: str, choices: tuple[str, ...]) -> str:
 
 def _parse_benchmarks(text: str) -> tuple[str, ...]:
     """Parse "cas,readwrite" or "all", in order, without repeats. Raises InputError."""
-    names = tuple(
-        dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
-    )
+    words = [word.strip() for word in text.split(",")]
+    names = tuple(dict.fromkeys(filter(None, words)))
     if names == ("all",):
         return tuple(KNOWN)
-    if unknown := next((name for name in names if name not in VARIANTS), None):
-        raise InputError(
-            f"unknown benchmark {quote_short(unknown)}; there are"
-            f" {', '.join(VARIANTS)}, or all"
-        )
+    there_are = f"there are {', '.join(VARIANTS)}, or all"
     if not names:
-        raise InputError(f"names no benchmark; there are {', '.join(VARIANTS)}, or all")
+        raise InputError(f"names no benchmark; {there_are}")
+    for name in names:
+        if name not in VARIANTS:
+            raise InputError(f"unknown benchmark {quote_short(name)}; {there_are}")
     return names
 
 
@@ -184,7 +208,9 @@ def _parse_cpus_or_kind(text: str) -> tuple[int, ...] | str | None:
     """Parse "0-3,8", the name of a kind of core, or "cores"; None for another word."""
     if text in KINDS or text == CORES:
         return text
-    return None if text.isalpha() else parse_cpu_numbers(text)
+    if text.isalpha():
+        return None
+    return parse_cpu_numbers(text)
 
 
 def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
@@ -199,69 +225,77 @@ def _parse_pairs(text: str) -> PairChoice | None:
     another word.
     """
     word = text.strip()
-    return (
-        PairChoice(Pairs(word))
-        if word in (Pairs.HALF, Pairs.ORDERED)
-        else _parse_pair_subset(word)
-    )
+    if word in (Pairs.HALF, Pairs.ORDERED):
+        return PairChoice(Pairs(word))
+    return _parse_pair_subset(word)
 
 
 def _parse_pair_subset(text: str) -> PairChoice | None:
     word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
-        if int(match[1]) == 0:
+        count = int(match[1])
+        if count == 0:
             raise InputError(
                 "per-relation:0 would measure nothing; write per-relation:3, for"
                 " instance"
             )
-        return PairChoice(Pairs.PER_RELATION, per_relation=int(match[1]))
-    return PairChoice(Pairs.LISTED, parse_pairs(word)) if word[:1].isdigit() else None
+        return PairChoice(Pairs.PER_RELATION, per_relation=count)
+    if not word[:1].isdigit():
+        return None
+    return PairChoice(Pairs.LISTED, parse_pairs(word))
 
 
 def _format_pairs_argument(choice: PairChoice) -> str:
-    return format_pairs(choice.listed) or (
-        "ordered" if choice.which is Pairs.ORDERED else "half"
-    )
+    if choice.listed:
+        return format_pairs(choice.listed)
+    if choice.which is Pairs.ORDERED:
+        return "ordered"
+    return "half"
 
 
 def _format_pair_choice(choice: PairChoice) -> str:
-    return (
-        f"{choice.which}:{choice.per_relation}"
-        if choice.per_relation
-        else _format_pairs_argument(choice)
-    )
+    if choice.per_relation:
+        return f"{choice.which}:{choice.per_relation}"
+    return _format_pairs_argument(choice)
 
 
 def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
     """Return the kind of lists of these words, without repeats. empty: a word that
     means an empty list.
     """
-    read = _list_reader(lambda word: require_choice(word, choices))
-    allowed = f"a list of {', '.join(choices)}{', or ' * bool(empty)}{empty}"
-    return _make_list_kind(
-        allowed, lambda text: () if empty and text.strip() == empty else read(text)
-    )
+    read_words = _make_list_reader(lambda word: require_choice(word, choices))
+    allowed = f"a list of {', '.join(choices)}"
+    if empty:
+        allowed += f", or {empty}"
+
+    def read(text: str) -> tuple[str, ...]:
+        if empty and text.strip() == empty:
+            return ()
+        return read_words(text)
+
+    return _make_list_kind(allowed, read)
 
 
 def _make_list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
     return Kind("LIST", allowed, read, ",".join, ",".join, lists=True)
 
 
-def _list_reader(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+def _make_list_reader(read: _Parse) -> Callable[[str], tuple[Any, ...]]:
     """Return a function that reads each item of a list and drops repeats."""
-    return lambda text: tuple(
-        dict.fromkeys(read(word.strip()) for word in text.split(","))
-    )
+
+    def read_list(text: str) -> tuple[Any, ...]:
+        items = [read(word.strip()) for word in text.split(",")]
+        return tuple(dict.fromkeys(items))
+
+    return read_list
 
 
 def make_integer_list_kind(low: int, high: int) -> Kind:
     """Return the kind of lists of whole numbers from `low` to `high`, without
     repeats.
     """
-    read, allowed = (
-        _list_reader(make_integer_kind(low, high).read),
-        f"a list of numbers from {low} to {high}",
-    )
+    allowed = f"a list of numbers from {low} to {high}"
+    read = _make_list_reader(make_integer_kind(low, high).read)
     return Kind("LIST", allowed, read, _format_numbers, _format_numbers, lists=True)
 
 
@@ -269,126 +303,176 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
+def make_all_or_list_kind(item_kind: Kind, allowed: str) -> Kind:
+    """Return the kind of either "all" or a list of numbers, without repeats."""
+    read_numbers = _make_list_reader(item_kind.read)
+
+    def read(text: str) -> str:
+        if text.strip() == "all":
+            return "all"
+        return _format_numbers(read_numbers(text))
+
+    return Kind("LIST", allowed, read, lists=True)
+
+
 def _make_verbatim_list_kind(
-    metavar: str, allowed: str, is_allowed: Callable[[str], object]
+    metavar: str,
+    option: AgentOption,
+    is_item: Callable[[str], bool],
+    other: str | None = None,
 ) -> Kind:
-    """Return the kind of a list that is passed to the agent as written, without
-    blanks.
+    """Return the kind of a list that is passed to the agent as written, without blanks.
+    other: a word that may stand for the list.
     """
+    allowed = option.allowed or ""
 
     def parse(text: str) -> str | None:
         plain = text.replace(" ", "")
-        return plain if is_allowed(plain) else None
+        if plain == other or all(map(is_item, plain.split(","))):
+            return plain
+        return None
 
-    return _make_kind(metavar, allowed, parse, lists=True)
-
-
-def _make_pattern_kind(metavar: str, allowed: str, pattern: str) -> Kind:
-    return _make_kind(
-        metavar, allowed, lambda text: text if re.fullmatch(pattern, text) else None
-    )
+    return Kind(metavar, allowed, _make_reader(parse, allowed), lists=True)
 
 
-def make_all_or_list_kind(item_kind: Kind, allowed: str) -> Kind:
-    """Return the kind of either "all" or a list of numbers, without repeats."""
-    read = _list_reader(item_kind.read)
+def make_sizes_kind(option: AgentOption) -> Kind:
+    """Return the kind of lists of sizes of memory, whole multiples, and of ranges."""
+    step = option.multiple or 1
 
-    def read_either(text: str) -> str:
-        return "all" if text.strip() == "all" else _format_numbers(read(text))
+    def is_size(size: int) -> bool:
+        return option.least <= size <= option.most and size % step == 0
 
-    return Kind("LIST", allowed, read_either, lists=True)
+    def is_item(text: str) -> bool:
+        return _is_size_range(text, is_size)
+
+    return _make_verbatim_list_kind("SIZES", option, is_item, other="auto")
 
 
-def _are_sizes(text: str, is_allowed: Callable[[int], bool]) -> bool:
-    """Report whether a text is a list of sizes, and of ranges of sizes such as
-    "16K..64M".
+def make_powers_of_two_kind(option: AgentOption) -> Kind:
+    """Return the kind of lists of sizes that are powers of two, and of ranges."""
+
+    def is_power(size: int) -> bool:
+        return option.least <= size <= option.most and size.bit_count() == 1
+
+    def is_item(text: str) -> bool:
+        return _is_size_range(text, is_power)
+
+    return _make_verbatim_list_kind("SIZES", option, is_item)
+
+
+def _is_size_range(text: str, is_size: Callable[[int], bool]) -> bool:
+    """Report whether a text is an allowed size such as "16K", or a range of them such
+    as "16K..64M".
     """
-    for item in text.split(","):
-        matches = [
-            re.fullmatch(r"([1-9][0-9]{0,12})([KMG]?)", end) for end in item.split("..")
-        ]
-        sizes = [
-            int(match[1]) << 10 * " KMG".index(match[2] or " ")
-            for match in matches
-            if match
-        ]
-        is_range = len(sizes) == len(matches) <= 2 and sizes == sorted(sizes)
-        if not is_range or not all(map(is_allowed, sizes)):
+    first, dots, last = text.partition("..")
+    if not dots:
+        last = first
+    low = parse_size(first)
+    high = parse_size(last)
+    if low is None or high is None or low > high:
+        return False
+    return is_size(low) and is_size(high)
+
+
+def make_rates_kind(option: AgentOption) -> Kind:
+    """Return the kind of lists of GB/s such as "0,0.5,full". The option's limits are
+    MB/s.
+    """
+
+    def is_rate(text: str) -> bool:
+        if text == "full":
+            return True
+        if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
             return False
-    return True
+        mbps = 1000 * float(text)
+        return mbps == 0 or option.least <= mbps <= option.most
+
+    return _make_verbatim_list_kind("LIST", option, is_rate)
 
 
-def _are_rates(text: str) -> bool:
-    """Report whether a text is a list of GB/s such as "0,0.5,full"."""
-    rates = [rate for rate in text.split(",") if rate != "full"]
-    return all(
-        re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", rate) for rate in rates
-    ) and all(not rate or 0.1 <= rate <= 64 for rate in map(float, rates))
+def make_threads_kind(option: AgentOption) -> Kind:
+    """Return the kind of lists of words for CPUs that share something, and of
+    numbers.
+    """
+    allowed = option.allowed or ""
+    words = (option.words or "").split("|")
+
+    def parse(text: str) -> str | None:
+        is_number = re.fullmatch(r"[1-9][0-9]{0,5}", text)
+        return text if is_number or text in words else None
+
+    return _make_list_kind(allowed, _make_list_reader(_make_reader(parse, allowed)))
+
+
+def make_shape_kind(option: AgentOption) -> Kind:
+    """Return the kind of shapes of a product such as "256x256x256", or "auto"."""
+    allowed = option.allowed or ""
+
+    def is_side(text: str) -> bool:
+        is_number = re.fullmatch(r"[1-9][0-9]{0,8}", text)
+        return bool(is_number) and int(text) <= option.most
+
+    def parse(text: str) -> str | None:
+        sides = text.split("x")
+        if text == "auto" or (len(sides) == 3 and all(map(is_side, sides))):
+            return text
+        return None
+
+    return Kind("MxNxK", allowed, _make_reader(parse, allowed))
 
 
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variants)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
-_WAYS: dict[str, Any] = {
-    "write": _format_pairs_argument,
-    "show": _format_pair_choice,
-    "lists": True,
-}
-PAIRS = _make_kind("PAIRS", f"half, ordered, {_SOME_PAIRS}", _parse_pairs, **_WAYS)
-FEW_PAIRS = _make_kind("PAIRS", _SOME_PAIRS, _parse_pair_subset, **_WAYS)
+_ANY_PAIRS = f"half, ordered, {_SOME_PAIRS}"
+PAIRS = Kind(
+    "PAIRS",
+    _ANY_PAIRS,
+    _make_reader(_parse_pairs, _ANY_PAIRS),
+    write=_format_pairs_argument,
+    show=_format_pair_choice,
+    lists=True,
+)
+FEW_PAIRS = replace(
+    PAIRS, allowed=_SOME_PAIRS, read=_make_reader(_parse_pair_subset, _SOME_PAIRS)
+)
 _SOME_CPUS = (
     f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one"
     " CPU of each"
 )
-_CPU_WAYS: dict[str, Any] = {
-    "write": _format_numbers,
-    "show": format_cpus_or_kind,
-    "lists": True,
-}
-CPUS = _make_kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, **_CPU_WAYS)
+CPUS = Kind(
+    "CPUS",
+    _SOME_CPUS,
+    _make_reader(_parse_cpus_or_kind, _SOME_CPUS),
+    write=_format_numbers,
+    show=format_cpus_or_kind,
+    lists=True,
+)
 CPU_NUMBERS = replace(CPUS, read=parse_cpu_numbers)
-SIZES = _make_verbatim_list_kind(
-    "SIZES",
-    "auto, or a list such as 16K,1M..64M, multiples of 4K",
-    lambda text: (
-        text == "auto"
-        or _are_sizes(text, lambda size: size % 4096 == 0 and size <= 1 << 40)
-    ),
+COUNTERS = _make_list_kind(
+    "generic, coherence, or a list of events and codes such as r04d2",
+    counters.parse_events,
 )
-_SIDE = (  # of a product: agent/bench/shapes.c
-    r"([1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6])"
-)
-_SIZE = "auto, or such as 256x256x256, at most 4096 each"
-SHAPE = _make_pattern_kind("MxNxK", _SIZE, f"auto|{_SIDE}x{_SIDE}x{_SIDE}")
-BLOCKS = _make_verbatim_list_kind(
-    "SIZES",
-    "a list such as 64,256..64K, powers of two from 64 to 64K",
-    lambda text: _are_sizes(
-        text, lambda size: size.bit_count() == 1 and 64 <= size <= 64 << 10
-    ),
-)
-LOAD = _make_verbatim_list_kind(
-    "LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates
-)
-_SOME_THREADS = "a list of smt, llc, cores, node, package, all and numbers"
-_THREADS = _make_pattern_kind(
-    "", _SOME_THREADS, r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}"
-)
-THREADS = _make_list_kind(_SOME_THREADS, _list_reader(_THREADS.read))
-_EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
-COUNTERS = _make_list_kind(_EVENTS, counters.parse_events)
-_GOVERNORS = "a governor's name, such as performance"
-GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
 CONDITIONS = make_word_list_kind(*Condition, empty="none")
-_SWITCH: dict[str, Any] = dict.fromkeys(
-    ("write", "show"), lambda on: "on" if on else "off"
-)
-SWITCH = Kind(
-    "STATE",
-    "on or off",
-    lambda text: require_choice(text, ("on", "off")) == "on",
-    **_SWITCH,
-)
+_GOVERNORS = "a governor's name, such as performance"
+
+
+def _parse_governor(text: str) -> str | None:
+    return text if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text) else None
+
+
+GOVERNOR = Kind("NAME", _GOVERNORS, _make_reader(_parse_governor, _GOVERNORS))
+
+
+def _read_switch(text: str) -> bool:
+    return require_choice(text, ("on", "off")) == "on"
+
+
+def _format_switch(on: bool) -> str:
+    return "on" if on else "off"
+
+
+SWITCH = Kind("STATE", "on or off", _read_switch, _format_switch, _format_switch)
 
 
 def format_decimal(value: float) -> str:
@@ -403,8 +487,9 @@ def format_duration(seconds: float) -> str:
     if 0 < seconds < 1:
         return f"{format_decimal(seconds * 1000)}ms"
     for unit in ("h", "m"):
-        if seconds and seconds % _UNITS_S[unit] == 0:
-            return f"{format_decimal(seconds / _UNITS_S[unit])}{unit}"
+        unit_s = _UNITS_S[unit]
+        if seconds and seconds % unit_s == 0:
+            return f"{format_decimal(seconds / unit_s)}{unit}"
     return f"{format_decimal(seconds)}s"
 
 

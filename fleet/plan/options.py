@@ -1,19 +1,18 @@
 """The table of plan options that the command line, the inventory, the agent and the
-docs read: the agent's own (options.json), and what the controller adds.
+docs read: the agent's own, and what the controller adds.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from fleet import model
 from fleet.errors import UsageError
 from fleet.plan import kinds
+from fleet.plan.agent_options import AGENT_OPTIONS, PRESET_ARGUMENTS, AgentOption
 from fleet.plan.benchmark_names import (
     assign_to_benchmarks,
     split_benchmarks_and_variants,
@@ -94,16 +93,14 @@ def _make_flag(name: str) -> str:
     return _FLAGS.get(name, plain)
 
 
-_DESCRIBED = json.loads(Path(__file__).with_name("options.json").read_text())
-"""Options and presets as the agent describes them; `make describe` writes the file."""
-_AGENT_OPTIONS = {row["name"]: row for row in _DESCRIBED["options"]}
-BURST_SAMPLES: int = _AGENT_OPTIONS["samples"]["most"]  # warm-ups counted
+BURST_SAMPLES = AGENT_OPTIONS["samples"].most  # warm-ups counted
 
 
-def _make_kind(row: Mapping[str, Any]) -> kinds.Kind:
+def _make_kind(option: AgentOption) -> kinds.Kind:
     """Return the kind of the values whose type and range the agent describes."""
-    least, most = row["least"], row["most"]
-    match row["type"]:
+    least = option.least
+    most = option.most
+    match option.type:
         case "counts":
             return kinds.make_integer_list_kind(least, most)
         case "duration_ms":
@@ -111,22 +108,19 @@ def _make_kind(row: Mapping[str, Any]) -> kinds.Kind:
         case "share_ppm":
             return kinds.make_share_kind(least / 1e6, most / 1e6)
         case "count":
-            step = row["multiple"] or 1
-            metavar = row["value"]
+            step = option.multiple or 1
             return kinds.make_integer_kind(
-                least, most, multiple_of=step, metavar=metavar
+                least, most, multiple_of=step, metavar=option.value
             )
         case other:
-            raise ValueError(f"--{row['name']} is {other}: it needs a kind of its own")
+            raise ValueError(f"--{option.name} is {other}: it needs a kind of its own")
 
 
 def _make_word_list_kind(flag: str) -> kinds.Kind:
     """Return the kind of lists of the words that benchmarks name for this option."""
     words: dict[str, None] = {}
     for benchmark in model.BENCHMARKS.values():
-        for parameter in benchmark.parameters:
-            if parameter.option == flag:
-                words |= dict.fromkeys(parameter.words)
+        words |= dict.fromkeys(benchmark.words_for_option(flag))
     return kinds.make_word_list_kind(*words)
 
 
@@ -140,70 +134,90 @@ _OWN_KINDS = {  # of values that have a grammar, or a type of the model
     "order": kinds.make_word_kind(model.Order),
     "line": kinds.make_word_kind(model.LinePolicy),
     "owner": kinds.make_word_kind(model.Side),
-    "nodes": kinds.make_all_or_list_kind(_make_kind(_AGENT_OPTIONS["node"]), _NODES),
-    "sizes": kinds.SIZES,
+    "nodes": kinds.make_all_or_list_kind(_make_kind(AGENT_OPTIONS["node"]), _NODES),
+    "sizes": kinds.make_sizes_kind(AGENT_OPTIONS["sizes"]),
     "pages": kinds.make_word_kind(model.Pages),
     "operations": _make_word_list_kind("op"),
-    "threads": kinds.THREADS,
-    "load": kinds.LOAD,
+    "threads": kinds.make_threads_kind(AGENT_OPTIONS["threads"]),
+    "load": kinds.make_rates_kind(AGENT_OPTIONS["load"]),
     "share": _make_word_list_kind("share"),
     "states": _make_word_list_kind("state"),
-    "blocks": kinds.BLOCKS,
-    "shape": kinds.SHAPE,
+    "blocks": kinds.make_powers_of_two_kind(AGENT_OPTIONS["blocks"]),
+    "shape": kinds.make_shape_kind(AGENT_OPTIONS["shape"]),
     "counters": kinds.COUNTERS,
     "governor": kinds.GOVERNOR,
     "boost": kinds.SWITCH,
     "cpus": kinds.CPUS,
     "deadline_s": kinds.make_duration_kind(
-        1, _AGENT_OPTIONS["deadline"]["most"] / 1e3, whole_seconds=True
+        1, AGENT_OPTIONS["deadline"].most / 1e3, whole_seconds=True
     ),
 }
-_OWN_WORDS = {  # where the controller does more than the agent
-    "benchmarks": {"help": "What to measure, or a variant: cas/c11."},
-    "pairs": {"help": "Pairs: each once, both ways, some of each relation, or these."},
-    "few_pairs": {"usual_words": f"per-relation:{FEW_PAIRS}, or as --pairs"},
-    "deadline_s": {
-        "help": "Agents end themselves after this.",
-        "usual_words": "five times the forecast and 10m",
-    },
+# where the controller does more than the agent
+_OWN_HELP = {
+    "benchmarks": "What to measure, or a variant: cas/c11.",
+    "pairs": "Pairs: each once, both ways, some of each relation, or these.",
+    "deadline_s": "Agents end themselves after this.",
+}
+_OWN_USUAL_WORDS = {
+    "few_pairs": f"per-relation:{FEW_PAIRS}, or as --pairs",
+    "deadline_s": "five times the forecast and 10m",
 }
 
 
 def _make_option(name: str) -> Option:
     """Return the option of a field of `RequestedOptions`."""
-    row = _AGENT_OPTIONS[_make_flag(name)] | _OWN_WORDS.get(name, {})
-    kind = _OWN_KINDS.get(name) or _make_kind(row)
-    usual = None if row["usual"] is None else kind.read(row["usual"])
-    return Option(name, kind, row["help"], usual, row["usual_words"] or "")
+    option = AGENT_OPTIONS[_make_flag(name)]
+    kind = _OWN_KINDS.get(name) or _make_kind(option)
+    usual = None
+    if option.usual is not None:
+        usual = kind.read(option.usual)
+    help_text = _OWN_HELP.get(name, option.help)
+    usual_words = _OWN_USUAL_WORDS.get(name, option.usual_words) or ""
+    return Option(name, kind, help_text, usual, usual_words)
 
 
 OPTIONS = tuple(_make_option(field.name) for field in fields(model.RequestedOptions))
 BY_NAME: Mapping[str, Option] = MappingProxyType(
     {option.name: option for option in OPTIONS}
 )
+BY_FLAG: Mapping[str, Option] = MappingProxyType(
+    {option.flag: option for option in OPTIONS}
+)
 DEFAULTS = EffectiveOptions(**{option.name: option.usual for option in OPTIONS})
-# what a number of rounds brings with it
-_BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)
 _IN_ORDER_OF_ARGUMENTS = tuple(
     dict.fromkeys((BY_NAME["deadline_s"], BY_NAME["preset"], *OPTIONS))
 )
 
 
+def _read_defaults_with_rounds() -> EffectiveOptions:
+    """Return the agent's defaults where a number of rounds is given."""
+    values = {}
+    for option in OPTIONS:
+        text = AGENT_OPTIONS[option.flag].with_rounds
+        if text is not None:
+            values[option.name] = option.kind.read(text)
+    return replace(DEFAULTS, **values)
+
+
+_DEFAULTS_WITH_ROUNDS = _read_defaults_with_rounds()
+
+
 def _read_arguments(arguments: Iterable[str]) -> model.RequestedOptions:
     """Return the options that arguments such as "--samples=500" set."""
-    by_flag = {option.flag: option for option in OPTIONS}
     values = {}
     for argument in arguments:
         flag, _, text = argument.removeprefix("--").partition("=")
-        option = by_flag[flag]
+        option = BY_FLAG[flag]
         values[option.name] = option.kind.read(text)
     return model.RequestedOptions(**values)
 
 
-PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
-    model.Preset(preset["name"]): _read_arguments(preset["arguments"])
-    for preset in _DESCRIBED["presets"]
-}
+PRESETS: Mapping[model.Preset, model.RequestedOptions] = MappingProxyType(
+    {
+        model.Preset(name): _read_arguments(arguments)
+        for name, arguments in PRESET_ARGUMENTS.items()
+    }
+)
 
 
 @lru_cache(maxsize=64)  # asked several times for each host
@@ -211,14 +225,13 @@ def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
     """Return the options that the agent will use: those requested, then a preset's,
     then its own defaults.
     """
-    requested = (
-        model.override_options(PRESETS[options.preset], options)
-        if options.preset
-        else options
-    )
-    return model.override_options(
-        DEFAULTS if requested.rounds is None else _BACK_TO_BACK, requested
-    )
+    requested = options
+    if options.preset is not None:
+        requested = model.override_options(PRESETS[options.preset], options)
+    defaults = DEFAULTS
+    if requested.rounds is not None:
+        defaults = _DEFAULTS_WITH_ROUNDS
+    return model.override_options(defaults, requested)
 
 
 def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:

@@ -26,7 +26,7 @@ def describe() -> dict[Path, str]:
     benchmarks: list[dict[str, Any]] = description["benchmarks"]
     for benchmark in benchmarks:
         benchmark["variants"] = variants(benchmark["name"])
-    options = {key: description[key] for key in ("options", "presets")}
+    options = {key: description[key] for key in ("options", "rules", "presets")}
     return {
         ROOT / "fleet/model/benchmarks.json": json.dumps(benchmarks, indent=1) + "\n",
         ROOT / "fleet/plan/options.json": json.dumps(options, indent=1) + "\n",

@@ -149,7 +149,7 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
     assert (both.returncode, both.stderr) == (
         2,
         (
-            "fleet-agent: --node and --nodes both say where memory lies: keep one of"
+            "fleet-agent: --node and --nodes both say where memory lies; keep one of"
             " them\n"
         ),
     )

@@ -9,7 +9,7 @@ from tests.native.agent import run
 
 NO_POINT = "no point of the operations and threads asked for"
 NEAREST = "nearest shape for all its variants is 256x256x256"
-RATES = "--load wants at most 32 of 0, GB/s from 0.1 to 64, and full, "
+RATES = "--load wants a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0, "
 REFUSED = [
     ("contend", ["--threads", "1"], 2, "no point of contend"),
     ("contend", ["--op", "nt"], 5, NO_POINT),
@@ -43,9 +43,14 @@ REFUSED = [
     ("fetch", ["--few-pairs", "0-0"], 2, "with itself"),
     ("gemm", ["-v", "c11", "--shape", "255x256x256"], 2, NEAREST),
     ("gemm", ["-v", "c11", "--shape", "256x250x256"], 2, NEAREST),
-    ("gemm", ["-v", "c11", "--shape", "8x8x5000"], 2, "up to 4096 each"),
+    ("gemm", ["-v", "c11", "--shape", "8x8x5000"], 2, "at most 4096 each"),
     *(
-        ("gemm", ["-v", "c11", "--shape", shape], 2, "wants auto or MxNxK")
+        (
+            "gemm",
+            ["-v", "c11", "--shape", shape],
+            2,
+            "wants auto, or such as 256x256x256",
+        )
         for shape in ("256x256", "0x8x8", "8x8x8x8", "8x8x8x", "big")
     ),
     *(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleet.model import Plan, Preset, RequestedOptions, override_options
+from fleet.model import InputError, Plan, Preset, RequestedOptions, override_options
 from fleet.plan.conflicts import find_conflicts
 from fleet.plan.kinds import format_decimal
 from fleet.plan.options import (
@@ -18,6 +18,7 @@ from fleet.plan.options import (
     Option,
     agent_arguments,
 )
+from tests import needs
 from tests.native.agent import decode, run
 
 RANGED = [option for option in OPTIONS if option.kind.limits]
@@ -73,6 +74,34 @@ def test_the_agent_knows_the_same_words(option: Option) -> None:
     assert all(answer(f"--{option.flag}={word}") == (0, "") for word in listed)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "name", "text"),
+    [
+        *(("chase", "sizes", text) for text in ("auto", "4K", "4097", "8K..4K")),
+        *(("chase", "sizes", text) for text in ("16K,1M..2M", "1025G", "16K,", "")),
+        *(("interleave", "blocks", text) for text in ("64", "32", "64K", "128K")),
+        *(("interleave", "blocks", text) for text in ("96", "64..4K", "auto", "")),
+        *(("loaded", "load", text) for text in ("0", "0.1", "0.05", "64", "65")),
+        *(("loaded", "load", text) for text in ("0,full", "fast", "1,", "")),
+        *(("gemm", "shape", text) for text in ("auto", "256x256x256", "big", "")),
+        *(("gemm", "shape", text) for text in ("8x8x4097", "0x8x8", "8x8x8x")),
+        *(("bandwidth", "threads", text) for text in ("1,all", "cores", "some", "0")),
+    ],
+)
+def test_the_agent_reads_a_text_that_we_read_and_no_other(
+    benchmark: str, name: str, text: str
+) -> None:
+    needs.cpus(2)
+    option = BY_NAME[name]
+    done = run("-b", benchmark, f"--{option.flag}={text}", "--forecast")
+    if f"--{option.flag} wants" in done.stderr:
+        assert option.kind.allowed in done.stderr
+        with pytest.raises(InputError, match=re.escape(option.kind.allowed)):
+            option.kind.read(text)
+    else:
+        option.kind.read(text)
+
+
 def test_the_agent_has_the_defaults_of_the_table() -> None:
     plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0][
         "plan"
@@ -96,10 +125,13 @@ def test_the_agent_has_the_defaults_of_the_table() -> None:
         precision=st.sampled_from((None, 0.0, 0.01)),
         time_budget_s=st.sampled_from((None, 0.001, 60.0)),
         spread_s=st.sampled_from((None, 0.0, 1e9)),
+        node=st.sampled_from((None, 0)),
+        nodes=st.sampled_from((None, "all")),
     )
 )
 @example(RequestedOptions(rounds=2, time_budget_s=5.0))
 @example(RequestedOptions(preset=Preset.C2CLAT, time_budget_s=5.0))
+@example(RequestedOptions(benchmarks=("cas",), node=0, nodes="all"))
 def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(
     options: RequestedOptions,
 ) -> None:
