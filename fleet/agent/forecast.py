@@ -9,6 +9,7 @@ import subprocess
 import threading
 import weakref
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -16,11 +17,21 @@ from msgspec import Struct
 
 from fleet.agent.build import source
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, controller_target
+from fleet.agent.build.on_controller import Builder, Built, controller_target
 from fleet.agent.wire import records
 from fleet.agent.wire.records import Int64, WireError, quote_start
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
-from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan, RequestedOptions
+from fleet.model import (
+    SHIPPED,
+    Cache,
+    Cpu,
+    Facts,
+    Host,
+    Node,
+    Plan,
+    RequestedOptions,
+    Target,
+)
 from fleet.plan.forecast import Duration, format_seconds
 from fleet.plan.merge import named_cpus
 from fleet.plan.options import agent_arguments
@@ -155,35 +166,42 @@ class Forecaster:
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
-    def from_facts(
-        self, host: Host, facts: Facts, plan: Plan, *, build: bool = True
-    ) -> Forecast | None:
-        """Ask our own agent; None if missing and `build` is false. Raises as
-        `from_host`, or BuildError.
+    def from_facts(self, host: Host, facts: Facts, plan: Plan) -> Forecast:
+        """Ask our own agent, which is built if need be. Raises as `from_host`, or
+        BuildError.
         """
+        return self._ask_own_agent(self._open_own_agent(), host, facts, plan)
+
+    def refuse_infeasible(self, host: Host, facts: Facts, plan: Plan) -> None:
+        """Let our own agent refuse the plan, unless it would have to be built first.
+        Raises UsageError, RefusedError.
+        """
+        with suppress(BuildError):  # the agent on the host will be asked as well
+            agent = self._open_own_agent_if_built()
+            if agent is not None:
+                self._ask_own_agent(agent, host, facts, plan)
+
+    def _ask_own_agent(
+        self, agent: int, host: Host, facts: Facts, plan: Plan
+    ) -> Forecast:
+        """Ask the agent of this descriptor, unless it has answered for such a machine
+        and plan before.
+        """
+        cpus = named_cpus(plan)
+        machine = render_facts(facts, cpus)
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
-        comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
-        named = named_cpus(plan)
-        arguments, machine = (
-            agent_arguments(replace(plan, seed=0)),
-            render_facts(facts, named),
-        )
-        key, exact_key = (
-            (text, *arguments) for text in (render_facts(comparable, named), machine)
-        )
-        if cached := self._cache.get(exact_key) or self._cache.get(key):
+        memoryless = replace(facts, memory_available_bytes=None, nodes=nodes)
+        seedless_arguments = agent_arguments(replace(plan, seed=0))
+        exact_key = (machine, *seedless_arguments)
+        key = (render_facts(memoryless, cpus), *seedless_arguments)
+        cached = self._cache.get(exact_key) or self._cache.get(key)
+        if cached is not None:
             return cached
-        if (agent := self._open_controller_agent(build=build)) is None:
-            return None
         program = f"/proc/self/fd/{agent}"
+        arguments = agent_arguments(plan)
         try:
             done = subprocess.run(
-                [
-                    program,
-                    "--forecast",
-                    "--facts=/proc/self/fd/0",
-                    *agent_arguments(plan),
-                ],
+                [program, "--forecast", "--facts=/proc/self/fd/0", *arguments],
                 input=machine.encode(),
                 capture_output=True,
                 pass_fds=(agent,),
@@ -196,23 +214,41 @@ class Forecaster:
         self._cache[exact_key if forecast.bytes else key] = forecast
         return forecast
 
-    def _open_controller_agent(self, *, build: bool) -> int | None:
+    def _open_own_agent(self) -> int:
         with self._guard:
             if self._agent is None:
-                target = controller_target()
-                sources = tc.select_sources(target, source.read_sources())
-                if sources is None:
-                    raise BuildError(f"there is no agent for the controller, {target}")
-                built = (self.builder.build if build else self.builder.find_finished)(
-                    target, sources
-                )
-                if built is None:
-                    return None
-                self._agent = os.memfd_create("fleet-agent")
-                weakref.finalize(self, os.close, self._agent)
-                with os.fdopen(self._agent, "wb", closefd=False) as file:
-                    file.write(built.binary)
+                built = self.builder.build(*_choose_own_sources())
+                self._agent = self._copy_to_memory(built)
             return self._agent
+
+    def _open_own_agent_if_built(self) -> int | None:
+        with self._guard:
+            if self._agent is None:
+                built = self.builder.find_finished(*_choose_own_sources())
+                if built is not None:
+                    self._agent = self._copy_to_memory(built)
+            return self._agent
+
+    def _copy_to_memory(self, agent: Built) -> int:
+        """Return the descriptor of a file in memory, which lives as long as this
+        object.
+        """
+        descriptor = os.memfd_create("fleet-agent")
+        weakref.finalize(self, os.close, descriptor)
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(agent.binary)
+        return descriptor
+
+
+def _choose_own_sources() -> tuple[Target, tc.Sources]:
+    """Return the controller's target, and the sources of its agent. Raises
+    BuildError.
+    """
+    target = controller_target()
+    sources = tc.select_sources(target, source.read_sources())
+    if sources is None:
+        raise BuildError(f"there is no agent for the controller, {target}")
+    return target, sources
 
 
 def _parse_answer(

@@ -12,7 +12,6 @@ from typing import Any
 
 from fleet.agent.forecast import choose_deadline_s
 from fleet.errors import (
-    BuildError,
     FleetError,
     StoreError,
     UsageError,
@@ -193,7 +192,7 @@ def run_host(link: HostLink) -> Run:
     """
     with link.connect_and_prepare():
         facts = link.gather_facts_when_ready()
-        require_feasible_plan(link, facts)
+        refuse_infeasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)
         with link.context.store.new_journal(run) as journal:
@@ -230,14 +229,13 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             )
 
 
-def require_feasible_plan(link: HostLink, facts: Facts) -> None:
+def refuse_infeasible_plan(link: HostLink, facts: Facts) -> None:
     """Raise UsageError or RefusedError if an agent that is already here refuses the
-    plan for this machine.
+    plan for this machine: before one is sent or built there.
     """
     if facts.cpus:
         plan = merge_plan_with_facts(link.host, link.context.requested, facts)
-        with suppress(BuildError):  # then the host's own agent is asked
-            link.context.forecaster.from_facts(link.host, facts, plan, build=False)
+        link.context.forecaster.refuse_infeasible(link.host, facts, plan)
 
 
 def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
