@@ -159,6 +159,7 @@ const struct option option_table[] = {
 	 .usual_words = "1 on Linux where allowed", .help = "Realtime priority, 0: none.",
 	 .more = "A refusal is only noted. The default holds only if bursts are short."},
 	{NULL, 0, "governor", TEXT, AT(governor), .value = "NAME",
+	 .allowed = "a governor's name, such as performance",
 	 .usual_words = "unchanged", .help = "Set this frequency governor for the run.",
 	 .more = "Of the measured CPUs, then as before, also if the agent is killed. Wants "
 	         "permission, usually root's."},
@@ -202,10 +203,10 @@ _Static_assert(sizeof option_table / sizeof *option_table <= 64,
 	       "struct options has a bit for each");
 
 const struct rule rules[] = {
-	{"node", EXCLUDES, "nodes", "both say where memory lies; keep one of them"},
 	{"time-budget", NEEDS, "precision",
 	 "a time budget limits the rounds that a precision adds, and without a precision there are "
 	 "none; add a precision such as 1%, or leave out the time budget"},
+	{"node", EXCLUDES, "nodes", "both say where memory lies; keep one of them"},
 	{.name = NULL},
 };
 

@@ -41,33 +41,35 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     allowed by itself.
     """
     resolved = resolve_defaults(options)
+    yield from _find_long_bursts(options, resolved)
     yield from _find_broken_rules(options, resolved)
     yield from _find_benchmark_conflicts(options, resolved)
     yield from _find_cpu_conflicts(options, resolved)
 
 
+def _find_long_bursts(
+    options: RequestedOptions, resolved: EffectiveOptions
+) -> Iterator[Conflict]:
+    if resolved.samples + resolved.warmup <= BURST_SAMPLES:
+        return
+    names = [_find_deciding_option(options, name) for name in ("samples", "warmup")]
+    why = f"a burst has at most {BURST_SAMPLES} samples, warm-ups included"
+    yield Conflict(tuple(dict.fromkeys(names)), why)
+
+
 def _find_broken_rules(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    if resolved.samples + resolved.warmup > BURST_SAMPLES:
-        deciding = (
-            _find_deciding_option(options, "samples"),
-            _find_deciding_option(options, "warmup"),
-        )
-        names = tuple(dict.fromkeys(deciding))
-        why = f"a burst has at most {BURST_SAMPLES} samples, warm-ups included"
-        yield Conflict(names, why)
     for rule in RULES:
         name = BY_FLAG[rule.name].name
         other = BY_FLAG[rule.other].name
         if getattr(options, name) is None:
             continue
-        if rule.relation == "needs":
-            is_broken = not getattr(resolved, other)
-        else:
-            is_broken = getattr(options, other) is not None
-        if is_broken:
-            if getattr(options, other) is None:  # only rounds turn an option off
+        has_other = getattr(options, other) is not None
+        if rule.relation == "excludes" and has_other:
+            yield Conflict((name, other), rule.why)
+        if rule.relation == "needs" and not getattr(resolved, other):
+            if not has_other:  # only rounds turn an option off
                 other = _find_deciding_option(options, "rounds")
             yield Conflict((name, other), rule.why)
 

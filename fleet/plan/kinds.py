@@ -20,7 +20,7 @@ from fleet.model import (
     parse_size,
 )
 from fleet.plan import counters
-from fleet.plan.agent_options import AgentOption
+from fleet.plan.agent_options import AGENT_OPTIONS, AgentOption
 from fleet.plan.benchmark_names import VARIANTS, check_variants
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.text import quote_short, suggest_similar
@@ -315,110 +315,83 @@ def make_all_or_list_kind(item_kind: Kind, allowed: str) -> Kind:
     return Kind("LIST", allowed, read, lists=True)
 
 
+def _is_size_range(text: str, option: AgentOption) -> bool:
+    """Report whether a text is a size such as "16K" that the option takes, or a range
+    of them such as "16K..64M".
+    """
+    first, dots, last = text.partition("..")
+    low = parse_size(first)
+    high = parse_size(last) if dots else low
+    if low is None or high is None:
+        return False
+    if not option.least <= low <= high <= option.most:
+        return False
+    if option.multiple is None:
+        return low.bit_count() == high.bit_count() == 1  # powers of two
+    return low % option.multiple == high % option.multiple == 0
+
+
+def _is_rate(text: str, option: AgentOption) -> bool:
+    """Report whether a text is GB/s that the option takes, or "full"."""
+    if text == "full":
+        return True
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
+        return False
+    mbps = 1000 * float(text)
+    return mbps == 0 or option.least <= mbps <= option.most
+
+
+def _is_shape(text: str, option: AgentOption) -> bool:
+    """Report whether a text is three sides such as "256x256x256", or "auto"."""
+    if text == "auto":
+        return True
+    if not re.fullmatch(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8}){2}", text):
+        return False
+    return max(map(int, text.split("x"))) <= option.most
+
+
+def _is_threads_word(text: str, option: AgentOption) -> bool:
+    """Report whether a text is a number of threads, or names CPUs that work at once."""
+    is_number = bool(re.fullmatch(r"[1-9][0-9]{0,5}", text))
+    return is_number or text in str(option.words).split("|")
+
+
+def _is_governor(text: str, _option: AgentOption) -> bool:
+    return bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text))
+
+
+def _make_text_reader(
+    option: AgentOption, is_item: Callable[[str, AgentOption], bool]
+) -> Callable[[str], str]:
+    """Return a function that returns a text as it is, or raises InputError with what
+    the option allows.
+    """
+
+    def parse(text: str) -> str | None:
+        return text if is_item(text, option) else None
+
+    return _make_reader(parse, str(option.allowed))
+
+
 def _make_verbatim_list_kind(
     metavar: str,
     option: AgentOption,
-    is_item: Callable[[str], bool],
+    is_item: Callable[[str, AgentOption], bool],
     other: str | None = None,
 ) -> Kind:
     """Return the kind of a list that is passed to the agent as written, without blanks.
     other: a word that may stand for the list.
     """
-    allowed = option.allowed or ""
+    read_item = _make_text_reader(option, is_item)
 
-    def parse(text: str) -> str | None:
+    def read(text: str) -> str:
         plain = text.replace(" ", "")
-        if plain == other or all(map(is_item, plain.split(","))):
-            return plain
-        return None
+        if plain != other:
+            for item in plain.split(","):
+                read_item(item)
+        return plain
 
-    return Kind(metavar, allowed, _make_reader(parse, allowed), lists=True)
-
-
-def make_sizes_kind(option: AgentOption) -> Kind:
-    """Return the kind of lists of sizes of memory, whole multiples, and of ranges."""
-    step = option.multiple or 1
-
-    def is_size(size: int) -> bool:
-        return option.least <= size <= option.most and size % step == 0
-
-    def is_item(text: str) -> bool:
-        return _is_size_range(text, is_size)
-
-    return _make_verbatim_list_kind("SIZES", option, is_item, other="auto")
-
-
-def make_powers_of_two_kind(option: AgentOption) -> Kind:
-    """Return the kind of lists of sizes that are powers of two, and of ranges."""
-
-    def is_power(size: int) -> bool:
-        return option.least <= size <= option.most and size.bit_count() == 1
-
-    def is_item(text: str) -> bool:
-        return _is_size_range(text, is_power)
-
-    return _make_verbatim_list_kind("SIZES", option, is_item)
-
-
-def _is_size_range(text: str, is_size: Callable[[int], bool]) -> bool:
-    """Report whether a text is an allowed size such as "16K", or a range of them such
-    as "16K..64M".
-    """
-    first, dots, last = text.partition("..")
-    if not dots:
-        last = first
-    low = parse_size(first)
-    high = parse_size(last)
-    if low is None or high is None or low > high:
-        return False
-    return is_size(low) and is_size(high)
-
-
-def make_rates_kind(option: AgentOption) -> Kind:
-    """Return the kind of lists of GB/s such as "0,0.5,full". The option's limits are
-    MB/s.
-    """
-
-    def is_rate(text: str) -> bool:
-        if text == "full":
-            return True
-        if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
-            return False
-        mbps = 1000 * float(text)
-        return mbps == 0 or option.least <= mbps <= option.most
-
-    return _make_verbatim_list_kind("LIST", option, is_rate)
-
-
-def make_threads_kind(option: AgentOption) -> Kind:
-    """Return the kind of lists of words for CPUs that share something, and of
-    numbers.
-    """
-    allowed = option.allowed or ""
-    words = (option.words or "").split("|")
-
-    def parse(text: str) -> str | None:
-        is_number = re.fullmatch(r"[1-9][0-9]{0,5}", text)
-        return text if is_number or text in words else None
-
-    return _make_list_kind(allowed, _make_list_reader(_make_reader(parse, allowed)))
-
-
-def make_shape_kind(option: AgentOption) -> Kind:
-    """Return the kind of shapes of a product such as "256x256x256", or "auto"."""
-    allowed = option.allowed or ""
-
-    def is_side(text: str) -> bool:
-        is_number = re.fullmatch(r"[1-9][0-9]{0,8}", text)
-        return bool(is_number) and int(text) <= option.most
-
-    def parse(text: str) -> str | None:
-        sides = text.split("x")
-        if text == "auto" or (len(sides) == 3 and all(map(is_side, sides))):
-            return text
-        return None
-
-    return Kind("MxNxK", allowed, _make_reader(parse, allowed))
+    return Kind(metavar, str(option.allowed), read, lists=True)
 
 
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
@@ -454,14 +427,22 @@ COUNTERS = _make_list_kind(
     counters.parse_events,
 )
 CONDITIONS = make_word_list_kind(*Condition, empty="none")
-_GOVERNORS = "a governor's name, such as performance"
-
-
-def _parse_governor(text: str) -> str | None:
-    return text if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text) else None
-
-
-GOVERNOR = Kind("NAME", _GOVERNORS, _make_reader(_parse_governor, _GOVERNORS))
+SIZES = _make_verbatim_list_kind(
+    "SIZES", AGENT_OPTIONS["sizes"], _is_size_range, other="auto"
+)
+BLOCKS = _make_verbatim_list_kind("SIZES", AGENT_OPTIONS["blocks"], _is_size_range)
+LOAD = _make_verbatim_list_kind("LIST", AGENT_OPTIONS["load"], _is_rate)
+_THREADS = AGENT_OPTIONS["threads"]
+THREADS = _make_list_kind(
+    str(_THREADS.allowed),
+    _make_list_reader(_make_text_reader(_THREADS, _is_threads_word)),
+)
+_SHAPE = AGENT_OPTIONS["shape"]
+SHAPE = Kind("MxNxK", str(_SHAPE.allowed), _make_text_reader(_SHAPE, _is_shape))
+_GOVERNOR = AGENT_OPTIONS["governor"]
+GOVERNOR = Kind(
+    "NAME", str(_GOVERNOR.allowed), _make_text_reader(_GOVERNOR, _is_governor)
+)
 
 
 def _read_switch(text: str) -> bool:

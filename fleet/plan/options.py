@@ -28,7 +28,8 @@ _FLAGS = {
     "message_lines": "lines-per-message",
 }
 _LETTERS = {"benchmarks": "b", "samples": "s", "cpus": "c"}
-_OF_ENTRY, _COMMAND_LINE_ONLY = ("cpus", "priority"), ("seed", "deadline_s")
+_OF_ENTRY = ("cpus", "priority")
+_COMMAND_LINE_ONLY = ("seed", "deadline_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +69,19 @@ class Option:
     @property
     def default(self) -> str:
         """The default value, as people write it."""
-        value_text = "" if self.usual is None else self.kind.show(self.usual)
-        return "; ".join(text for text in (value_text, self.usual_words) if text)
+        texts = [self.usual_words]
+        if self.usual is not None:
+            texts.insert(0, self.kind.show(self.usual))
+        return "; ".join(filter(None, texts))
 
     @property
     def key(self) -> tuple[str, ...]:
         """The path of its key in an inventory entry; () if it has none."""
         if self.name in _COMMAND_LINE_ONLY:
             return ()
-        return (self.name,) if self.name in _OF_ENTRY else ("plan", self.name)
+        if self.name in _OF_ENTRY:
+            return (self.name,)
+        return ("plan", self.name)
 
     def as_flag(self, value: Any) -> str:
         """Return the option with a value, as typed on the command line."""
@@ -135,15 +140,15 @@ _OWN_KINDS = {  # of values that have a grammar, or a type of the model
     "line": kinds.make_word_kind(model.LinePolicy),
     "owner": kinds.make_word_kind(model.Side),
     "nodes": kinds.make_all_or_list_kind(_make_kind(AGENT_OPTIONS["node"]), _NODES),
-    "sizes": kinds.make_sizes_kind(AGENT_OPTIONS["sizes"]),
+    "sizes": kinds.SIZES,
     "pages": kinds.make_word_kind(model.Pages),
     "operations": _make_word_list_kind("op"),
-    "threads": kinds.make_threads_kind(AGENT_OPTIONS["threads"]),
-    "load": kinds.make_rates_kind(AGENT_OPTIONS["load"]),
+    "threads": kinds.THREADS,
+    "load": kinds.LOAD,
     "share": _make_word_list_kind("share"),
     "states": _make_word_list_kind("state"),
-    "blocks": kinds.make_powers_of_two_kind(AGENT_OPTIONS["blocks"]),
-    "shape": kinds.make_shape_kind(AGENT_OPTIONS["shape"]),
+    "blocks": kinds.BLOCKS,
+    "shape": kinds.SHAPE,
     "counters": kinds.COUNTERS,
     "governor": kinds.GOVERNOR,
     "boost": kinds.SWITCH,
@@ -238,9 +243,10 @@ def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
     """Return the requested or default pairs for benchmarks with many points; None:
     those of `plan.pairs`.
     """
-    many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
-    if plan.few_pairs is not None or plan.pairs is not None or not many:
+    if plan.few_pairs is not None or plan.pairs is not None:
         return plan.few_pairs
+    if not any(model.BENCHMARKS[name].many_points for name in plan.benchmarks):
+        return None
     return model.PairChoice(model.Pairs.PER_RELATION, per_relation=FEW_PAIRS)
 
 
@@ -253,43 +259,40 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
     """Parse a command line's plan options. texts: by option name; None: not typed.
     Raises UsageError.
     """
-    benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
-    if benchmarks and set("/ ") & set(
-        benchmarks.strip()
-    ):  # cas/c11 becomes the option `variant`
-        kind = kinds.Kind("NAMES", "", split_benchmarks_and_variants)
-        benchmarks, variants = parse_option("--benchmark", benchmarks, kind)
-        if variant and variants:
-            raise UsageError(
-                f"--variant {variant}: --benchmark names variants, too; keep one of"
-                " them."
-            )
-        texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
-    options = [
-        (BY_NAME[name], text) for name, text in texts.items() if text is not None
-    ]
-    values = {
-        option.name: parse_option(f"--{option.flag}", text, option.kind)
-        for option, text in options
-    }
+    values = {}
+    for name, text in _split_variants(texts).items():
+        if text is not None:
+            option = BY_NAME[name]
+            values[name] = parse_option(f"--{option.flag}", text, option.kind)
     return model.RequestedOptions(**values)
+
+
+def _split_variants(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """Turn a benchmark such as cas/c11 into the option `variant`. Raises UsageError."""
+    text = texts.get("benchmarks") or ""
+    if not re.search("[/ ]", text.strip()):
+        return texts
+    kind = kinds.Kind("NAMES", "", split_benchmarks_and_variants)
+    benchmarks, variants = parse_option("--benchmark", text, kind)
+    variant = texts.get("variant")
+    if variant and variants:
+        raise UsageError(
+            f"--variant {variant}: --benchmark names variants, too; keep one of them."
+        )
+    return {**texts, "benchmarks": benchmarks, "variant": variants or variant}
 
 
 def parse_keywords(**options: object) -> model.RequestedOptions:
     """Parse plan options given as keywords; None means not given. Raises UsageError."""
     if unknown := sorted(options.keys() - BY_NAME.keys()):
-        raise UsageError(
-            f"{unknown[0]!r} is not an option of a"
-            f" plan{suggest_similar(unknown[0], BY_NAME)}"
-        )
+        similar = suggest_similar(unknown[0], BY_NAME)
+        raise UsageError(f"{unknown[0]!r} is not an option of a plan{similar}")
     texts = {}
     for name, value in options.items():
-        if value is not None:
-            texts[name] = (
-                ",".join(map(str, value))
-                if isinstance(value, list | tuple)
-                else str(value)
-            )
+        if isinstance(value, list | tuple):
+            texts[name] = ",".join(map(str, value))
+        elif value is not None:
+            texts[name] = str(value)
     return parse_requested(texts)
 
 
@@ -300,22 +303,22 @@ def parse_option(name: str, text: str, kind: kinds.Kind) -> Any:
     try:
         return kind.read(text)
     except model.InputError as err:
-        quoted = text if len(text) <= 60 else f"{text[:57]}..."
-        raise UsageError(f"{name} {quoted}: {err}") from err
+        if len(text) > 60:
+            text = f"{text[:57]}..."
+        raise UsageError(f"{name} {text}: {err}") from err
 
 
 def agent_arguments(plan: model.Plan) -> list[str]:
     """Return the agent's arguments for a plan: the preset before what overrides it."""
     if plan.variant is not None:
-        plan = replace(
-            plan, variant=assign_to_benchmarks(plan.variant, plan.benchmarks)
-        )
-    values = [(option, getattr(plan, option.name)) for option in _IN_ORDER_OF_ARGUMENTS]
-    return [
-        f"--{option.flag}={option.kind.write(value)}"
-        for option, value in values
-        if value is not None
-    ]
+        variant = assign_to_benchmarks(plan.variant, plan.benchmarks)
+        plan = replace(plan, variant=variant)
+    arguments = []
+    for option in _IN_ORDER_OF_ARGUMENTS:
+        value = getattr(plan, option.name)
+        if value is not None:
+            arguments.append(f"--{option.flag}={option.kind.write(value)}")
+    return arguments
 
 
 def parse_choice(name: str, text: str, choices: Iterable[str]) -> str:
@@ -338,7 +341,8 @@ def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
                 f"label {pair}: write key=value; a key is letters, digits, '.', '-' and"
                 " '_'."
             )
-        if (other := labels_by_key.setdefault(key, value)) != value:
+        other = labels_by_key.setdefault(key, value)
+        if other != value:
             raise UsageError(
                 f"label {pair}: {key}={other} was given before; keep one of them."
             )
