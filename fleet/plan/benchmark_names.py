@@ -12,11 +12,7 @@ from fleet.text import suggest_similar
 
 ALL = "all"
 VARIANTS: Mapping[str, tuple[str, ...]] = {
-    name: tuple(
-        dict.fromkeys(
-            variant for variants in benchmark.variants.values() for variant in variants
-        )
-    )
+    name: tuple(dict.fromkeys(chain(*benchmark.variants.values())))
     for name, benchmark in BENCHMARKS.items()
 }
 """The variants of each benchmark on any architecture, to refuse unknown ones early
@@ -35,9 +31,10 @@ class BenchmarkName(NamedTuple):
     setting: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join(
-            [self.benchmark + f"/{self.variant}" * bool(self.variant), *self.setting]
-        )
+        kind = self.benchmark
+        if self.variant:
+            kind += f"/{self.variant}"
+        return " ".join([kind, *self.setting])
 
     def matches_kind(self, kind: str) -> bool:
         """Report whether benchmark and variant match a kind such as "cas/cmpxchg".
@@ -59,9 +56,11 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
     """
     names = []
     for part in text.split(","):
-        if words := part.split():
-            benchmark, _, variant = words[0].partition("/")
-            names.append(BenchmarkName(benchmark, variant, tuple(words[1:])))
+        if not part.strip():
+            continue
+        kind, *setting = part.split()
+        benchmark, _, variant = kind.partition("/")
+        names.append(BenchmarkName(benchmark, variant, tuple(setting)))
     if not names or not all(name.benchmark for name in names):
         raise UsageError(f"--benchmark {text}: names no benchmark.")
     return tuple(names)
@@ -79,33 +78,30 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
     """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings
     or two variants.
     """
-    names = parse_benchmark_names(text)
-    if name := next((name.benchmark for name in names if name.setting), None):
-        raise InputError(f"{name} always measures all its settings; write only {name}")
+    benchmarks = []
     variants: dict[str, str] = {}
-    for benchmark, variant, _ in names:
+    for benchmark, variant, setting in parse_benchmark_names(text):
+        if setting:
+            raise InputError(
+                f"{benchmark} always measures all its settings; write only {benchmark}"
+            )
         if variant and variants.setdefault(benchmark, variant) != variant:
             raise InputError(
                 f"a run measures one variant of {benchmark}, or all: --variant all"
             )
-    return ",".join(name.benchmark for name in names), ",".join(
-        f"{b}={v}" for b, v in variants.items()
-    )
+        benchmarks.append(benchmark)
+    return ",".join(benchmarks), _format_variants(variants)
 
 
 def describe_unmeasured_benchmark(text: str, kinds: Sequence[str]) -> str:
     """Return the error for a --benchmark that matches none of the measured kinds."""
     names = {kind.partition("/")[0] for kind in kinds}
-    listed = f"There are {', '.join(kinds) or 'none'}."
+    there_are = f"There are {', '.join(kinds) or 'none'}."
     if text in BENCHMARKS and text not in names:
-        return (
-            f"--benchmark {text}: not measured. {listed} `fleet run -b {text}`"
-            " measures it."
-        )
-    return (
-        f"--benchmark {text}: not measured{suggest_similar(text, {*kinds, *names})}"
-        f" {listed}"
-    )
+        advice = f"`fleet run -b {text}` measures it."
+        return f"--benchmark {text}: not measured. {there_are} {advice}"
+    similar = suggest_similar(text, {*kinds, *names})
+    return f"--benchmark {text}: not measured{similar} {there_are}"
 
 
 def check_variants(text: str) -> str:
@@ -122,13 +118,26 @@ def check_variants(text: str) -> str:
             raise InputError(
                 f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}"
             )
-        variants = VARIANTS[benchmark] if equals else chain(*VARIANTS.values())
-        if name not in (*_EVERYWHERE, *variants):
-            of = f" of {benchmark}" if equals else ""
-            raise InputError(
-                f"unknown variant {name!r}{of}; there are {_list_variants(benchmark)}"
-            )
+        choices = VARIANTS
+        of = ""
+        if equals:
+            choices = {benchmark: VARIANTS[benchmark]}
+            of = f" of {benchmark}"
+        if name not in chain(_EVERYWHERE, *choices.values()):
+            there_are = _list_variants(choices)
+            raise InputError(f"unknown variant {name!r}{of}; there are {there_are}")
     return text.replace(" ", "")
+
+
+def _list_variants(variants: Mapping[str, tuple[str, ...]]) -> str:
+    """List the words for a variant, and the variants of each benchmark that has any."""
+    words = ", ".join(_EVERYWHERE)
+    by_benchmark = [
+        f"for {name} {', '.join(names)}" for name, names in variants.items() if names
+    ]
+    if not by_benchmark:
+        return words
+    return f"{words}, and {'; '.join(by_benchmark)}"
 
 
 def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
@@ -137,36 +146,25 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
     """
     if variant in _EVERYWHERE or "=" in variant or len(benchmarks) < 2:
         return variant
-    knowing = [
-        benchmark for benchmark in benchmarks if variant in VARIANTS.get(benchmark, ())
-    ]
-    return ",".join(f"{benchmark}={variant}" for benchmark in knowing) or variant
+    having = [name for name in benchmarks if variant in VARIANTS.get(name, ())]
+    return _format_variants(dict.fromkeys(having, variant)) or variant
+
+
+def _format_variants(variants: Mapping[str, str]) -> str:
+    """Format variants by benchmark as --variant takes them: "cas=lse,clock=tsc"."""
+    return ",".join(f"{name}={variant}" for name, variant in variants.items())
 
 
 def find_variant_problem(variant: str, benchmarks: Sequence[str]) -> str | None:
     """Return why a requested variant does not fit the measured benchmarks; None if it
     does.
     """
-    named_benchmarks = [part.rpartition("=")[0] for part in variant.split(",")]
-    if absent := [
-        benchmark
-        for benchmark in named_benchmarks
-        if benchmark and benchmark not in benchmarks
-    ]:
-        return f"the variant names {absent[0]}, which is not measured"
-    if variant in _EVERYWHERE or named_benchmarks != [""]:
+    if "=" in variant:
+        for part in variant.split(","):
+            benchmark = part.partition("=")[0]
+            if benchmark not in benchmarks:
+                return f"the variant names {benchmark}, which is not measured"
         return None
-    is_known = any(variant in VARIANTS[benchmark] for benchmark in benchmarks)
-    return (
-        None
-        if is_known
-        else f"no variant of {' or '.join(benchmarks)} is called {variant}"
-    )
-
-
-def _list_variants(benchmark: str) -> str:
-    some = {benchmark: VARIANTS[benchmark]} if benchmark else VARIANTS
-    named = "; ".join(
-        f"for {name} {', '.join(names)}" for name, names in some.items() if names
-    )
-    return f"auto, all{', and ' if named else ''}{named}"
+    if variant in _EVERYWHERE or any(variant in VARIANTS[name] for name in benchmarks):
+        return None
+    return f"no variant of {' or '.join(benchmarks)} is called {variant}"

@@ -5,7 +5,6 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -65,11 +64,8 @@ def parse_events(text: str) -> tuple[str, ...]:
                 f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There"
                 f" are {', '.join(_CHOICES)}, and raw codes such as r04d2"
             )
-    if (
-        needed := max(
-            len(_expand_groups(names, family)) for family in _FAMILIES.values()
-        )
-    ) > MAX_EVENTS:
+    needed = max(len(_expand_groups(names, family)) for family in _FAMILIES.values())
+    if needed > MAX_EVENTS:
         raise InputError(
             f"names {needed} events, and at most {MAX_EVENTS} are counted at once"
         )
@@ -93,37 +89,45 @@ def describe_unknown_events(names: Sequence[str], facts: Facts) -> str | None:
     if not unknown:
         return None
     model = facts.cpu_model or "of an unknown model"
-    why = (
-        f"not known for this CPU, {model}: name other events, or raw codes such as"
-        " r04d2"
+    return (
+        f"Not counted: {', '.join(unknown)} (not known for this CPU, {model}: name"
+        " other events, or raw codes such as r04d2)."
     )
-    return f"Not counted: {', '.join(unknown)} ({why})."
 
 
 def _look_up_events(
     names: Sequence[str], facts: Facts
 ) -> Iterable[tuple[str, str | None]]:
-    family = None
-    with suppress(ValueError):
-        numbers = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
-        keys = [
-            (facts.cpu_vendor or "", numbers[0], model) for model in (numbers[1], None)
-        ]
-        family = _FAMILIES.get(keys[0]) or _FAMILIES.get(keys[1])
-    events = {**_EVERYWHERE, **(family.events if family else {})}
+    """Yield each event's name and code; None for a name that the CPU does not have."""
+    family = _find_family(facts)
+    codes = dict(_EVERYWHERE)
+    if family:
+        codes |= family.events
     for name in _expand_groups(names, family):
-        raw = _RAW_CODE.fullmatch(name)
-        yield name, _RAW.format(int(raw[1], 16)) if raw else events.get(name)
+        if raw := _RAW_CODE.fullmatch(name):
+            yield name, _RAW.format(int(raw[1], 16))
+        else:
+            yield name, codes.get(name)
+
+
+def _find_family(facts: Facts) -> _Family | None:
+    vendor = facts.cpu_vendor or ""
+    try:
+        family = int(facts.cpu_family or "", 0)
+        model = int(facts.cpu_model_number or "", 0)
+    except ValueError:
+        return None
+    return _FAMILIES.get((vendor, family, model)) or _FAMILIES.get(
+        (vendor, family, None)
+    )
 
 
 def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
     """Replace "generic" and "coherence" by their events; keep "coherence" if `family`
     is None.
     """
-    groups = {
-        "generic": _TABLE["generic"],
-        "coherence": family.coherence if family else ("coherence",),
-    }
-    return tuple(
-        dict.fromkeys(event for name in names for event in groups.get(name, (name,)))
-    )
+    groups = {"generic": _TABLE["generic"]}
+    if family:
+        groups["coherence"] = family.coherence
+    events = [groups.get(name, [name]) for name in names]
+    return tuple(dict.fromkeys(chain(*events)))

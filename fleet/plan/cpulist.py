@@ -18,7 +18,8 @@ def parse_cpu_numbers(text: str) -> tuple[int, ...]:
         match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*", part)
         if not match:
             raise InputError(f"must be CPU numbers such as 0-3,8; not {text[:60]!r}")
-        first, last = int(match[1]), int(match[2] or match[1])
+        first = int(match[1])
+        last = int(match[2] or match[1])
         if first > last:
             raise InputError(
                 f"the range {part.strip()} runs backwards; write {last}-{first}"
@@ -31,15 +32,19 @@ def parse_cpu_numbers(text: str) -> tuple[int, ...]:
 
 def format_cpus(cpus: Iterable[int]) -> str:
     """Format CPU numbers as the kernel does: (0, 1, 2, 5) -> "0-2,5"; () -> ""."""
-    ranges: list[list[int]] = []
+    ranges: list[range] = []
     for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
+        if ranges and cpu == ranges[-1].stop:
+            ranges[-1] = range(ranges[-1].start, cpu + 1)
         else:
-            ranges.append([cpu, cpu])
-    return ",".join(
-        str(low) if low == high else f"{low}-{high}" for low, high in ranges
-    )
+            ranges.append(range(cpu, cpu + 1))
+    return ",".join(map(_format_range, ranges))
+
+
+def _format_range(cpus: range) -> str:
+    if len(cpus) == 1:
+        return str(cpus.start)
+    return f"{cpus.start}-{cpus.stop - 1}"
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
@@ -72,10 +77,11 @@ def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
     """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises InputError if too long for a
     program's argument.
     """
-    text = ",".join(f"{ping}-{pong}" for ping, pong in pairs)
+    texts = [f"{ping}-{pong}" for ping, pong in pairs]
+    text = ",".join(texts)
     if len(text) >= MAX_ARGUMENT_BYTES:
         raise InputError(
-            f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a"
+            f"{len(texts)} pairs make a list of {len(text) >> 10} KiB, and a"
             f" program takes no more than {MAX_ARGUMENT_BYTES >> 10} KiB; ask for"
             " fewer, or for all pairs of some CPUs"
         )

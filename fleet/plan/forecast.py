@@ -14,8 +14,11 @@ class Duration:
     first_s: float = 0.0
 
     def __str__(self) -> str:
-        shortest, longest = format_seconds(self.least_s), format_seconds(self.most_s)
-        return shortest if shortest == longest else f"{shortest} to {longest}"
+        shortest = format_seconds(self.least_s)
+        longest = format_seconds(self.most_s)
+        if shortest == longest:
+            return shortest
+        return f"{shortest} to {longest}"
 
 
 def format_seconds(seconds: float) -> str:
@@ -26,4 +29,6 @@ def format_seconds(seconds: float) -> str:
         return "under 1 s"
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -6,7 +6,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from fleet import model
 from fleet.errors import UsageError
@@ -23,9 +23,8 @@ def merge_plan(host: model.Host, requested: model.RequestedOptions) -> model.Pla
     """
     require_no_conflicts((host,), requested)
     plan = model.Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
-    return model.override_options(
-        model.override_options(plan, options_from_entry(host)), requested
-    )
+    plan = model.override_options(plan, options_from_entry(host))
+    return model.override_options(plan, requested)
 
 
 def merge_plan_with_facts(
@@ -38,50 +37,61 @@ def merge_plan_with_facts(
     if isinstance(plan.cpus, str):
         plan = replace(plan, cpus=_find_named_cpus(host, plan.cpus, facts))
     cpus = cpus_to_measure(plan, facts)
-    choices = {"pairs": plan.pairs, "few-pairs": effective_few_pairs(plan)}
-    for flag, choice in choices.items():
-        if choice and (count := choice.per_relation):
-            choices[flag] = sampled = sample_pairs_per_relation(
-                count, facts, cpus, plan.seed
-            )
-            try:
-                format_pairs(sampled.listed)
-            except model.InputError as err:
-                raise UsageError(
-                    f"{host.name}: --{flag} per-relation:{count}: {err}"
-                ) from err
-    pairs, few = choices.values()
-    events = (
-        None if plan.counters is None else counters.agent_events(plan.counters, facts)
+    pairs = _resolve_pairs(f"{host.name}: --pairs", plan.pairs, facts, cpus, plan.seed)
+    few_pairs = _resolve_pairs(
+        f"{host.name}: --few-pairs", effective_few_pairs(plan), facts, cpus, plan.seed
     )
-    return replace(
-        plan,
-        pairs=pairs,
-        few_pairs=few if few and few.listed else None,
-        counters=events,
-    )
+    if few_pairs and not few_pairs.listed:
+        few_pairs = None
+    events = plan.counters
+    if events is not None:
+        events = counters.agent_events(events, facts)
+    return replace(plan, pairs=pairs, few_pairs=few_pairs, counters=events)
+
+
+def _resolve_pairs(
+    where: str,
+    choice: model.PairChoice | None,
+    facts: model.Facts,
+    cpus: Collection[int],
+    seed: int,
+) -> model.PairChoice | None:
+    """Replace a number of pairs of each relation by pairs among these CPUs. Raises
+    UsageError that begins with `where`.
+    """
+    if choice is None or not choice.per_relation:
+        return choice
+    count = choice.per_relation
+    sampled = sample_pairs_per_relation(count, facts, cpus, seed)
+    try:
+        format_pairs(sampled.listed)
+    except model.InputError as err:
+        raise UsageError(f"{where} per-relation:{count}: {err}") from err
+    return sampled
 
 
 def cpus_to_measure(plan: model.Plan, facts: model.Facts) -> frozenset[int]:
     """Return the online CPUs that `--cpus` names; without it, the usable ones and those
     of `--pairs`.
     """
-    named = named_cpus(plan).intersection(cpu.cpu for cpu in facts.cpus if cpu.online)
-    return named if plan.cpus else facts.usable_cpus | named
+    online = {cpu.cpu for cpu in facts.cpus if cpu.online}
+    named = named_cpus(plan) & online
+    if plan.cpus:
+        return named
+    return facts.usable_cpus | named
 
 
 def named_cpus(plan: model.Plan) -> frozenset[int]:
     """Return the CPUs that `--cpus` or else `--pairs` names, which may be outside the
     affinity mask.
     """
+    if isinstance(plan.cpus, str):
+        return frozenset()
     if plan.cpus is not None:
-        return frozenset(() if isinstance(plan.cpus, str) else plan.cpus)
-    listed = (
-        plan.pairs.listed
-        if plan.pairs and plan.pairs.which is model.Pairs.LISTED
-        else ()
-    )
-    return frozenset(cpu for pair in listed for cpu in pair)
+        return frozenset(plan.cpus)
+    if plan.pairs is None or plan.pairs.which is not model.Pairs.LISTED:
+        return frozenset()
+    return frozenset(cpu for pair in plan.pairs.listed for cpu in pair)
 
 
 def _find_named_cpus(
@@ -90,26 +100,23 @@ def _find_named_cpus(
     """Return the CPUs of this kind of core, or one CPU of each core. Raises UsageError
     if there is none.
     """
+    usable_cpus = facts.usable_cpus
     if kind == model.CORES:
-        usable = (cpu for cpu in facts.cpus if cpu.cpu in facts.usable_cpus)
-        if cpus := model.take_one_of_each_core(
-            (cpu.cpu, cpu.package, cpu.core) for cpu in usable
-        ):
+        usable = [cpu for cpu in facts.cpus if cpu.cpu in usable_cpus]
+        cores = [(cpu.cpu, cpu.package, cpu.core) for cpu in usable]
+        if cpus := model.take_one_of_each_core(cores):
             return cpus
         raise UsageError(
             f"{host.name}: --cpus {model.CORES}: the host does not say which CPUs share"
             " a core."
         )
     kinds = facts.core_kinds
-    if cpus := tuple(
-        cpu for cpu in sorted(facts.usable_cpus) if kinds.get(cpu) == kind
-    ):
+    if cpus := tuple(cpu for cpu in sorted(usable_cpus) if kinds.get(cpu) == kind):
         return cpus
-    kinds_on_host = (
-        ", ".join(sorted({*kinds.values()})) or "one, or the host does not tell"
-    )
+    listed = ", ".join(sorted({*kinds.values()}))
     raise UsageError(
-        f"{host.name}: --cpus {kind}: no such cores; kinds there: {kinds_on_host}."
+        f"{host.name}: --cpus {kind}: no such cores; kinds there:"
+        f" {listed or 'one, or the host does not tell'}."
     )
 
 
@@ -119,15 +126,21 @@ def sample_pairs_per_relation(
     """Choose up to `count` random pairs of each relation among these CPUs, reproducibly
     by the seed.
     """
+    # Reservoir sampling (Vitter's algorithm R): the nth pair of a relation replaces one
+    # of its sample with a chance of count / n.
     topology = model.Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
-    samples, seen = defaultdict[str, list[tuple[int, int]]](list), Counter[str]()
+    samples: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    seen: Counter[str] = Counter()
     for pair in combinations(sorted(among), 2):
-        name = topology.name_relation(*pair)
-        seen[name] += 1
-        if len(samples[name]) < count:
-            samples[name].append(pair)
-        elif (place := int(chance.random() * seen[name])) < count:
-            samples[name][place] = pair
-    chosen = tuple(sorted(pair for sample in samples.values() for pair in sample))
-    return model.PairChoice(model.Pairs.PER_RELATION, chosen, count)
+        relation = topology.name_relation(*pair)
+        sample = samples[relation]
+        seen[relation] += 1
+        if len(sample) < count:
+            sample.append(pair)
+            continue
+        place = int(chance.random() * seen[relation])
+        if place < count:
+            sample[place] = pair
+    chosen = sorted(chain(*samples.values()))
+    return model.PairChoice(model.Pairs.PER_RELATION, tuple(chosen), count)
