@@ -5,8 +5,9 @@ sshd penalises that.
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from fleet import errors
 from fleet.agent.deploy import deploy
@@ -26,7 +27,8 @@ from fleet.text import last_lines
 
 _log = logging.getLogger(__name__)
 FIRST_TRIES = 4
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 15.0
 ASK_EVERY_S = 4.0
 COMMAND_TIMEOUT_S = 600.0
 RESTORE_S = 10.0  # after Ctrl-C: how long to try to reach the host again
@@ -50,50 +52,32 @@ class HostLink:
     connection: Connection
 
     def __init__(self, context: SessionContext, progress: HostProgress) -> None:
-        self.context, self.progress, self.host = context, progress, progress.host
+        self.context = context
+        self.progress = progress
+        self.host = progress.host
         # what to do where another controller measures
         self.lock = context.lock or self.host.lock
         options = override_options(options_from_entry(self.host), context.requested)
         self.benchmarks = options.benchmarks or Plan().benchmarks
-        self._resources = ExitStack()
+        self._opened = ExitStack()  # closes the connection
 
     @contextmanager
     def connect_and_prepare(self) -> Iterator[None]:
         """Connect and run the host's `before`; run `after` when the block ends. Raises
         PreparationError.
         """
-        with self._resources:
-            self.enter("connect")
-            for tried, pause in enumerate(iter_retry_pauses_s(), 1):
-                try:
-                    self._connect()
-                    break
-                except UnreachableError as err:
-                    if (
-                        not err.passing or tried == FIRST_TRIES
-                    ):  # passing: as with MaxStartups
-                        raise
-                    self.progress.note(
-                        f"{err} Trying again ({tried} of {FIRST_TRIES - 1})."
-                    )
-                    self.context.cancellation.pause(pause)
+        with closing(self):
+            self._connect_with_retries()
             try:
-                for command in self.host.before:
-                    self.enter("before")
-                    if failure := self._run_and_describe_failure(
-                        self.connection, "before", command
-                    ):
-                        raise PreparationError(
-                            f"{self.host.name}: {failure} The host is not measured."
-                        )
+                self._run_before_commands()
                 yield
             finally:
                 if self.host.after:
-                    self._run_after_command()
+                    self._run_after_commands()
 
     def close(self) -> None:
         """Close the connection. Safe to call twice."""
-        self._resources.close()
+        self._opened.close()
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
         """Enter a stage of this host. Raises Cancelled."""
@@ -105,22 +89,31 @@ class HostLink:
         after `wait_s`.
         """
         self.enter("facts")
-        facts, began, reasons = self._gather_facts(), time.monotonic(), ""
-        host, context = self.host, self.context
-        required = host.require if context.require is None else context.require
-        wait_s = host.wait_s if context.wait_s is None else context.wait_s
-        while required and (unmet := self._describe_unmet(facts, required)):
-            reasons, waited_s = " ".join(unmet), time.monotonic() - began
+        facts = self._gather_facts()
+        required = self.context.require
+        if required is None:
+            required = self.host.require
+        return self._wait_until_met(required, facts) if required else facts
+
+    def _wait_until_met(self, required: tuple[str, ...], facts: Facts) -> Facts:
+        """Wait until the host meets the conditions; return its facts by then."""
+        wait_s = self.context.wait_s
+        if wait_s is None:
+            wait_s = self.host.wait_s
+        began = time.monotonic()
+        reasons = ""
+        while unmet := self._describe_unmet(facts, required):
+            reasons = " ".join(unmet)
+            waited_s = time.monotonic() - began
             if waited_s >= wait_s:
                 waited = f"not ready after {waited_s:.0f} s" if wait_s else "not ready"
-                raise errors.NotReadyError(f"{host.name}: {waited}: {reasons}")
+                raise errors.NotReadyError(f"{self.host.name}: {waited}: {reasons}")
             self.enter("wait", detail=reasons)
-            context.cancellation.pause(min(ASK_EVERY_S, wait_s - waited_s))
+            self.context.cancellation.pause(min(ASK_EVERY_S, wait_s - waited_s))
             facts = self._gather_facts()
         if reasons:
-            self.progress.note(
-                f"Ready after {time.monotonic() - began:.0f} s. Before: {reasons}"
-            )
+            waited_s = time.monotonic() - began
+            self.progress.note(f"Ready after {waited_s:.0f} s. Before: {reasons}")
         return facts
 
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
@@ -128,24 +121,27 @@ class HostLink:
         reports, and the agent.
         """
         self.enter("deploy")
-        builder, notify = self.context.builder, self.progress.note
         agent = deploy(
-            self.connection, self.host, facts, builder, notify, self.benchmarks
+            self.connection,
+            self.host,
+            facts,
+            self.context.builder,
+            self.progress.note,
+            self.benchmarks,
         )
         _log.info("%s: agent %s, built %s", self.host.name, agent.build, agent.place)
-        return (
-            require_storable(ask_topology(self.connection, agent, facts), self.host),
-            agent,
-        )
+        facts = ask_topology(self.connection, agent, facts)
+        return require_storable(facts, self.host), agent
 
     def reconnect(self, lost: LinkError, deadline_s: float) -> tuple[Facts, Agent]:
         """Reconnect, with retries until `deadline_s` (monotonic); return facts, agent.
         Raises LinkError.
         """
         self.progress.note(f"{lost} Reconnecting.")
-        for pause in iter_retry_pauses_s():
+        pauses_s = iter_retry_pauses_s()
+        while True:
             self.close()
-            self.context.cancellation.pause(pause)
+            self.context.cancellation.pause(next(pauses_s))
             self.enter("reconnect")
             try:
                 self._connect()
@@ -156,12 +152,27 @@ class HostLink:
                     raise LinkError(
                         f"{lost} Could not reconnect; the last attempt: {err}"
                     ) from err
-        raise AssertionError("pauses never end")
+
+    def _connect_with_retries(self) -> None:
+        self.enter("connect")
+        for tried, pause_s in enumerate(iter_retry_pauses_s(), 1):
+            try:
+                self._connect()
+            except UnreachableError as err:
+                # one that passes: too many connect at once (MaxStartups)
+                if not err.passing or tried == FIRST_TRIES:
+                    raise
+                self.progress.note(
+                    f"{err} Trying again ({tried} of {FIRST_TRIES - 1})."
+                )
+                self.context.cancellation.pause(pause_s)
+            else:
+                return
 
     def _connect(self) -> None:
-        self.connection = self._resources.enter_context(
-            self.context.connection(self.host)
-        )
+        """Open a connection, which `close` will close."""
+        self._opened = ExitStack()
+        self.connection = self._opened.enter_context(self.context.connection(self.host))
         self.progress.note_once(*self.connection.notes)
 
     def _gather_facts(self) -> Facts:
@@ -181,6 +192,58 @@ class HostLink:
             for finding in find_noise(facts, usage)
             if finding.condition in required
         ]
+
+    def _run_before_commands(self) -> None:
+        for command in self.host.before:
+            self.enter("before")
+            failure = self._run_and_describe_failure(self.connection, "before", command)
+            if failure is not None:
+                raise PreparationError(
+                    f"{self.host.name}: {failure} The host is not measured."
+                )
+
+    def _run_after_commands(self) -> None:
+        """Run the host's `after` over a connection of its own, since the link may be
+        cut or cancelled. Leave what failed to the outcome.
+        """
+        # not a stage of the progress: the outcome names the one before
+        self.context.emit(StageEntered(self.host, "after"))
+        began = time.monotonic()
+        pauses_s = iter_retry_pauses_s()
+        commands = deque(self.host.after)  # those that have not run
+        failures: list[str] = []
+        while commands:
+            try:
+                with self.context.connect(self.host) as connection:
+                    while commands:
+                        failure = self._run_and_describe_failure(
+                            connection, "after", commands[0]
+                        )
+                        commands.popleft()
+                        if failure is not None:
+                            failures.append(failure)
+            except errors.FleetError as err:
+                if not self._is_worth_another_connection(err, time.monotonic() - began):
+                    reason = strip_host_name(self.host, str(err))
+                    failures.append(
+                        f"`after` did not run; do it by hand: {'; '.join(commands)}."
+                        f" {reason}"
+                    )
+                    break
+                time.sleep(next(pauses_s))
+        self.progress.unrestored = " ".join(failures)
+
+    def _is_worth_another_connection(
+        self, err: errors.FleetError, elapsed_s: float
+    ) -> bool:
+        """Report whether the commands of `after` may yet run: the link broke, and there
+        is time.
+        """
+        patience_s = self.context.reconnect_s
+        if self.context.cancellation.is_requested:
+            patience_s = RESTORE_S
+        is_cut = isinstance(err, LinkError | UnreachableError)
+        return is_cut and elapsed_s < patience_s
 
     def _run_and_describe_failure(
         self, connection: Connection, stage: str, command: str
@@ -203,42 +266,6 @@ class HostLink:
             f"`{command}` of `{stage}` failed (exit code {completed.exit_code}):"
             f" {output}."
         )
-
-    def _run_after_command(self) -> None:
-        """Run the host's `after` over a connection of its own, since the link may be
-        cut or cancelled.
-        """
-        host, context = self.host, self.context
-        # the outcome names the stage before it
-        context.emit(StageEntered(host, "after"))
-        began, failures, commands = time.monotonic(), [], list(host.after)
-        for pause in iter_retry_pauses_s():
-            try:
-                with context.connect(host) as connection:
-                    while commands:
-                        failures.append(
-                            self._run_and_describe_failure(
-                                connection, "after", commands[0]
-                            )
-                        )
-                        del commands[0]
-                break
-            except errors.FleetError as err:
-                patience_s = (
-                    RESTORE_S
-                    if context.cancellation.is_requested
-                    else context.reconnect_s
-                )
-                is_cut = isinstance(err, LinkError | UnreachableError)
-                if not is_cut or time.monotonic() - began >= patience_s:
-                    reason = strip_host_name(host, str(err))
-                    failures.append(
-                        f"`after` did not run; do it by hand: {'; '.join(commands)}."
-                        f" {reason}"
-                    )
-                    break
-                time.sleep(pause)
-        self.progress.unrestored = " ".join(filter(None, failures))
 
 
 def require_storable(facts: Facts, host: Host) -> Facts:
