@@ -68,13 +68,13 @@ def agent_command(
 def measure(
     connection: Connection,
     run: Run,
-    earlier: RunSoFar,
+    run_so_far: RunSoFar,
     journal: Journal,
     on_start: Callable[[Stream], None],
     on_record: Callable[[Record, Reader], None],
     lock: str | None = None,
 ) -> RunSoFar:
-    """Measure the visits of `run.plan` that `earlier` lacks; return the whole run.
+    """Measure the visits of `run.plan` that `run_so_far` lacks; return the whole run.
     Journal every line first.
 
     If a signal killed the agent, its visit is recorded as failed and the run returned
@@ -83,8 +83,10 @@ def measure(
     measured before, LinkError and StoreError.
     """
     started = read_clock_s()
-    reader = Reader(earlier.done, earlier.hello, run, lambda: read_clock_s() - started)
-    done = _send_done_visits(connection, run, earlier.done)
+    reader = Reader(
+        run_so_far.done, run_so_far.hello, run, lambda: read_clock_s() - started
+    )
+    done = _send_done_visits(connection, run, run_so_far.done)
     command = agent_command(run.agent, run.plan, lock=lock, done=done)
     limit_s = run.plan.deadline_s + GRACE_S
     with connection.stream(
@@ -102,7 +104,7 @@ def measure(
         if failed is not None:
             journal.append(failed)
             _read_line(run, reader, failed)
-            return earlier.add_part(reader)
+            return run_so_far.add_part(reader)
     if reader.end is not None and stream.exit_code not in (
         None,
         0 if reader.end.reason == "done" else _CUT,
@@ -111,8 +113,8 @@ def measure(
         journal.append(code)
         _read_line(run, reader, code)
     if (why := reader.explain_unfinished()) is not None:
-        raise _make_error(run, earlier, reader, stream, why)
-    return earlier.add_part(reader)
+        raise _make_error(run, run_so_far, reader, stream, why)
+    return run_so_far.add_part(reader)
 
 
 def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
@@ -180,7 +182,7 @@ def _read_line(run: Run, reader: Reader, line: bytes) -> Record | None:
 
 
 def _make_error(
-    run: Run, earlier: RunSoFar, reader: Reader, stream: Stream, why: str
+    run: Run, run_so_far: RunSoFar, reader: Reader, stream: Stream, why: str
 ) -> FleetError:
     """Return the error of an agent that did not start, or ended badly."""
     name, code = run.host.name, stream.exit_code
@@ -190,7 +192,7 @@ def _make_error(
     if reader.hello is None and message.startswith(PREFIX):
         if code not in REFUSED:
             return AgentError(f"{name}: {message}")
-        if not earlier.done.visits:
+        if not run_so_far.done.visits:
             return RefusedError(f"{name}: {message}")
         return AgentError(  # what was measured before is kept
             f"{name}: {message}. If it happens again, `fleet resume --publish-partial`"

@@ -7,7 +7,7 @@ from fleet import errors
 from fleet.agent.wire.asked import list_left_out
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
-from fleet.model import Burst, Host, Note, Run, RunState
+from fleet.model import Burst, Hello, Host, Note, Run, RunState
 from fleet.plan.merge import cpus_to_measure
 from fleet.remote.output import Completed
 from fleet.session import events
@@ -86,27 +86,32 @@ class HostProgress:
         """Count the agent's bursts, update their medians and add its notes."""
         if isinstance(record, Note):
             self.note(record.text)
-        if (
-            isinstance(record, Burst)
-            and reader.hello is not None
-            and self._live_medians is not None
-        ):
-            self._live_medians.add(record, reader.hello)
-            if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
-                self._medians, self._medians_at = (
-                    self._live_medians.compute_medians(),
-                    time.monotonic(),
-                )
-        self.bursts = reader.done.bursts + reader.bursts
-        if reader.hello is not None:
-            before = reader.done.visits
-            done = before + reader.bursts + len(reader.failed)
-            total = max(done, before + reader.hello.bursts)
-            self._emit(
-                events.BurstsReceived(
-                    self.host, done, total, self._medians, self._live_medians
-                )
+        earlier = reader.done  # by the agents before this one
+        self.bursts = earlier.bursts + reader.bursts
+        hello = reader.hello
+        if hello is None:
+            return
+        if isinstance(record, Burst):
+            self._update_medians(record, hello)
+        visits = earlier.visits + reader.bursts + len(reader.failed)
+        planned = earlier.visits + hello.bursts
+        self._emit(
+            events.BurstsReceived(
+                self.host,
+                visits,
+                max(visits, planned),
+                self._medians,
+                self._live_medians,
             )
+        )
+
+    def _update_medians(self, burst: Burst, hello: Hello) -> None:
+        if self._live_medians is None:
+            return
+        self._live_medians.add(burst, hello)
+        if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
+            self._medians = self._live_medians.compute_medians()
+            self._medians_at = time.monotonic()
 
     def outcome_of_run(self, run: Run) -> Outcome:
         """Return the outcome of a published run: COMPLETE, or PARTIAL with the

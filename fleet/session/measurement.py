@@ -2,8 +2,10 @@
 twice.
 """
 
+import math
 import time
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -34,41 +36,177 @@ from fleet.text import format_count
 MAX_DEATHS = 5  # of agents by a signal, in one session
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 SLOW_SHARE = 0.8  # of the fastest CPU's frequency: a CPU below it is named
-GROUP_SHARE = (
-    0.9  # CPUs whose frequencies differ by no more than this are named together
-)
+# CPUs whose frequencies differ by no more than this are named together
+GROUP_SHARE = 0.9
 
 
-def measure_run(
-    link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None
-) -> Run:
-    """Measure what `earlier` lacks of `run`, over as many links and agents as it takes;
-    return the run.
+class Measurement:
+    """A run being measured: its journal, and what of it has arrived.
+
+    The bursts stay decoded in memory, to be published from there, as long as they fit.
     """
-    with (
-        nullcontext()
-        if link.lock is LockPolicy.OFF
-        else link.context.wait_for_machine(run, link.progress)
-    ):
-        measurement = _Measurement(
-            link, run, journal, earlier or restore_run_so_far(link, run, journal)
+
+    def __init__(self, link: HostLink, run: Run, journal: Journal) -> None:
+        """Read what the journal has of the run; nothing if it is new."""
+        self._link = link
+        self._run = run
+        self._journal = journal
+        self._end_by = math.inf
+        self._reconnect_by: float | None = None  # once the link broke
+        self._deaths = 0
+        self._read_journal()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to measure."""
+        return self.run_so_far.missing is None
+
+    def _read_journal(self) -> None:
+        """Read the run so far from its journal; if it is damaged, add a note and keep
+        the intact beginning.
+        """
+        self._bursts = BurstColumns(KEPT_BYTES // self._link.context.parallel)
+        self.run_so_far = conversation.read_run(
+            self._journal.parts(), self._bursts.add, self._run
         )
-        while (
-            measurement.run_state.missing is not None
-            and measurement.deaths < MAX_DEATHS
-        ):
+        if self.run_so_far.damage:
+            self._journal.line_limits = self.run_so_far.lines
+            self._link.progress.note_once(
+                _describe_damage(self._run, self.run_so_far, self.run_so_far.damage)
+            )
+
+    def measure_missing(self) -> None:
+        """Measure what the journal lacks, over as many links and agents as it takes;
+        then close the link.
+        """
+        link = self._link
+        with self._hold_machine():
+            self._end_by = time.monotonic() + self._run.plan.deadline_s
+            while not self.is_complete and self._deaths < MAX_DEATHS:
+                try:
+                    self._measure_part()
+                except LinkError as lost:
+                    self._recover(lost)
+                except RefusedError:  # the journal is empty
+                    link.context.store.drop_journal(self._run.run_id)
+                    raise
+        load = ask_load_after_run(link, self._run)
+        self._run = replace(self._run, load_after=load)
+        link.close()
+
+    def _hold_machine(self) -> AbstractContextManager[None]:
+        """Return a context that waits until no other host of the session uses the
+        machine, unless locks are off.
+        """
+        link = self._link
+        if link.lock is LockPolicy.OFF:
+            return nullcontext()
+        return link.context.wait_for_machine(self._run, link.progress)
+
+    def _measure_part(self) -> None:
+        """Have one agent measure what is missing."""
+        self._journal.begin_part()
+        self.run_so_far = self._run_agent()
+        if not self.is_complete:  # a signal killed the agent
+            self._deaths += 1
+            self._read_journal()
+
+    def _run_agent(self) -> RunSoFar:
+        """Run an agent for the time that is left. If the machine is locked, wait or
+        raise LockedError.
+        """
+        link = self._link
+        left_s = max(1, round(self._end_by - time.monotonic()))
+        run = replace(self._run, plan=replace(self._run.plan, deadline_s=left_s))
+        lock = self._describe_lock()
+        pauses_s = iter_retry_pauses_s()
+        while True:
+            link.enter("measure", run)
             try:
-                measurement.measure_part()
-            except LinkError as lost:
-                measurement.recover(lost)
-            except RefusedError:  # the journal is empty
-                link.context.store.drop_journal(run.run_id)
-                raise
-    load = ask_load_after_run(link, run)
-    link.close()
-    return replace(
-        complete_run(measurement.run, measurement.run_state, link.progress),
-        load_after=load,
+                return measure(
+                    link.connection,
+                    run,
+                    self.run_so_far,
+                    self._journal,
+                    link.context.cancellation.stop_on_request,
+                    self._follow,
+                    lock,
+                )
+            except LockedError as err:
+                if link.lock is not LockPolicy.WAIT:
+                    raise LockedError(
+                        f"{err}; `--lock wait` waits for its end."
+                    ) from err
+                link.progress.note_once(str(err))
+                link.progress.enter("wait")
+                link.context.cancellation.pause(next(pauses_s))
+
+    def _describe_lock(self) -> str | None:
+        """Return what other controllers read of our lock on the machine; None for no
+        lock.
+        """
+        if self._link.lock is LockPolicy.OFF:
+            return None
+        run = self._run
+        return (
+            f"{run.run_id} {lock_owner()}, session {run.session_id}, since {utc_now()}"
+        )
+
+    def _follow(self, record: Record, reader: Reader) -> None:
+        if isinstance(record, Burst):
+            self._bursts.add(record)
+        self._link.progress.follow_record(record, reader)
+
+    def _recover(self, lost: LinkError) -> None:
+        """Reconnect, unless the run is complete. Raises `lost` if it is permanent or
+        the time is up.
+        """
+        context = self._link.context
+        context.cancellation.raise_if_requested()
+        visits_before = self.run_so_far.done.visits
+        self._read_journal()
+        if self.is_complete:
+            return
+        has_advanced = self.run_so_far.done.visits > visits_before
+        if self._reconnect_by is None or has_advanced:
+            patience_end = time.monotonic() + context.reconnect_s
+            self._reconnect_by = min(patience_end, self._end_by)
+        if time.monotonic() >= self._reconnect_by or not lost.passing:
+            raise lost
+        facts, agent = self._link.reconnect(lost, self._reconnect_by)
+        self.continue_with(facts, agent)
+
+    def continue_with(self, facts: Facts, agent: Agent) -> None:
+        """Let this agent measure the rest. Raises AgentError if it is another build, or
+        its machine another one or rebooted.
+        """
+        require_same_machine(self._run, facts, agent)
+        same_build = replace(self._run.agent, path=agent.path)
+        self._run = replace(self._run, agent=same_build)
+
+    def publish(self) -> Run:
+        """Publish what has arrived, remove the journal, and return the run as it is
+        stored. Raises StoreError.
+        """
+        link = self._link
+        run = complete_run(self._run, self.run_so_far, link.progress)
+        # even if the session is cancelled: a complete run is stored
+        link.progress.enter("store")
+        self._journal.check_not_removed()
+        self._journal.sync_if_large()
+        bursts: Iterable[Burst] | BurstColumns = self._bursts
+        if self._bursts.overflowed:
+            bursts = conversation.decode_bursts(self._journal.parts())
+        link.context.store.publish(run, bursts, batch=True)
+        return run
+
+
+def _describe_damage(run: Run, run_so_far: RunSoFar, damage: str) -> str:
+    verb = "is" if run_so_far.refused == 1 else "are"
+    return (
+        f"The journal of {run.run_id} is damaged: {damage}."
+        f" {format_count(run_so_far.refused, 'line')} {verb} refused; every visit"
+        " before is kept."
     )
 
 
@@ -85,89 +223,62 @@ def ask_load_after_run(link: HostLink, run: Run) -> Load:
     return load
 
 
-def restore_run_so_far(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
-    """Read the run so far from its journal; if it is damaged, add a note and return the
-    intact beginning.
-    """
-    journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
-    run_state = conversation.read_run(journal.parts(), journal.bursts.add, run)
-    if run_state.damage:
-        journal.line_limits = run_state.lines
-        link.progress.note_once(
-            f"The journal of {run.run_id} is damaged: {run_state.damage}."
-            f" {format_count(run_state.refused, 'line')}"
-            f" {'is' if run_state.refused == 1 else 'are'} refused; every visit before"
-            " is kept."
-        )
-    return run_state
-
-
-def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
+def complete_run(run: Run, run_so_far: RunSoFar, progress: HostProgress) -> Run:
     """Return the run as it will be stored: with its state, end and notes, and what its
     agents reported.
     """
-    progress.note_once(*run_state.notes)
-    if run_state.hello is not None and (
-        slower := describe_slower_cpus(run_state.hello)
-    ):
-        progress.note_once(slower)
-    cut = run_state.end is not None and run_state.end.out_of_time
-    run = replace(run, hello=run_state.hello, end=run_state.end)
+    run = replace(run, hello=run_so_far.hello, end=run_so_far.end)
     left_out = list_left_out(run)
-    if left_out:
-        progress.note(f"The agent left out {', '.join(left_out)}.")
-    if run_state.parts > 1:
-        progress.note(
-            f"Measured in {run_state.parts} parts: the run was interrupted and"
-            " continued."
-        )
+    _note_what_to_know(run_so_far, left_out, progress)
+    is_cut = run_so_far.end is not None and run_so_far.end.out_of_time
+    state = RunState.COMPLETE
+    if run_so_far.failed or run_so_far.missing or is_cut or left_out:
+        state = RunState.PARTIAL
+    # the controller's clock may have been set back meanwhile
+    ended_utc = max(utc_now(), run.started_utc)
+    notes = dict.fromkeys([*run.notes, *progress.notes])
     return replace(
         run,
-        ended_utc=max(
-            utc_now(), run.started_utc
-        ),  # the controller's clock may have been set back meanwhile
-        state=(
-            RunState.PARTIAL
-            if run_state.failed or run_state.missing or cut or left_out
-            else RunState.COMPLETE
-        ),
-        failed=run_state.failed,
-        notes=tuple(dict.fromkeys([*run.notes, *progress.notes])),
+        ended_utc=ended_utc,
+        state=state,
+        failed=run_so_far.failed,
+        notes=tuple(notes),
     )
 
 
-def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
-    """Publish the run, remove its journal, and return the run. Raises StoreError."""
-    # even if the session is cancelled: a complete run is stored
-    link.progress.enter("store")
-    journal.check_not_removed()
-    journal.sync_if_large()
-    in_memory = (
-        journal.bursts if journal.bursts and not journal.bursts.overflowed else None
-    )
-    link.context.store.publish(
-        run, in_memory or conversation.decode_bursts(journal.parts()), batch=True
-    )
-    return run
+def _note_what_to_know(
+    run_so_far: RunSoFar, left_out: Sequence[str], progress: HostProgress
+) -> None:
+    """Add the agents' notes, and notes on CPUs, benchmarks and parts, to the host's."""
+    progress.note_once(*run_so_far.notes)
+    if run_so_far.hello is not None:
+        slower = describe_slower_cpus(run_so_far.hello)
+        if slower is not None:
+            progress.note_once(slower)
+    if left_out:
+        progress.note(f"The agent left out {', '.join(left_out)}.")
+    if run_so_far.parts > 1:
+        progress.note(
+            f"Measured in {run_so_far.parts} parts: the run was interrupted and"
+            " continued."
+        )
 
 
 def require_same_machine(run: Run, facts: Facts, agent: Agent) -> None:
     """Raise AgentError unless machine, boot and agent build are those of the run."""
-    for difference, before, present in (
-        (
-            "is another machine (by its machine id)",
-            run.facts.machine_id,
-            facts.machine_id,
-        ),
-        ("has been rebooted", run.facts.boot_id, facts.boot_id),
-        ("would now get another build of the agent", run.agent.build, agent.build),
-    ):
-        if before != present:
-            raise AgentError(
-                f"{run.host.name}: cannot continue {run.run_id}: the host {difference}."
-                " `fleet resume --publish-partial` stores what was measured; `fleet"
-                " run` starts a new run."
-            )
+    if facts.machine_id != run.facts.machine_id:
+        difference = "is another machine (by its machine id)"
+    elif facts.boot_id != run.facts.boot_id:
+        difference = "has been rebooted"
+    elif agent.build != run.agent.build:
+        difference = "would now get another build of the agent"
+    else:
+        return
+    raise AgentError(
+        f"{run.host.name}: cannot continue {run.run_id}: the host {difference}."
+        " `fleet resume --publish-partial` stores what was measured; `fleet run` starts"
+        " a new run."
+    )
 
 
 def utc_now() -> str:
@@ -175,116 +286,48 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _Measurement:
-    """A run being measured: its state so far, and the deadline for reconnecting a
-    broken link.
-    """
-
-    def __init__(
-        self, link: HostLink, run: Run, journal: Journal, run_state: RunSoFar
-    ) -> None:
-        self.run = run
-        self.run_state = run_state
-        self._link = link
-        self._journal = journal
-        self._end_by = time.monotonic() + run.plan.deadline_s
-        self._deadline_s: float | None = None
-        self._visits = 0
-        self.deaths = 0
-
-    def measure_part(self) -> None:
-        """Have one agent measure what is missing. If the machine is locked, wait or
-        raise LockedError.
-        """
-        link = self._link
-        self._visits = self.run_state.done.visits
-        lock = None
-        if link.lock is not LockPolicy.OFF:
-            lock = (
-                f"{self.run.run_id} {lock_owner()}, session {self.run.session_id},"
-                f" since {utc_now()}"
-            )
-        left = max(1, round(self._end_by - time.monotonic()))
-        run = replace(self.run, plan=replace(self.run.plan, deadline_s=left))
-        self._journal.begin_part()
-        for pause in iter_retry_pauses_s():
-            link.enter("measure", run)
-            try:
-                self.run_state = measure(
-                    link.connection,
-                    run,
-                    self.run_state,
-                    self._journal,
-                    link.context.cancellation.stop_on_request,
-                    self._follow,
-                    lock,
-                )
-            except LockedError as err:
-                if link.lock is not LockPolicy.WAIT:
-                    raise LockedError(
-                        f"{err}; `--lock wait` waits for its end."
-                    ) from err
-                link.progress.note_once(str(err))
-                link.progress.enter("wait")
-                link.context.cancellation.pause(pause)
-            else:
-                break
-        if self.run_state.missing is not None:
-            self.deaths += 1
-            self.run_state = restore_run_so_far(link, self.run, self._journal)
-
-    def _follow(self, record: Record, reader: Reader) -> None:
-        if isinstance(record, Burst) and self._journal.bursts is not None:
-            self._journal.bursts.add(record)
-        self._link.progress.follow_record(record, reader)
-
-    def recover(self, lost: LinkError) -> None:
-        """Reconnect, unless the run is complete. Raises `lost` if it is permanent or
-        the time is up.
-        """
-        context = self._link.context
-        context.cancellation.raise_if_requested()
-        self.run_state = restore_run_so_far(self._link, self.run, self._journal)
-        if self.run_state.missing is None:
-            return
-        if self._deadline_s is None or self.run_state.done.visits > self._visits:
-            self._deadline_s = min(time.monotonic() + context.reconnect_s, self._end_by)
-        if time.monotonic() >= self._deadline_s or not lost.passing:
-            raise lost
-        facts, agent = self._link.reconnect(lost, self._deadline_s)
-        require_same_machine(self.run, facts, agent)
-        self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
-
-
 def describe_slower_cpus(hello: Hello) -> str | None:
     """Return a sentence that names the CPUs slower than the fastest; None if none are
     known to be slower.
     """
-    measured = hello.raw.get("core_mhz")
-    if not isinstance(measured, list) or len(measured) != len(hello.cpus):
-        return None
-    mhz = {
-        cpu: value
-        for cpu, value in zip(hello.cpus, measured, strict=True)
-        if isinstance(value, int)
-    }
-    fastest = max(mhz.values(), default=0)
-    slow = sorted(
-        (value, cpu) for cpu, value in mhz.items() if value < SLOW_SHARE * fastest
-    )
+    mhz_by_cpu = _read_core_mhz(hello)
+    fastest = max(mhz_by_cpu.values(), default=0)
+    slow = [(mhz, cpu) for cpu, mhz in mhz_by_cpu.items() if mhz < SLOW_SHARE * fastest]
     if not slow:
         return None
-    groups: list[list[tuple[int, int]]] = []
-    for value, cpu in slow:
-        if not groups or GROUP_SHARE * value > groups[-1][-1][0]:
-            groups.append([])
-        groups[-1].append((value, cpu))
-    named = " and ".join(
-        f"CPU {format_cpus([cpu for _, cpu in group])} at {group[-1][0] / 1000:.2f} GHz"
-        for group in groups
-    )
+    groups = _group_alike(sorted(slow))
+    names = " and ".join(map(_describe_alike_cpus, groups))
     return (
-        f"Before the run {named} ran slower than the fastest CPU at"
+        f"Before the run {names} ran slower than the fastest CPU at"
         f" {fastest / 1000:.2f} GHz: differences between CPUs may come from that, not"
         " from where they are."
     )
+
+
+def _read_core_mhz(hello: Hello) -> dict[int, int]:
+    """Return the frequency in MHz of each CPU that the agent measured."""
+    measured = hello.raw.get("core_mhz")
+    if not isinstance(measured, list) or len(measured) != len(hello.cpus):
+        return {}
+    by_cpu = zip(hello.cpus, measured, strict=True)
+    return {cpu: mhz for cpu, mhz in by_cpu if isinstance(mhz, int)}
+
+
+def _group_alike(slow: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Split (MHz, CPU), the slowest first, where the frequency rises by more than
+    GROUP_SHARE allows.
+    """
+    groups: list[list[tuple[int, int]]] = []
+    mhz_before = 0
+    for mhz, cpu in slow:
+        if not groups or GROUP_SHARE * mhz > mhz_before:
+            groups.append([])
+        groups[-1].append((mhz, cpu))
+        mhz_before = mhz
+    return groups
+
+
+def _describe_alike_cpus(group: Sequence[tuple[int, int]]) -> str:
+    fastest_mhz, _ = group[-1]
+    cpus = [cpu for _, cpu in group]
+    return f"CPU {format_cpus(cpus)} at {fastest_mhz / 1000:.2f} GHz"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fleet.agent.forecast import choose_deadline_s
+from fleet.agent.wire.conversation import RunSoFar
 from fleet.errors import (
     FleetError,
     StoreError,
@@ -31,14 +32,7 @@ from fleet.session.events import DurationEstimated, EventHandler, HostFinished, 
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import SessionLog, prune_logs
-from fleet.session.measurement import (
-    complete_run,
-    measure_run,
-    publish_run,
-    require_same_machine,
-    restore_run_so_far,
-    utc_now,
-)
+from fleet.session.measurement import Measurement, utc_now
 from fleet.store import Failure, Intent, Store, new_run_id
 from fleet.text import hide_secrets
 
@@ -196,8 +190,9 @@ def run_host(link: HostLink) -> Run:
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)
         with link.context.store.new_journal(run) as journal:
-            run = measure_run(link, run, journal)
-            return publish_run(link, run, journal)
+            measurement = Measurement(link, run, journal)
+            measurement.measure_missing()
+            return measurement.publish()
 
 
 def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
@@ -205,28 +200,28 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     it.
     """
     link.enter("journal", run)
-    store = link.context.store
-    with store.reopen_journal(run.run_id) as journal:
-        run_state = restore_run_so_far(link, run, journal)
-        link.progress.bursts = run_state.done.bursts
-        if run_state.missing is None or partial:
-            if run_state.hello is None:
-                store.drop_journal(run.run_id)
-                raise UsageError(
-                    f"{link.host.name}: nothing of {run.run_id} had arrived; its"
-                    " journal is removed."
-                )
-            return publish_run(
-                link, complete_run(run, run_state, link.progress), journal
-            )
+    with link.context.store.reopen_journal(run.run_id) as journal:
+        measurement = Measurement(link, run, journal)
+        link.progress.bursts = measurement.run_so_far.done.bursts
+        if partial or measurement.is_complete:
+            drop_journal_if_empty(link, measurement.run_so_far, run)
+            return measurement.publish()
         link.benchmarks = run.plan.benchmarks
         with link.connect_and_prepare():
             facts, agent = link.deploy_agent(link.gather_facts_when_ready())
-            require_same_machine(run, facts, agent)
-            run = replace(run, agent=replace(run.agent, path=agent.path))
-            return publish_run(
-                link, measure_run(link, run, journal, run_state), journal
-            )
+            measurement.continue_with(facts, agent)
+            measurement.measure_missing()
+            return measurement.publish()
+
+
+def drop_journal_if_empty(link: HostLink, run_so_far: RunSoFar, run: Run) -> None:
+    """If no agent's output has arrived, remove the journal and raise UsageError."""
+    if run_so_far.hello is None:
+        link.context.store.drop_journal(run.run_id)
+        raise UsageError(
+            f"{link.host.name}: nothing of {run.run_id} had arrived; its journal is"
+            " removed."
+        )
 
 
 def refuse_infeasible_plan(link: HostLink, facts: Facts) -> None:

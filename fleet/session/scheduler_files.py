@@ -52,12 +52,12 @@ def import_step_files(
             attempt = _find_last_attempt(stream, progress)
             run = _parse_run(path, stream, progress.host, attempt)
             agent_start = stream.tell()
-            run_state = conversation.read_run([_read_lines(stream, attempt.end)])
-            if run_state.damage or run_state.hello is None:
-                rest = " ".join(run_state.notes) or "nothing follows the facts"
-                why = run_state.damage or f"{NO_HELLO}; {rest}"
+            run_so_far = conversation.read_run([_read_lines(stream, attempt.end)])
+            if run_so_far.damage or run_so_far.hello is None:
+                rest = " ".join(run_so_far.notes) or "nothing follows the facts"
+                why = run_so_far.damage or f"{NO_HELLO}; {rest}"
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
-            progress.bursts, hello = run_state.bursts, run_state.hello
+            progress.bursts, hello = run_so_far.bursts, run_so_far.hello
             _require_machine_of_probe(path, run, hello)
             seed = hello.raw.get("seed")
             benchmarks = tuple(
@@ -72,7 +72,7 @@ def import_step_files(
                 session_id=session,
                 labels=labels,
             )
-            run = replace(complete_run(run, run_state, progress), ended_utc=None)
+            run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)
             store.publish(

@@ -12,7 +12,6 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 
 from fleet.errors import LockedError, StoreError
-from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
 from fleet.store.files import (
     list_folder,
@@ -67,9 +66,6 @@ class Journal(AbstractContextManager["Journal"]):
         self._waiting = 0  # bytes the disk may not have
         self._name_blocks = (
             False  # whether the disk has the names of the files, and run.json
-        )
-        self.bursts: BurstColumns | None = (
-            None  # decoded from its lines by whoever reads or writes them
         )
 
     @property
