@@ -53,7 +53,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.reduce_bursts": ("show", "all"),
     "model.benchmark._require_short": ("show", "all"),
-    "analysis.views.overview.compute_host_medians": ("show", "all"),
+    "analysis.reduce.host_numbers.summarize_hosts": ("show", "all"),
     "analysis.views.topology.describe_topology": ("show", "h0"),
     "analysis.compare.comparison.compare": ("compare", "h0", "h1"),
     "analysis.report.page.render": ("report", "all", "-o", "-"),

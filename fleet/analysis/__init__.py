@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
+    from fleet.analysis.reduce.host_numbers import history
     from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps
     from fleet.analysis.reduce.load import (
         load_counters,
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
         samples_long,
     )
     from fleet.analysis.reduce.matrices import matrix, pair_medians
-    from fleet.analysis.reduce.pairs import history, load_pairs
+    from fleet.analysis.reduce.numbers import load_numbers
+    from fleet.analysis.reduce.pairs import load_pairs
     from fleet.analysis.reduce.topology import make_layout
     from fleet.analysis.reduce.topology_check import check_topology
 

@@ -20,9 +20,9 @@ from fleet.analysis.exchange.imports import (
     load_all_summaries,
 )
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.matrices import matrix as laid_out
+from fleet.analysis.reduce.numbers import Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.views.samples import load_pair_bursts
@@ -65,6 +65,16 @@ class Results:
         """Return the table `runs`: a row per run, oldest first."""
         now, _, ids = self._select(selection)
         return load.load_runs(now, run_id=ids)
+
+    @skip_damaged_runs
+    def numbers(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
+        """Return the table `numbers`: a row per run, benchmark, variant and relation,
+        level of memory or point, in ns one way. benchmark: "cas/llsc".
+        """
+        now, runs, _ = self._select(selection)
+        descriptions = load.merge_descriptions(runs)
+        numbers = select_numbers(now, runs, Only(benchmark), descriptions)
+        return _note_unit(numbers, descriptions)
 
     @skip_damaged_runs
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:

@@ -389,10 +389,8 @@ def _format_medians(
     """
     runs = views.select_runs_to_show(root, select or []).runs
     descriptions = reduce.merge_descriptions(runs)
-    rows = reduce.load_overview_history(
-        root, runs, reduce.Only(benchmark), descriptions
-    )
-    table = views.compute_host_medians(reduce.drop_points(rows, descriptions))
+    rows = reduce.load_overview(root, runs, reduce.Only(benchmark), descriptions)
+    table = reduce.summarize_hosts(reduce.drop_points(rows, descriptions))
     if table.empty:
         raise UsageError(
             "these runs have no latencies between CPUs; -F samples exports every"

@@ -125,7 +125,11 @@ def verify(
         is_file or result.problems
     ):  # else what is derived is not made of what was written
         listing = store.Listing(root or results)
-        problems = (*reduce.verify_pairs(listing), *views.verify_marked_bursts(listing))
+        problems = (
+            *reduce.verify_pairs(listing),
+            *reduce.verify_numbers(listing),
+            *views.verify_marked_bursts(listing),
+        )
         result = replace(result, problems=problems)
     if json:
         typer.echo(as_document("verify", [asdict(result)]))

@@ -21,6 +21,7 @@ PATH_COLUMNS = {"samples": ("host_id", "run_id")}
 _REPEATING = (
     "samples",
     "pairs",
+    "numbers",
     "counters",
     "summaries",
 )

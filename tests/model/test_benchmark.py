@@ -66,7 +66,7 @@ def test_a_benchmark_is_the_same_in_every_process() -> None:
         " SHIPPED['unheard_of'])"
     )
     modules = (
-        "fleet.analysis.reduce.comparison_rows",
+        "fleet.analysis.reduce.cells",
         "fleet.analysis.report.page",
         "fleet.store.runs",
         "fleet.cli",

@@ -304,7 +304,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     pairs = home(load_pairs).derive_pairs(listing.place, [run])
     slower = pairs.set_column(*_double_column(pairs, "median_ns"))
     listing.index.store_rows(
-        home(load_pairs).PAIRS, home(load_pairs)._make_index_marks([run]), slower
+        home(load_pairs).PAIRS, home(load_pairs).make_index_marks([run]), slower
     )
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem

@@ -51,7 +51,7 @@ def plain_type(type_: pa.DataType) -> str:
     return names.get(str(type_), str(type_))
 
 
-@pytest.mark.parametrize("table", [name for name in schema.TABLES if name != "pairs"])
+@pytest.mark.parametrize("table", sorted({*schema.TABLES} - {"pairs", "numbers"}))
 def test_the_page_the_code_and_the_files_say_the_same(
     table: str, tmp_path: Path
 ) -> None:
@@ -90,6 +90,13 @@ def test_the_page_says_what_pairs_have(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.make_bursts(run))
     assert list(load_pairs(tmp_path).columns) == [column.name for column in coded]
+
+
+def test_the_page_says_what_numbers_have() -> None:
+    coded = schema.TABLES["numbers"]
+    assert page_columns("numbers") == [
+        (column.name, column.type, column.nullable) for column in coded
+    ]
 
 
 def test_a_short_run_takes_few_bytes(tmp_path: Path) -> None:

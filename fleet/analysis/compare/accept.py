@@ -22,7 +22,7 @@ from fleet.analysis.compare.sides import (
     reduce_to_relations,
 )
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
-from fleet.analysis.reduce.comparison_rows import ALL, Only
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions

@@ -25,15 +25,11 @@ from fleet.analysis.compare.sides import (
 )
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.burst_levels import are_at_main_level
-from fleet.analysis.reduce.comparison_rows import (
-    ALL,
-    Only,
-    are_pairs,
-    build_comparison_rows,
-)
+from fleet.analysis.reduce.cells import are_pairs, name_cells, name_cells_of_point
 from fleet.analysis.reduce.flags import MEANINGS, count_flags
 from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
 from fleet.analysis.reduce.matrices import choose_number_column
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
@@ -136,9 +132,11 @@ def compare(
         own[own["run_id"].isin(ids)] for own in (tables.runs, tables.cpus, tables.pairs)
     )
     first, *others = select_sides(chosen, _add_topologies_and_turns(runs, cpus))
-    pairs = build_comparison_rows(
-        only.select(rows, cpus), cpus, point, tables.descriptions
-    )
+    chosen_pairs = only.select(rows, cpus)
+    if point is None:
+        pairs = name_cells(chosen_pairs, cpus, tables.descriptions)
+    else:
+        pairs = name_cells_of_point(chosen_pairs, point, tables.descriptions)
     if pairs.empty:
         raise UsageError(
             f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists"

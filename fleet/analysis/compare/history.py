@@ -18,9 +18,9 @@ from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
-from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.load import list_published
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.errors import StoreWarning, UsageError, explain
 from fleet.hostnames import join_names
 from fleet.late import special

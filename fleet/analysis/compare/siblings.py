@@ -18,11 +18,11 @@ from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
-from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import lay_out_matrices
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions, View

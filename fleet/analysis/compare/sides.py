@@ -11,17 +11,16 @@ import pandas as pd
 
 from fleet.analysis.base.selection import match_runs, select_like_last_run
 from fleet.analysis.compare.judge import assign_passes
-from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.comparison_rows import (
-    Only,
-    build_comparison_rows,
-    load_pair_numbers,
-)
 from fleet.analysis.reduce.matrices import (
     ESTIMATOR_COLUMNS,
     choose_number_column,
-    reduce_by_relation,
+)
+from fleet.analysis.reduce.numbers import (
+    NUMBER_COLUMNS,
+    Only,
+    load_pair_numbers,
+    select_numbers,
 )
 from fleet.errors import StoreError, UsageError
 from fleet.model import Descriptions
@@ -164,12 +163,12 @@ def reduce_to_relations(
     number = choose_number_column(runs)
     summaries = load.list_published(root, run_id=runs["run_id"])
     descriptions = load.merge_descriptions(summaries)
-    pairs = only.select(load_pair_numbers(root, summaries, descriptions, number), cpus)
-    rows = build_comparison_rows(pairs, cpus, descriptions=descriptions)
-    if rows.empty:
+    numbers = select_numbers(root, summaries, only, descriptions)
+    if numbers.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    medians = reduce_by_relation(rows, ["run_id", *CLASS], number)
-    return Tables(runs, cpus, pairs, descriptions), number, medians
+    numbers["median_ns"] = numbers[NUMBER_COLUMNS[number]]
+    pairs = only.select(load_pair_numbers(root, summaries, descriptions, number), cpus)
+    return Tables(runs, cpus, pairs, descriptions), number, numbers
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:

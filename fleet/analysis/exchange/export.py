@@ -282,7 +282,7 @@ def _cut_into_samples(
 def render_openmetrics(table: pd.DataFrame) -> str:
     """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
 
-    table: from `compute_host_medians`, with a column `measured_utc`, the start of the
+    table: from `summarize_hosts`, with a column `measured_utc`, the start of the
     host's last run.
     """
     families: dict[str, tuple[str, list[str]]] = {
@@ -329,7 +329,7 @@ def render_bmf(table: pd.DataFrame) -> str:
     `bencher run`.
 
     Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: from
-    `compute_host_medians`.
+    `summarize_hosts`.
     """
     metrics = {}
     for row in _list_medians_and_intervals(table):

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
         summarize_bursts,
     )
     from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
-    from fleet.analysis.reduce.comparison_rows import (
-        Only,
-        build_comparison_rows,
-        load_history,
-        load_overview_history,
-        select_overview_rows,
-    )
+    from fleet.analysis.reduce.cells import name_cells, name_cells_of_point
     from fleet.analysis.reduce.cross_checks import (
         CHECKS,
         CROSS_CHECK_MEANINGS,
@@ -39,6 +33,13 @@ if TYPE_CHECKING:
         compute_sibling_nearness,
     )
     from fleet.analysis.reduce.heatmap import SHADES
+    from fleet.analysis.reduce.host_numbers import (
+        history,
+        load_history,
+        load_overview,
+        select_overview,
+        summarize_hosts,
+    )
     from fleet.analysis.reduce.interval import (
         compute_mean_half_width,
         count_effective,
@@ -71,14 +72,21 @@ if TYPE_CHECKING:
         pair_medians,
         summarize_relations,
     )
+    from fleet.analysis.reduce.numbers import (
+        Only,
+        compute_numbers,
+        load_numbers,
+        select_numbers,
+        verify_numbers,
+    )
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
         as_float64,
-        history,
         load_pairs,
         reduce_run,
         verify_pairs,
     )
+    from fleet.analysis.reduce.run_levels import add_run_levels
     from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout
     from fleet.analysis.reduce.topology_check import FINDING_MEANINGS, check_topology
 

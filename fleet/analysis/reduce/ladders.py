@@ -20,7 +20,7 @@ from fleet.model import SHIPPED, Descriptions, Relation, Shape, View, describe_c
 
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
-_SET = ["host_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
+_SET = ["run_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
 _NUMBERS = (
     "median_ns",
     "low_ns",
@@ -97,7 +97,7 @@ def find_plateaus(
     """Find the plateaus of ladders: a row per run, ladder and level, with `level`,
     `cache_bytes` and numbers.
 
-    pairs, cpus: of any runs; a level has the same sizes in all runs of a host.
+    pairs, cpus: of any runs; the sizes of a level are found in each run by itself.
     `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`, `other_ns`: the median of
     these over the level's sizes. `rise`: the slowest size as a multiple of the fastest.
     `least_bytes`, `most_bytes`, `sizes`: the smallest and largest size, and how many
@@ -199,7 +199,7 @@ def sort_settings(
 def _split_levels(
     group: pd.DataFrame, caches: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, int, set[int]]]:
-    """Yield each level's name, cache bytes and sizes. group: a host's ladders of one
+    """Yield each level's name, cache bytes and sizes. group: a run's ladders of one
     benchmark and CPUs.
     """
     curve = _compute_relative_curve(group)

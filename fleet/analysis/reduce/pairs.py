@@ -5,11 +5,6 @@ A large run is reduced in slices of whole pairs, so memory is bounded by the pai
 one CPU, not by the run.
 """
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
@@ -26,6 +21,7 @@ from fleet.analysis.base.tables import (
 from fleet.analysis.reduce import load, matrices
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
+from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
 from fleet.errors import DamagedFileError
 from fleet.late import pa, pc
 from fleet.model import Descriptions, add_core_kinds, name_core_kinds
@@ -45,23 +41,8 @@ from fleet.store.verify import INDEX_REMEDY
 STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
-_MANY_RUNS = 500  # so many are worth a second of start-up for each further process
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
-HISTORY_COLUMNS = (
-    *(
-        "run_id",
-        *_CLASS,
-        "point",
-        "ping_cpu",
-        "pong_cpu",
-        "bursts",
-        "median_ns",
-        "p99_ns",
-        "spread",
-    ),
-    *("flagged_bursts", "flags", "memory_node"),
-)
 # the keys of runs, and their pairs in an Arrow table
 _PairBatches = Iterator[tuple[list[Key], Any]]
 
@@ -83,21 +64,33 @@ def load_pairs(
     """
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
-    marks = _make_index_marks(runs)
+    where = load.make_filters(benchmark=benchmark, relation=relation)
+    return read_pairs(listing, runs, columns, where)[0]
+
+
+def read_pairs(
+    listing: Listing,
+    runs: Sequence[RunSummary],
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
+) -> tuple[pd.DataFrame, set[Key]]:
+    """Return the rows of `pairs` of these runs, and the runs left out as damaged."""
+    marks = make_index_marks(runs)
     missing = marks.keys() - listing.index.find_newest_part_ids(PAIRS, marks)
-    if len(missing) >= _MANY_RUNS:
-        _derive_in_processes(listing, sorted(run_id for _, run_id in missing))
+    if len(missing) >= MANY_RUNS:
+        derive_in_processes(listing, sorted(run_id for _, run_id in missing))
+    left_out = set[Key]()
 
     def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
+        left_out.update(run_keys)
         batch = set(run_keys)
-        return _derive_runs(
-            listing.place, [run for run in runs if run.key in batch], selected=len(runs)
-        )
+        own = [run for run in runs if run.key in batch]
+        for keys, rows in _derive_runs(listing.place, own, selected=len(runs)):
+            left_out.difference_update(keys)
+            yield keys, rows
 
-    where = load.make_filters(benchmark=benchmark, relation=relation)
-    return to_pandas(
-        load_derived(listing.index, PAIRS, marks, derive_batches, columns, where)
-    )
+    rows = load_derived(listing.index, PAIRS, marks, derive_batches, columns, where)
+    return to_pandas(rows), left_out
 
 
 def verify_pairs(root: Root) -> list[str]:
@@ -111,7 +104,7 @@ def verify_pairs(root: Root) -> list[str]:
         return _derive_runs(listing.place, [runs[key] for key in run_keys])
 
     return verify_derived(
-        listing, PAIRS, _make_index_marks(listing.all_runs), derive_batches
+        listing, PAIRS, make_index_marks(listing.all_runs), derive_batches
     )
 
 
@@ -142,65 +135,11 @@ def verify_derived(
     return problems
 
 
-def _make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+def make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
     """Return, by run, the mark of its indexed pairs: STATS_VERSION and the hash of its
     samples.
     """
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
-
-
-def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
-    """Derive the pairs of many runs into the index with a process per CPU; leave
-    damaged runs out.
-    """
-    # -P: else a module in the current folder would be taken for Python's own
-    script = (
-        f"import sys; sys.path[:] = {sys.path!r}\n"
-        f"from {__name__} import derive_into_index; derive_into_index()"
-    )
-    command = [sys.executable, "-P", "-c", script]
-    count = os.cpu_count() or 1
-    reading_end, writing_end = os.pipe()
-    workers = []
-    try:
-        for part in range(count):
-            with tempfile.TemporaryFile("w+") as request:
-                json.dump([listing.place.address, run_ids[part::count]], request)
-                request.seek(0)
-                streams: Any = {
-                    "stdin": request,
-                    "stdout": writing_end,
-                    "stderr": subprocess.DEVNULL,
-                }
-                workers.append(subprocess.Popen(command, **streams))
-        os.close(writing_end)
-        done = 0
-        listing.note(
-            f"reducing the samples of {len(run_ids)} runs to pairs; this is done once"
-            " for each run"
-        )
-        with os.fdopen(reading_end) as counts:
-            for line in counts:
-                done += int(line)
-                listing.note(f"{done} of {len(run_ids)} runs")
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-
-
-def derive_into_index() -> None:
-    """Store the pairs of the runs that stdin names (JSON: root, run IDs) in the index;
-    print batch sizes.
-    """
-    address, run_ids = json.load(sys.stdin)
-    listing = Listing(address)
-    runs = listing.find_runs(run_ids)
-    marks = _make_index_marks(runs)
-    for keys, pairs in _derive_runs(listing.place, runs):
-        listing.index.store_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
-        sys.stdout.write(f"{len(keys)}\n")
-        sys.stdout.flush()
 
 
 def _derive_runs(
@@ -217,7 +156,7 @@ def _derive_runs(
     damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
         own = run.samples or SLICE_SAMPLES
-        is_full = samples + own > SLICE_SAMPLES or len(batch) == _MANY_RUNS
+        is_full = samples + own > SLICE_SAMPLES or len(batch) == MANY_RUNS
         if batch and (is_full or _get_batch_key(run) != _get_batch_key(batch[0])):
             yield from _derive_batch(place, batch, damaged)
             batch, samples = [], 0
@@ -251,54 +190,6 @@ def _derive_batch(
             yield from _derive_batch(place, [run], damaged)
     else:
         yield [run.key for run in runs], pairs
-
-
-def history(
-    root: Root,
-    *,
-    relation: load.Chosen = None,
-    benchmark: load.Chosen = None,
-    **which: Unpack[load.Runs],
-) -> pd.DataFrame:
-    """Load a row per run, benchmark, variant and relation, oldest first; leave out
-    benchmarks with points.
-
-    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, those of
-    `summarize_relations`.
-    """
-    root = open_listing(root)
-    runs = load.list_published(root, **which)
-    ids = [run.run_id for run in runs]
-    descriptions = load.merge_descriptions(runs)
-    pairs = load_pairs(
-        root,
-        run_id=ids,
-        benchmark=benchmark,
-        relation=relation,
-        columns=HISTORY_COLUMNS,
-    )
-    pairs = load.drop_contradicting(pairs, runs, descriptions)
-    return reduce_by_run(runs, load.drop_points(pairs, descriptions))
-
-
-def reduce_by_run(
-    runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
-) -> pd.DataFrame:
-    """Reduce pairs or other cells to rows of `history`. keys: the columns that tell a
-    run's rows apart.
-    """
-    relations = matrices.reduce_by_relation(pairs, ["run_id", *keys])
-    runs_by_id = {run.run_id: run for run in runs}
-    own = [runs_by_id[run_id] for run_id in relations.pop("run_id")]
-    names = ("started_utc", "host_id", "host_name", "run_id")
-    table: dict[str, list[Any]] = {
-        name: [getattr(run, name) for run in own] for name in names
-    }
-    rows = pd.DataFrame(table | {"labels": [dict(run.labels) for run in own]}).join(
-        relations
-    )
-    order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
-    return rows.sort_values(order, kind="stable", ignore_index=True)
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:

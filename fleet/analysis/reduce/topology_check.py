@@ -17,8 +17,7 @@ import pandas as pd
 from fleet.analysis.base.tables import number_groups
 from fleet.analysis.reduce.flags import SIBLING_NEARER, compute_sibling_nearness
 from fleet.analysis.reduce.load import drop_points
-from fleet.analysis.reduce.matrices import reduce_by_relation
-from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs
+from fleet.analysis.reduce.numbers import load_numbers
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.store.runs import Listing, Root, open_listing
 
@@ -55,7 +54,7 @@ def check_topology(
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
-    """Group the rows of `reduce_by_relation` by run ID, as tuples of benchmark,
+    """Group rows of `numbers` by run ID, as tuples of benchmark,
     variant, relation and ns.
     """
     medians: dict[str, list[Median]] = {}
@@ -94,21 +93,13 @@ def check_runs(
     return findings
 
 
-def load_host_history(
-    root: Root, run: Mapping[str, Any], descriptions: Descriptions
-) -> pd.DataFrame:
-    """Load the relations of the host's last few runs before this one; run: its row of
+def load_host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
+    """Load the numbers of the host's last few runs before this one; run: its row of
     the `runs` table.
     """
     root = open_listing(root)
-    pairs = load_pairs(
-        root,
-        run_id=find_earlier_runs(root, [run])[run["run_id"]],
-        columns=HISTORY_COLUMNS,
-    )
-    return reduce_by_relation(
-        drop_points(as_float64(pairs), descriptions), [*_RUN, "relation"]
-    )
+    earlier = find_earlier_runs(root, [run])[run["run_id"]]
+    return load_numbers(root, run_id=earlier)
 
 
 def find_earlier_runs(

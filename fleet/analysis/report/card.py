@@ -28,7 +28,7 @@ from fleet.analysis.base.text import (
     to_records,
 )
 from fleet.analysis.compare.accept import Outcome
-from fleet.analysis.reduce.comparison_rows import select_overview_nodes
+from fleet.analysis.reduce.cells import choose_shown_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
 from fleet.analysis.reduce.heatmap import (
     SHADES,
@@ -168,8 +168,9 @@ def lay_out_card(
     pairs, subject = pairs[named == kind], kind.rstrip("/")
     benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
-        pairs = select_overview_nodes(pairs, descriptions)
-        subject = f"{subject} {pairs['about'].iloc[0]}"
+        shown = choose_shown_nodes(pairs, descriptions)
+        pairs = pairs.loc[shown.index].assign(relation=shown["column"])
+        subject = f"{subject} {shown['about'].iloc[0]}"
         order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
         drawn = map_nodes(*lay_out_node_matrix(pairs, number))
     else:

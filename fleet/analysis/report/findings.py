@@ -28,7 +28,7 @@ from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.exchange.imports import compute_model_medians
-from fleet.analysis.reduce.comparison_rows import ALL, Only
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views import compare as view
 from fleet.analysis.views.accept import render_acceptance

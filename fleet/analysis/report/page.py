@@ -14,15 +14,15 @@ from markupsafe import Markup
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.reduce.comparison_rows import (
-    OVERVIEW,
-    select_overview_rows,
-    sort_overview,
-)
 from fleet.analysis.reduce.environment import list_properties
-from fleet.analysis.reduce.matrices import reduce_by_relation
+from fleet.analysis.reduce.host_numbers import (
+    OVERVIEW,
+    load_overview,
+    sort_overview,
+    summarize_hosts,
+)
+from fleet.analysis.reduce.numbers import Only
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import summarize_differences
@@ -40,7 +40,7 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
 from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
-from fleet.store.runs import Root, open_listing
+from fleet.store.runs import Listing, Root, open_listing
 from fleet.text import format_count, one_line
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
@@ -88,11 +88,9 @@ def render(
     root = open_listing(root)
     readings, tables_read = load_readings(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
-    overall = _compute_overview(root, readings, tables_read)
-    usual, descriptions = (
-        overview.compute_host_medians(overall),
-        tables_read.descriptions,
-    )
+    descriptions = tables_read.descriptions
+    overall = _compute_overview(root, readings, benchmark, descriptions)
+    usual = summarize_hosts(overall)
     maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
     for reading in detailed:
         for part in reading.parts:
@@ -232,23 +230,17 @@ def _group_by_host(
 
 
 def _compute_overview(
-    root: Root, readings: Sequence[Reading], tables: Tables
+    root: Listing,
+    readings: Sequence[Reading],
+    benchmark: str | None,
+    descriptions: Descriptions,
 ) -> pd.DataFrame:
     """Return a row per run and overview cell, in the order of the runs, marked by
     `mark_usual`.
     """
-    pairs = tables.pairs
-    for reading in readings:
-        if reading.number != "median_ns":
-            own = pairs["run_id"] == reading.run["run_id"]
-            pairs = pairs.assign(
-                median_ns=pairs["median_ns"].where(~own, pairs[reading.number])
-            )
-    chosen = select_overview_rows(pairs, tables.cpus, tables.descriptions)
-    rows = sort_overview(reduce_by_relation(chosen, ["run_id", *OVERVIEW]))
+    runs = root.find_runs({reading.run["run_id"] for reading in readings})
+    rows = load_overview(root, runs, Only(benchmark), descriptions)
     by_id = {reading.run["run_id"]: reading.run for reading in readings}
-    for name in ("host_id", "host_name"):
-        rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
     place = rows["run_id"].map({run_id: place for place, run_id in enumerate(by_id)})
     return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
@@ -273,7 +265,7 @@ def _draw_dots_by_kind_and_relation(
     a tick per round.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    groups = sort_overview(rows).groupby([*OVERVIEW[:4]], sort=False)
+    groups = sort_overview(rows).groupby(OVERVIEW[:4], sort=False)
     for (benchmark, variant, about, column), own in groups:
         if len(own) < 2:
             continue

@@ -36,7 +36,7 @@ from fleet.analysis.exchange.imports import (
     load_imports,
 )
 from fleet.analysis.exchange.run_files import export_runs
-from fleet.analysis.reduce.comparison_rows import load_overview_history
+from fleet.analysis.reduce.host_numbers import load_overview, summarize_hosts
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
@@ -45,7 +45,6 @@ from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.compare import CHANGE_TITLES
 from fleet.analysis.views.overview import (
-    compute_host_medians,
     draw_sparkline,
     list_last_changes,
 )
@@ -405,9 +404,7 @@ def _render_machines(
     for start in range(0, len(hosts), _AT_ONCE):
         batch = list(hosts)[start : start + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        history = load_overview_history(
-            listing, every, descriptions=merge_descriptions(every)
-        )
+        history = load_overview(listing, every, descriptions=merge_descriptions(every))
         past = mark_usual(listing, history)
         runs, _, cpus = read_runs(listing, [hosts[host][-1].run_id for host in batch])
         pairs = as_float64(load_pairs(listing, run_id=[run["run_id"] for run in runs]))
@@ -417,7 +414,7 @@ def _render_machines(
                 for table in (pairs, cpus)
             )
             own_past = past[past["host_id"] == host]
-            usual = compute_host_medians(own_past).rename(columns={"half": "spread"})
+            usual = summarize_hosts(own_past).rename(columns={"half": "spread"})
             cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
             file = _encode_medians(listing, run["run_id"])

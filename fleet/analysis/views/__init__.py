@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
     from fleet.analysis.views.overview import (
-        compute_host_medians,
         describe_interval,
         draw_sparkline,
         group_columns,

@@ -15,7 +15,8 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.history import History
 from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.compare.verdicts import CLASS, Verdict
-from fleet.analysis.reduce.comparison_rows import are_pairs, is_memory_level
+from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.reduce.host_numbers import is_memory_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
 from fleet.model import Descriptions, View

@@ -14,12 +14,11 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.base.selection import MissingHost
-from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.verdicts import CLASS
-from fleet.analysis.reduce import interval
-from fleet.analysis.reduce.burst_levels import REACH, are_at_main_level
-from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs
-from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
+from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.reduce.host_numbers import summarize_levels
+from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
@@ -33,7 +32,6 @@ _SEPARATE_UP_TO = (
 )
 _LISTED = 3  # hosts that are named as changed, and numbers that are at several levels
 _GAP, _WIDE_GAP = "  ", "    "
-_KEYS = ["host_id", "host_name", "benchmark", "variant", "about", "relation", "place"]
 
 
 class Cell(NamedTuple):
@@ -76,58 +74,8 @@ class Group:
         )
 
 
-def compute_host_medians(
-    rows: pd.DataFrame, comparable: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Return a row per host and column of the overview. rows, comparable: from
-    `load_overview_history`.
-
-    Rows that `mark_usual` marks as not usual are left out. comparable: all runs of
-    these hosts under the same conditions, from which the interval of a host with few
-    rows is predicted.
-
-    Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`,
-    `place`, `runs`, `median_ns` (the geometric mean of the runs at the main level),
-    `half` (half its 95 % interval, relative, of the kind that `describe_interval`
-    names; NaN without one), `behind` (the number of runs that `half` is from), `since`
-    (the first night after its last change, or None), `levels` (ns and number of the
-    runs at the main level, then median ns and number of any other runs), `bursts` and
-    `flagged_bursts` (sums over all runs).
-    """
-    rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
-    histories = () if comparable is None else comparable.groupby(_KEYS, sort=False)
-    others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in histories}
-    medians = [
-        dict(zip(_KEYS, key, strict=True))
-        | {"runs": len(part), "since": part["since"].iloc[0]}
-        | _summarize_host(part, others.get(key))
-        | {
-            "bursts": part["bursts"].sum(),
-            "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum(),
-        }
-        for key, part in rows.groupby(_KEYS, sort=False)
-    ]
-    if any(row["behind"] >= MIN_RUNS for row in medians):
-        medians = [
-            row if row["behind"] >= MIN_RUNS else {**row, "half": math.nan}
-            for row in medians
-        ]
-    columns = [
-        *_KEYS,
-        "runs",
-        "since",
-        "median_ns",
-        "half",
-        "behind",
-        "levels",
-        "bursts",
-        "flagged_bursts",
-    ]
-    return pd.DataFrame(medians, columns=columns)
-
-
 def describe_interval(table: pd.DataFrame) -> str:
-    """Say what ±95% means in a table of `compute_host_medians`, the same in all
+    """Say what ±95% means in a table of `summarize_hosts`, the same in all
     rows.
     """
     if table["behind"].max() < MIN_RUNS:
@@ -143,7 +91,7 @@ def group_columns(
     table: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Group]:
     """Group columns by benchmark, and by variant if a host has several. table: of
-    `compute_host_medians`.
+    `summarize_hosts`.
     """
     hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)[
         "variant"
@@ -181,7 +129,7 @@ def group_columns(
 def render_host_table(
     table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """Render a table of `compute_host_medians`, the fastest host first; empty without
+    """Render a table of `summarize_hosts`, the fastest host first; empty without
     numbers.
     """
     if table.empty:
@@ -210,7 +158,7 @@ def render_extremes(
     table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED
 ) -> str:
     """Render the fastest and slowest host of each overview column. table: from
-    `compute_host_medians`.
+    `summarize_hosts`.
     """
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
@@ -284,30 +232,6 @@ def render_heading(
         + f"; all: fleet {command} all" * bool(left_out)
         + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
     )
-
-
-def _summarize_host(rows: pd.DataFrame, comparable: Floats | None) -> dict[str, Any]:
-    """Compute `median_ns`, `levels`, `behind` and `half` of a host. comparable: medians
-    of like runs.
-    """
-    values = rows["median_ns"].to_numpy(dtype=float)
-    is_main = are_at_main_level(values)
-    main, others = values[is_main], values[~is_main]
-    number = compute_geometric_mean(main)
-    levels = [(number, len(main))]
-    if len(others):
-        levels.append((float(np.median(others)), len(others)))
-    half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
-    near = (
-        main
-        if comparable is None
-        else comparable[np.abs(np.log(comparable / number)) <= np.log(REACH)]
-    )
-    if len(main) >= MIN_RUNS:
-        half = interval.compute_mean_half_width(main)
-    elif len(near) >= MIN_RUNS:
-        half, behind = interval.compute_prediction_half_width(near), len(near)
-    return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
 def _iter_host_cells(
@@ -504,15 +428,15 @@ def _explain_numbers(
         )
     switching = [row for row in rows if len(row["levels"]) > 1]
     for row in switching[:_LISTED]:
-        (main_ns, runs), (other_ns, others_runs) = row["levels"]
-        main, other = (
-            text.format_value(descriptions[row["benchmark"]], ns)
-            for ns in (main_ns, other_ns)
-        )
+        benchmark = descriptions[row["benchmark"]]
+        levels = [
+            f"{format_count(level.runs, 'run')} at"
+            f" {text.format_value(benchmark, level.ns)}"
+            for level in row["levels"]
+        ]
         yield one_line(
             f"levels differ between runs: {row['host_name']}, {row['benchmark']},"
-            f" {row['relation']}: {format_count(runs, 'run')} at {main},"
-            f" {format_count(others_runs, 'run')} at another level, median {other}"
+            f" {row['relation']}: {', '.join(levels)}"
         )
     if len(switching) > _LISTED:
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
@@ -632,18 +556,18 @@ def render_host_history(
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
-        since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
-        usual = since[are_at_main_level(since)]
+        levels = summarize_levels(part[part["is_usual"]], ["host_id"])
+        usual = levels.iloc[0]
         ends = sorted(
             (values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)])
         )
         numbers = [
             text.format_value(descriptions[str(name)], ns)
-            for ns in (compute_geometric_mean(usual), *ends)
+            for ns in (usual["ns"], *ends)
         ]
-        of = f"{len(usual)} of {len(values)}"
+        of = f"{usual['runs']} of {len(values)}"
         title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        half = text.format_half_width(interval.compute_mean_half_width(usual))
+        half = text.format_half_width(float(usual["mean_half"]))
         rows.append(
             (
                 title,

@@ -16,7 +16,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.bursts import WORK_COLUMNS
-from fleet.analysis.reduce.comparison_rows import split_parameters_by_axis
+from fleet.analysis.reduce.cells import split_parameters_by_axis
 from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
 from fleet.model import (
     SHIPPED,

@@ -14,9 +14,9 @@ from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.burst_levels import REACH
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
-from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.flags import PAIR_FLAGS, count_flags
 from fleet.analysis.reduce.matrices import compute_medians_and_outliers
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import UsageError
 from fleet.late import pa

@@ -17,15 +17,16 @@ from fleet.analysis.base.text import (
 )
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import ladders, load
-from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS
+from fleet.analysis.reduce.host_numbers import load_overview, summarize_hosts
 from fleet.analysis.reduce.line_place import explain_place_scatter
 from fleet.analysis.reduce.matrices import (
     estimator_column,
     lay_out_matrix,
     summarize_relations,
 )
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, load_host_history
@@ -526,16 +527,14 @@ def show_run(
     parts = [*render_sections(data, canvas, all_sizes=all_sizes, as_map=as_map)]
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
-        cells = mark_usual(root, load_overview_history(root, earlier, only, past))
+        cells = mark_usual(root, load_overview(root, earlier, only, past))
         parts.insert(1, render_host_history(earlier, cells, past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_message_directions(root, run) or none)
     parts.append("\n".join(explain_place_scatter(root, run, descriptions)))
     checked = check_run(run, pairs, data.cpus, descriptions)
-    findings = check_topology(
-        pairs, load_host_history(root, run, descriptions), descriptions
-    )
+    findings = check_topology(pairs, load_host_history(root, run), descriptions)
     rows = select_marked_rows(pairs, data.bursts, {run_id: len(data.bursts)})[run_id]
     parts.append(render_warnings(list_warnings(run, rows, checked, findings)))
     return "\n\n".join(filter(None, parts))
@@ -633,10 +632,8 @@ def show_runs(
         )
         return f"{heading}\n\n{page}" if shown.missing else page
     descriptions = load.merge_descriptions(shown.runs)
-    history = mark_usual(
-        root, load_overview_history(root, shown.runs, only, descriptions)
-    )
-    medians = overview.compute_host_medians(history)
+    history = mark_usual(root, load_overview(root, shown.runs, only, descriptions))
+    medians = summarize_hosts(history)
     parts = [heading, _render_hosts(medians, shown.runs, canvas, only, descriptions)]
     if detail.get("as_map"):
         parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
@@ -660,12 +657,12 @@ def render_overview(
     extreme hosts only.
     """
     descriptions = load.merge_descriptions([*earlier, *runs])
-    history = load_overview_history(root, [*earlier, *runs], ALL, descriptions)
+    history = load_overview(root, [*earlier, *runs], ALL, descriptions)
     if earlier:
         own = history[history["run_id"].isin({run.run_id for run in runs})]
-        medians = overview.compute_host_medians(own, history)
+        medians = summarize_hosts(own, history)
     else:
-        medians = overview.compute_host_medians(mark_usual(root, history))
+        medians = summarize_hosts(mark_usual(root, history))
     return _render_hosts(medians, runs, canvas, ALL, descriptions, ends=ends)
 
 

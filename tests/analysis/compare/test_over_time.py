@@ -21,7 +21,7 @@ from fleet.analysis.compare import (
     find_changes,
     mark_usual,
 )
-from fleet.analysis.reduce import load_overview_history
+from fleet.analysis.reduce import load_overview
 from fleet.errors import StoreWarning
 from fleet.store import Listing, Store
 from tests import builders
@@ -186,7 +186,7 @@ def test_without_scipy_all_runs_are_usual_and_a_warning_says_so(
 ) -> None:
     """`make run` leaves scipy out: showing a host with eight nights does without."""
     listing = Listing(made_lab / "results")
-    rows = load_overview_history(
+    rows = load_overview(
         listing, [run for run in listing.runs if run.host_id == "lucca"]
     )
     assert not mark_usual(listing, rows)["is_usual"].all()

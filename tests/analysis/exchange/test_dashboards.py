@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.exchange import render_markdown, render_openmetrics
-from fleet.analysis.reduce import load_overview_history
-from fleet.analysis.views import compute_host_medians, select_runs_to_show
+from fleet.analysis.reduce import load_overview, summarize_hosts
+from fleet.analysis.views import select_runs_to_show
 from fleet.store import Listing
 from tests import needs, simulated
 from tests.command import Fleet
@@ -29,8 +29,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
-    medians = compute_host_medians(
-        load_overview_history(
+    medians = summarize_hosts(
+        load_overview(
             root / "results",
             select_runs_to_show(Listing(root / "results"), ["all"]).runs,
         )

@@ -88,7 +88,7 @@ def test_many_runs_are_reduced_by_several_processes_to_the_same(
         publish(tmp_path, name)
     expected, notes = load_pairs(tmp_path), list[str]()
     forget(tmp_path)
-    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
+    monkeypatch.setattr(home(load_pairs), "MANY_RUNS", 3)
     runs = derivations(monkeypatch)
     pairs = load_pairs(Listing(tmp_path, notes.append))
     pd.testing.assert_frame_equal(pairs, expected, check_categorical=False)
@@ -107,7 +107,7 @@ def test_what_other_processes_leave_out_is_reduced_here(
         publish(tmp_path, name)
     expected = load_pairs(tmp_path)
     forget(tmp_path)
-    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
+    monkeypatch.setattr(home(load_pairs), "MANY_RUNS", 3)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     pd.testing.assert_frame_equal(load_pairs(tmp_path), expected)
 
@@ -123,7 +123,7 @@ def test_other_processes_import_nothing_from_the_current_folder(
     for module in ("json", "numpy", "pandas", "fleet", "tempfile"):
         (folder / f"{module}.py").write_text(planted)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
+    monkeypatch.setattr(home(load_pairs), "MANY_RUNS", 3)
     runs = derivations(monkeypatch)
     assert set(load_pairs(root)["host_id"]) == {"a", "b", "c"}
     assert runs == []

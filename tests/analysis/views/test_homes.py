@@ -7,9 +7,9 @@ import pytest
 
 from fleet.analysis.reduce import (
     as_float64,
-    build_comparison_rows,
     load_cpus,
     load_pairs,
+    name_cells,
 )
 from fleet.analysis.report import render
 from fleet.analysis.views import show_run
@@ -100,7 +100,7 @@ def test_the_report_has_the_table(homes: tuple[Path, str]) -> None:
 
 
 def test_a_comparison_is_by_relation_and_home(homes: tuple[Path, str]) -> None:
-    rows = build_comparison_rows(as_float64(load_pairs(homes[0])), load_cpus(homes[0]))
+    rows = name_cells(as_float64(load_pairs(homes[0])), load_cpus(homes[0]))
     assert set(rows["relation"]) == {
         f"{name} n{node}" for name in ("package", "system") for node in (0, 1, 2)
     }

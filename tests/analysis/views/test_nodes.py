@@ -16,12 +16,12 @@ from fleet.analysis.reduce import (
     SHADES,
     Only,
     as_float64,
-    build_comparison_rows,
     check_run,
     load_cpus,
-    load_overview_history,
+    load_overview,
     load_pairs,
     load_run,
+    name_cells,
     name_setting,
     select_breaches,
     select_node_cells,
@@ -220,9 +220,9 @@ def rows(root: Path) -> tuple[Any, Any]:
 
 
 def test_each_cell_is_compared(numa_run: tuple[Path, str]) -> None:
-    comparison_rows = build_comparison_rows(*rows(numa_run[0]))
-    assert len(comparison_rows) == 2 * len(NS)
-    assert {"n1-n2 window x1", "n0-n0 read"} <= {*comparison_rows["relation"]}
+    cells = name_cells(*rows(numa_run[0]))
+    assert len(cells) == 2 * len(NS)
+    assert {"n1-n2 window x1", "n0-n0 read"} <= {*cells["relation"]}
 
 
 def test_a_name_with_node_0_has_no_size_of_0(numa_run: tuple[Path, str]) -> None:
@@ -265,16 +265,14 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
     text = show_run(tmp_path, run.run_id)
     assert "read full load on node 0" in text
     assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
-    comparison_rows = build_comparison_rows(*rows(tmp_path))
-    assert [*comparison_rows["benchmark"]] == ["loaded", "load"]
-    assert {*comparison_rows["relation"]} == {"n0-n1 read full load on node 0"}
-    assert [*comparison_rows["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)
+    cells = name_cells(*rows(tmp_path))
+    assert [*cells["benchmark"]] == ["loaded", "load"]
+    assert {*cells["relation"]} == {"n0-n1 read full load on node 0"}
+    assert [*cells["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)
 
 
 def test_an_overview_has_own_and_other_memory(numa_run: tuple[Path, str]) -> None:
-    history = load_overview_history(
-        numa_run[0], open_listing(numa_run[0]).runs, Only("chase")
-    )
+    history = load_overview(numa_run[0], open_listing(numa_run[0]).runs, Only("chase"))
     numbers = [(row.relation, round(row.median_ns)) for row in history.itertuples()]
     assert numbers == [("local", 91), ("remote", 200)]
 

@@ -13,14 +13,14 @@ from scipy.stats import t
 from fleet.analysis.base import format_value, wrap_to_width
 from fleet.analysis.reduce import (
     Only,
-    build_comparison_rows,
+    add_run_levels,
     history,
-    load_overview_history,
+    load_overview,
+    name_cells,
+    summarize_hosts,
 )
-from fleet.analysis.reduce import select_overview_rows as cells_of_overview
 from fleet.analysis.views import (
     Canvas,
-    compute_host_medians,
     describe_interval,
     draw_sparkline,
     group_columns,
@@ -73,7 +73,7 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(
     root: Path,
 ) -> None:
     selection = select_runs_to_show(Listing(root), ["slow", "quick"])
-    table = compute_host_medians(load_overview_history(root, selection.runs))
+    table = summarize_hosts(load_overview(root, selection.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
@@ -85,12 +85,12 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     """Say nothing of hosts with fewer than three comparable runs."""
     listing = Listing(root)
     new = select_runs_to_show(listing, []).runs[:1]
-    history = load_overview_history(
+    history = load_overview(
         root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs
     )
     rows = history[history["run_id"] == new[0].run_id]
     alone, among = (
-        compute_host_medians(rows, like).set_index(["benchmark", "relation"])
+        summarize_hosts(rows, like).set_index(["benchmark", "relation"])
         for like in (None, history)
     )
     assert (alone["median_ns"] == among["median_ns"]).all()
@@ -105,7 +105,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
         )
     two = same.groupby(["benchmark", "relation"]).tail(2)
     assert describe_interval(
-        compute_host_medians(rows[rows["host_id"] == new[0].host_id], two)
+        summarize_hosts(rows[rows["host_id"] == new[0].host_id], two)
     ).endswith("the run")
 
 
@@ -138,7 +138,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
             session=f"s2026010{number}T000000Z-00000000",
         )
     selection = select_runs_to_show(Listing(tmp_path), ["flips"])
-    table = compute_host_medians(load_overview_history(tmp_path, selection.runs))
+    table = summarize_hosts(load_overview(tmp_path, selection.runs))
     for row in table.to_dict("records"):
         (usual, usual_runs), (other, other_runs) = row["levels"]
         assert (usual_runs, other_runs) == (4, 1)
@@ -147,8 +147,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         assert row["half"] < 0.2
     for text in (render_host_table(table, Canvas(80)), render_extremes(table, 100)):
         assert re.search(
-            r"flips, cas, smt: 4 runs at [\d.]+, 1 run at another level, median"
-            r" [\d.]+$",
+            r"flips, cas, smt: 4 runs at [\d.]+, 1 run at [\d.]+$",
             text,
             re.MULTILINE,
         )
@@ -162,10 +161,10 @@ def test_three_runs_at_two_levels_are_named_with_both(tmp_path: Path) -> None:
         ).run_id: ns
         for number, ns in enumerate((28.0, 106.8, 25.3))
     }
-    rows = load_overview_history(tmp_path, Listing(tmp_path).runs)
-    rows = rows.assign(median_ns=rows["run_id"].map(medians))
-    text = render_host_table(compute_host_medians(rows, rows), Canvas(80))
-    assert "h0, cas, smt: 2 runs at 26.6, 1 run at another level, median 106.8" in text
+    rows = load_overview(tmp_path, Listing(tmp_path).runs)
+    rows = add_run_levels(rows.assign(median_ns=rows["run_id"].map(medians)))
+    text = render_host_table(summarize_hosts(rows, rows), Canvas(80))
+    assert "h0, cas, smt: 2 runs at 26.6, 1 run at 106.8" in text
     assert all(
         float(width) < 100
         for width in re.findall(r"±([\d.]+)%", text.replace("±95%", ""))
@@ -186,18 +185,18 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
             rounds=4,
             session=session,
         )
-    history = load_overview_history(
+    history = load_overview(
         tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs
     )
-    table = compute_host_medians(history, history)
+    table = summarize_hosts(history, history)
     assert (table["behind"] == 1).all()
     assert (table["half"] < 0.2).all()
     assert describe_interval(table) == "of the median pair, within the run"
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = compute_host_medians(
-        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    table = summarize_hosts(
+        load_overview(root, select_runs_to_show(Listing(root), []).runs)
     )
     coloured = render_host_table(table, Canvas(80, colour=True))
     plain = render_host_table(table, Canvas(80))
@@ -206,8 +205,8 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = compute_host_medians(
-        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    table = summarize_hosts(
+        load_overview(root, select_runs_to_show(Listing(root), []).runs)
     )
     narrow = render_host_table(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
@@ -216,8 +215,8 @@ def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> 
 
 
 def test_an_interval_beyond_all_of_the_number_is_unsettled(root: Path) -> None:
-    table = compute_host_medians(
-        load_overview_history(root, select_runs_to_show(Listing(root), []).runs)
+    table = summarize_hosts(
+        load_overview(root, select_runs_to_show(Listing(root), []).runs)
     )
     assert re.search(
         r"^slow .* unsettled",
@@ -239,8 +238,8 @@ def test_noise_looks_flat_and_change_does_not() -> None:
 @pytest.mark.long
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(
-        load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs)
+    table = summarize_hosts(
+        load_overview(listing, select_runs_to_show(listing, ["all"]).runs)
     )
     columns = {group.title: list(group.columns) for group in group_columns(table)}
     assert columns["cas/cmpxchg or lse"] == [
@@ -285,8 +284,8 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(
-        load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs)
+    table = summarize_hosts(
+        load_overview(listing, select_runs_to_show(listing, ["all"]).runs)
     )
     text = render_host_table(table, Canvas(width))
     assert max(map(len, wrap_to_width(text, width).splitlines())) <= width
@@ -298,14 +297,14 @@ def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None
 def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     runs = select_runs_to_show(listing, ["pisa", "rome"]).runs
-    slow = load_overview_history(listing, runs, Only(cpus="E"))
+    slow = load_overview(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
-    assert {*load_overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {
+    assert {*load_overview(listing, runs, Only("cas", "8,9"))["relation"]} == {
         "cluster E-E",
         "llc",
     }
     with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores: E, P\."):
-        load_overview_history(listing, runs, Only(cpus="big"))
+        load_overview(listing, runs, Only(cpus="big"))
 
 
 def make_loaded_rows(**columns: object) -> pd.DataFrame:
@@ -343,9 +342,10 @@ def test_a_lesser_load_does_not_stand_for_the_greatest(
     ]
     operations, rates = zip(*points, strict=True)
     rows = make_loaded_rows(operation=operations, load_mbps=rates, point="p")
-    overview_rows = cells_of_overview(rows, pd.DataFrame())
-    assert set(overview_rows["about"]) == {about}
-    assert [*overview_rows.sort_values("place")["relation"]] == columns
+    cells = name_cells(rows, pd.DataFrame())
+    shown = cells[cells["column"].notna()]
+    assert set(shown["about"]) == {about}
+    assert [*shown.sort_values("place")["column"]] == columns
 
 
 def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
@@ -357,16 +357,16 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     }
     operations, sizes = ["idle", "read", "read"], {"threads": 2, "bytes": 1 << 26}
     rows = make_loaded_rows(point=points, operation=operations, **rates, **sizes)
-    comparison_rows = build_comparison_rows(rows, pd.DataFrame())
-    assert [*comparison_rows["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
-    assert [*comparison_rows["relation"]] == [
+    cells = name_cells(rows, pd.DataFrame())
+    assert [*cells["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
+    assert [*cells["relation"]] == [
         f"package {setting}"
         for setting in ("idle", "read at16G x2", *2 * ["read full"])
     ]
-    assert [*comparison_rows["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
-    beside = cells_of_overview(rows, pd.DataFrame())
+    assert [*cells["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
+    beside = cells[cells["column"].notna()]
     assert [*beside["benchmark"]] == ["loaded", "loaded", "load"]
-    assert [*beside["relation"]] == ["idle", "read", "read"]
+    assert [*beside["column"]] == ["idle", "read", "read"]
     assert format_value(SHIPPED["load"], beside["median_ns"].iloc[2]) == "32.0"
 
 
@@ -375,7 +375,7 @@ def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
     sizes = {"threads": [2, 8, 8], "bytes": [1 << 26, 1 << 30, 1 << 30]}
     rows = make_loaded_rows(point=points, load_mbps=[None, None, 0], **sizes)
     names = ("read full 64M x2", "read full 1G x8", "idle 1G x8")
-    relations = build_comparison_rows(rows, pd.DataFrame())["relation"]
+    relations = name_cells(rows, pd.DataFrame())["relation"]
     assert [*relations] == [f"package {name}" for name in names]
 
 

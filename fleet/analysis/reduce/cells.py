@@ -1,0 +1,330 @@
+"""Name what each row of `pairs` is a number of: a cell of the table `numbers`.
+
+Pairs of CPUs keep their `relation`. A plateau's relation is its level and setting: "L2
+read", "mem copy x64". Other rows append their point to the relation: "package
+written.chase.128K"; loads under load shorten it: "package read full". Memory on a
+requested node begins with both nodes: "n0-n1 read x8". The rate of the other CPUs at
+full load becomes a row of a benchmark `load`.
+
+Cells that stand for their benchmark in an overview also have `about`, a text on that
+choice, `column`, the column's name, and `place`, by which columns are sorted.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce import ladders
+from fleet.analysis.reduce.load import drop_points, get_views
+from fleet.errors import UsageError
+from fleet.model import (
+    LOAD,
+    SHIPPED,
+    Benchmark,
+    Descriptions,
+    Parameter,
+    View,
+    is_relation,
+    relation_sort_key,
+)
+from fleet.text import one_line, suggest_similar
+
+OVERVIEW = ["about", "column", "place"]
+SHOWN = 12  # of many names, in an error
+_KIND = ["run_id", "benchmark", "variant"]
+_FASTEST = {"", "P", "big"}
+_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
+
+
+def name_cells(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
+    """Name what each row of `pairs` is of, in `relation`; add the columns of OVERVIEW.
+
+    pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
+    Rows of ladders become one per level. A row may stand in two cells: at full load.
+    """
+    parts = [_name_pairs(pairs, descriptions)]
+    if len(parts[0]) < len(pairs):
+        parts.append(_name_placed_lines(pairs, descriptions))
+        parts += _name_points(pairs, descriptions)
+        parts += _name_nodes(pairs, cpus, descriptions)
+        parts.append(_name_levels(pairs, cpus, descriptions))
+    filled = [part for part in parts if len(part)]
+    return pd.concat(filled or parts[:1], ignore_index=True)
+
+
+def name_cells_of_point(
+    pairs: pd.DataFrame, point: str, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
+    """Select the rows of a point, as cells; UsageError if there are none."""
+    rows = pairs[pairs["point"] == point]
+    if rows.empty:
+        points = sorted(pairs["point"].dropna().unique())
+        why = (
+            f"these runs have no such point{suggest_similar(point, points)} There are"
+            f" {list_names(points)}."
+        )
+        raise UsageError(one_line(f"--point {point}: {why}"))
+    is_ladder = get_views(rows["benchmark"], descriptions) == View.LADDER
+    relation = rows["relation"].where(~is_ladder, point)
+    return rows.assign(relation=relation, about="", column=relation, place="")
+
+
+def list_names(names: Sequence[str]) -> str:
+    """List the first SHOWN of these names; "none" without any."""
+    listed = ", ".join(names[:SHOWN]) or "none"
+    return listed + (", …" if len(names) > SHOWN else "")
+
+
+def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    rows = drop_points(pairs, descriptions)
+    places = {name: str(relation_sort_key(name)) for name in rows["relation"].unique()}
+    place = rows["relation"].map(places).astype(object)
+    return rows.assign(about="", column=rows["relation"], place=place)
+
+
+def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Name the pairs whose line lies on a requested node: "package n0", beside each
+    other.
+    """
+    rows = ladders.select_line_placed_pairs(pairs, descriptions)
+    relation = _join_words(rows["relation"], rows["point"])
+    near = rows["relation"].map(lambda name: str(relation_sort_key(name)))
+    place = _join_words(near, rows["point"])
+    return rows.assign(relation=relation, about="", column=relation, place=place)
+
+
+def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
+    of_points = get_views(pairs["benchmark"], descriptions).isin(_OF_POINTS)
+    rows = pairs[of_points & ~ladders.is_node_placed(pairs, descriptions)]
+    parts = []
+    for (_, name, _), group in rows.groupby(_KIND, sort=False, observed=True):
+        benchmark = descriptions[str(name)]
+        named: pd.Series[Any] = _join_words(group["relation"], group["point"])
+        if benchmark.other_unit == "byte":
+            named = _append_loads(group)
+        cells = group.assign(relation=named).join(_choose_shown(group, benchmark))
+        parts += [cells, _make_load_rates(cells)]
+    return parts
+
+
+def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
+    # a benchmark that nobody described may have no points
+    words = second.astype(object).fillna("")
+    return (first.astype(object) + " " + words).map(str.rstrip)
+
+
+def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
+    """Return each row's relation followed by its load, with size and threads if the run
+    has several. rows: of one run, benchmark and variant.
+    """
+    has_sizes = rows["bytes"].nunique() > 1
+    has_threads = rows["threads"].nunique() > 1
+    names = []
+    for row in to_records(rows):
+        size = int(row["bytes"] or 0)
+        name = f"{row['relation']} {ladders.name_setting(str(row['point']), size)}"
+        if has_sizes:
+            name += f" {ladders.format_size(size)}"
+        if has_threads or row["load_mbps"]:
+            name += f" x{row['threads'] or 0:.0f}"
+        names.append(name)
+    return pd.Series(names, rows.index, dtype=object)
+
+
+def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
+    """Make rows of the benchmark `load` from rows at full load: the rate of the other
+    CPUs, as ns a byte.
+    """
+    if "other_rate" not in rows:
+        return rows[:0]
+    full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
+    ns = 1 / full["other_rate"]
+    return full.assign(
+        benchmark=LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan
+    )
+
+
+def _name_nodes(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
+) -> list[pd.DataFrame]:
+    rows = ladders.select_node_cells(pairs, cpus, descriptions)
+    parts = []
+    for _, group in rows.groupby(_KIND, sort=False, observed=True):
+        shown = choose_shown_nodes(group, descriptions)
+        nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
+        ends = pd.Series([f"n{a}-n{b}" for a, b in nodes], group.index, dtype=object)
+        cells = group.assign(relation=ends + " " + group["setting"])
+        cells = cells.join(shown)
+        parts += [cells, _make_load_rates(cells)]
+    return parts
+
+
+def choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Return OVERVIEW of the cells of the first setting: local and remote. rows: of one
+    run, benchmark and variant, from `select_node_cells`.
+    """
+    setting = ladders.sort_settings(rows, descriptions)[0]
+    rows = rows[rows["setting"] == setting]
+    where = ladders.is_local_memory(rows).map({True: "local", False: "remote"})
+    return pd.DataFrame(
+        {"about": f"{setting} by node", "column": where, "place": where}
+    )
+
+
+def _name_levels(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    levels = ladders.find_plateaus(pairs, cpus, descriptions)
+    threads = _format_threads(levels)
+    shown = _choose_shown_levels(levels, descriptions)
+    shown = pd.DataFrame(
+        {
+            "about": shown["setting"] + threads[shown.index],
+            "column": shown["level"],
+            "place": shown["least_bytes"].map("{:020}".format),
+        }
+    )
+    of_level = levels["level"] + " " + levels["setting"] + threads
+    named = levels.assign(relation=of_level + _format_core_kinds(levels))
+    return named.join(shown)
+
+
+def _choose_shown_levels(
+    rows: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Select the levels of the first setting, on the fewest and nearest CPUs, of each
+    run, benchmark and variant.
+    """
+    settings: list[str] = []
+    for _, part in rows.groupby("benchmark"):
+        settings += ladders.sort_settings(part, descriptions)
+    orders: dict[str, Sequence[Any]] = {
+        "threads": sorted(rows["threads"].unique()),
+        "setting": list(dict.fromkeys(settings)),
+        "relation": sorted(rows["relation"].unique(), key=relation_sort_key),
+    }
+    for name, order in orders.items():
+        rank = rows[name].map({value: place for place, value in enumerate(order)})
+        ranked = rows.assign(rank=rank)
+        first = ranked.groupby(_KIND)["rank"].transform("min")
+        rows = rows[rank == first]
+    return rows
+
+
+def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
+    return rows["threads"].map(
+        lambda threads: f" x{threads:.0f}" if threads > 1 else ""
+    )
+
+
+def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
+    """Name each row's kinds of cores as a suffix; empty for the fastest kind and if
+    there is only one.
+    """
+    kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
+    return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
+
+
+def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
+    """Return `about`, `column` and `place` of the points that stand for a benchmark in
+    an overview. rows: of one run and variant.
+    """
+    if benchmark.view is View.PRODUCTS:
+        return _choose_shown_peaks(rows, benchmark)
+    tables, row, columns = split_parameters_by_axis(benchmark, rows)
+    if not row:
+        named = rows["point"].where(rows["point"].notna(), rows["relation"])
+        return pd.DataFrame({"about": "", "column": named, "place": named})
+    near = min(rows["relation"].unique(), key=relation_sort_key)
+    rows = _select_first(rows[rows["relation"] == near], tables)
+    words = _list_words(rows, tables)
+    if columns and columns[0].none:
+        rows, load = _select_greatest_load(rows, columns[0])
+        words.append(load)
+    else:
+        rows = _select_first(rows, columns, last=benchmark.view is View.BLOCKS)
+        words += _list_words(rows, columns)
+    values = rows[row[0].name]
+    if row[0].type == "bytes":
+        column = values.map(lambda value: ladders.format_size(int(value)))
+    else:
+        column = values.map(str)
+    about = ", ".join(filter(None, (" ".join(words), near)))
+    place = values.map(lambda value: f"{int(row[0].sort_key(value)):020}")
+    return pd.DataFrame({"about": about, "column": column, "place": place})
+
+
+def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
+    """Choose the peaks of matrix products; the column is the variant."""
+    rows = _select_first(rows, benchmark.parameters_with_role("row")[:1])
+    rows = _select_first(rows, benchmark.parameters_with_role("table"))
+    near = min(rows["relation"].unique(), key=relation_sort_key)
+    rows = rows[rows["relation"] == near]
+    about = rows["operation"] + _format_threads(rows)
+    return pd.DataFrame({"about": about, "column": rows["variant"], "place": ""})
+
+
+def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str]:
+    return [
+        str(rows[parameter.name].iloc[0])
+        for parameter in parameters
+        if parameter.type == "word"
+    ]
+
+
+def _select_greatest_load(
+    rows: pd.DataFrame, load: Parameter
+) -> tuple[pd.DataFrame, str]:
+    """Select the rows at the greatest load of the run, the same in each row, and those
+    without load; name that load.
+    """
+    loads = rows[load.name].fillna(math.inf)
+    greatest = float(loads.max())
+    name = f"{greatest / 1000:g} GB/s each"
+    if math.isinf(greatest):
+        name = str(load.none)
+    return rows[(loads == greatest) | (loads == 0)], name
+
+
+def split_parameters_by_axis(
+    benchmark: Benchmark, rows: pd.DataFrame
+) -> list[list[Parameter]]:
+    """Return the parameters that make tables, rows and columns; leave out those that
+    none of `rows` has.
+    """
+    names = {name for name, column in rows.items() if column.notna().any()}
+    roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
+    return [
+        [parameter for parameter in parameters if parameter.name in names]
+        for parameters in roles
+    ]
+
+
+def _select_first(
+    rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False
+) -> pd.DataFrame:
+    """Select the rows at the first value of each parameter in turn, or at the last."""
+    choose = max if last else min
+    for parameter in parameters:
+        if parameter.name not in rows:
+            continue
+        values = list(rows[parameter.name].dropna().unique())
+        if values:
+            chosen = choose(values, key=parameter.sort_key)
+            rows = rows[rows[parameter.name] == chosen]
+    return rows
+
+
+def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Report which of these relations are those of pairs of CPUs, not of levels or
+    points.
+    """
+    places, names = pd.factorize(relations)
+    known = np.array([*map(is_relation, names)], dtype=bool)
+    return pd.Series(known[places], relations.index)

@@ -1,0 +1,280 @@
+"""Join the numbers of hosts run by run, and summarize them: what number a host has.
+
+Rows are those of `numbers`, with `started_utc`, `host_name` and `labels` of their run,
+oldest first.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import number_groups
+from fleet.analysis.reduce import load
+from fleet.analysis.reduce.cells import list_names, name_cells_of_point
+from fleet.analysis.reduce.interval import MIN_RUNS, student_t
+from fleet.analysis.reduce.ladders import MEMORY
+from fleet.analysis.reduce.numbers import (
+    ALL,
+    Only,
+    load_pairs_and_cpus,
+    reduce_cells,
+    select_numbers,
+)
+from fleet.analysis.reduce.run_levels import add_run_levels
+from fleet.errors import UsageError
+from fleet.model import BENCHMARKS, Descriptions, RunState, View, is_relation
+from fleet.store import RunSummary
+from fleet.store.runs import Root, open_listing
+from fleet.text import suggest_similar
+
+OVERVIEW = ["benchmark", "variant", "about", "relation", "place"]
+_KEYS = ["host_id", "host_name", *OVERVIEW]
+_HISTORY = [
+    *("started_utc", "host_id", "host_name", "run_id", "labels"),
+    *("benchmark", "variant", "relation", "pairs"),
+    *("median_ns", "min_ns", "max_ns", "p99_ns", "spread", "widest"),
+    *("bursts", "flagged_share"),
+]
+
+
+class Level(NamedTuple):
+    """A level between the runs of a host. ns: the geometric mean of its runs."""
+
+    ns: float
+    runs: int
+
+
+def load_overview(
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only = ALL,
+    descriptions: Descriptions | None = None,
+) -> pd.DataFrame:
+    """Load a row per run and column of an overview, sorted; `relation` is the column's
+    name. Add `run_level` from `add_run_levels`.
+    """
+    described = descriptions or load.merge_descriptions(runs)
+    numbers = add_run_levels(select_numbers(root, runs, only, described))
+    return sort_overview(select_overview(join_runs(numbers, runs), described))
+
+
+def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Select the numbers that stand for their benchmark in an overview; `relation`
+    becomes the column's name. Memory by node has one number for all local cells.
+    """
+    shown = numbers[numbers["column"].notna()]
+    are_peaks = load.get_views(shown["benchmark"], descriptions) == View.PRODUCTS
+    shown = shown.assign(
+        relation=shown["column"], variant=shown["variant"].mask(are_peaks, "")
+    )
+    keys = ["run_id", *OVERVIEW]
+    if shown.duplicated(keys).any():
+        shown = _join_cells(shown, keys)
+    return shown
+
+
+def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    groups = numbers.groupby([*keys], sort=False)
+    joined = groups.first()
+    for name in ("pairs", "bursts", "flagged_bursts"):
+        joined[name] = groups[name].sum()
+    for name in ("median_ns", "p99_ns", "spread"):
+        joined[name] = groups[name].median()
+    joined["min_ns"] = groups["min_ns"].min()
+    joined["max_ns"] = groups["max_ns"].max()
+    joined["widest"] = groups["widest"].max()
+    joined["run_level"] = groups["run_level"].max()
+    return joined.reset_index()
+
+
+def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sort the rows of an overview: benchmarks in the order of their descriptions,
+    columns by place.
+    """
+    places = {name: place for place, name in enumerate(BENCHMARKS)}
+    ordered = rows.assign(at=rows["benchmark"].map(places).fillna(len(places)))
+    keys = ["at", "benchmark", "variant", "about", "place"]
+    return ordered.sort_values(keys, kind="stable").drop(columns="at")
+
+
+def join_runs(numbers: pd.DataFrame, runs: Sequence[RunSummary]) -> pd.DataFrame:
+    """Add `started_utc`, `host_name`, `labels` and `flagged_share`; sort the rows by
+    time, run, benchmark, variant and number.
+    """
+    runs_by_id = {run.run_id: run for run in runs}
+    own = [runs_by_id[run_id] for run_id in numbers["run_id"]]
+    about: dict[str, Any] = {
+        "started_utc": [run.started_utc for run in own],
+        "host_id": [run.host_id for run in own],
+        "host_name": [run.host_name for run in own],
+        "labels": [dict(run.labels) for run in own],
+        "flagged_share": numbers["flagged_bursts"] / numbers["bursts"],
+    }
+    order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
+    rows = numbers.assign(**about)
+    return rows.sort_values(order, kind="stable", ignore_index=True)
+
+
+def load_history(
+    root: Root,
+    runs: Sequence[RunSummary],
+    level_or_point: str,
+    benchmark: str | None = None,
+    descriptions: Descriptions | None = None,
+    *,
+    point: bool = False,
+) -> pd.DataFrame:
+    """Load a row per run and number, oldest first, with the columns of `history`.
+
+    level_or_point: a relation ("package", "package P-E"), a level ("L2"), a level and
+    setting ("L2 read"), or, if `point`, the name of a point. Raises UsageError if no
+    run has it.
+    """
+    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
+    if not stored:
+        where = "`fleet runs` lists all; --results names another root."
+        raise UsageError(f"{root}: no such run is stored here. {where}")
+    described = descriptions or load.merge_descriptions(stored)
+    if point:
+        pairs, _ = load_pairs_and_cpus(root, stored, described)
+        pairs = load.select_benchmark(pairs, benchmark)
+        cells = name_cells_of_point(pairs, level_or_point, described)
+        return join_runs(reduce_cells(cells, described), stored)[_HISTORY]
+    numbers = select_numbers(root, stored, Only(benchmark), described)
+    names = [
+        name
+        for name in numbers["relation"].unique()
+        if is_relation(name) or is_memory_level(name)
+    ]
+    matching = [
+        name for name in names if level_or_point in (name, name.partition(" ")[0])
+    ]
+    if not matching:
+        firsts = [name.partition(" ")[0] for name in names]
+        choices = list(dict.fromkeys(firsts + names))
+        similar = suggest_similar(level_or_point, choices)
+        raise UsageError(
+            f"--relation {level_or_point}: no such relation{Only(benchmark)}{similar}"
+            f" There are {list_names(choices)}."
+        )
+    return join_runs(numbers[numbers["relation"].isin(matching)], stored)[_HISTORY]
+
+
+def history(
+    root: Root,
+    *,
+    relation: load.Chosen = None,
+    benchmark: load.Chosen = None,
+    **which: Unpack[load.Runs],
+) -> pd.DataFrame:
+    """Load a row per run, benchmark, variant and relation, oldest first; leave out
+    benchmarks with points.
+
+    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, and those of
+    `summarize_relations`.
+    """
+    listing = open_listing(root)
+    runs = load.list_published(listing, **which)
+    numbers = select_numbers(listing, runs)
+    numbers = numbers[numbers["point"].isna() & numbers["level"].isna()]
+    for column, chosen in (("relation", relation), ("benchmark", benchmark)):
+        names = load.as_set(chosen)
+        if names is not None:
+            numbers = numbers[numbers[column].isin(names)]
+    return join_runs(numbers, runs)[_HISTORY]
+
+
+def is_memory_level(text: str) -> bool:
+    """Report whether a text begins with the name of a level of memory, such as "L2",
+    "LLC" or "mem read".
+    """
+    name = text.partition(" ")[0]
+    return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())
+
+
+def summarize_hosts(
+    rows: pd.DataFrame, comparable: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return a row per host and column of the overview. rows, comparable: from
+    `load_overview`.
+
+    Rows that `mark_usual` marks as not usual are left out. comparable: all runs of
+    these hosts under the same conditions, from which the interval of a host with few
+    rows is predicted.
+
+    Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`,
+    `place`, `runs`, `median_ns` (the geometric mean of the runs at the main level),
+    `half` (half its 95 % interval, relative, of the kind that `describe_interval`
+    names; NaN without one), `behind` (the number of runs that `half` is from), `since`
+    (the first night after its last change, or None), `levels` (a tuple of Level, the
+    main one first), `bursts` and `flagged_bursts` (sums over all runs).
+    """
+    rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
+    rows = rows.assign(number=number_groups(rows, _KEYS))
+    levels = summarize_levels(rows, ["number"])
+    main = levels.drop_duplicates("number").set_index("number")
+    table = rows.drop_duplicates("number").set_index("number")[[*_KEYS, "since"]]
+    table["runs"] = rows.groupby("number").size()
+    table["median_ns"] = main["ns"]
+    table["half"] = main["mean_half"]
+    table["behind"] = main["runs"]
+    if comparable is not None:
+        _predict_from_comparable(table, main, comparable)
+    if (table["behind"] >= MIN_RUNS).any():
+        table.loc[table["behind"] < MIN_RUNS, "half"] = np.nan
+    else:
+        at_main = rows[rows["run_level"].eq(rows["number"].map(main["run_level"]))]
+        last = at_main.drop_duplicates("number", keep="last").set_index("number")
+        table["half"] = last["spread"]
+    table["levels"] = list_levels(levels, "number")
+    for name in ("bursts", "flagged_bursts"):
+        table[name] = rows.groupby("number")[name].sum()
+    return table.reset_index(drop=True)
+
+
+def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return a row per level between runs of each number, the main level first.
+
+    rows: with `run_level` and `median_ns`, a row per run and number. keys: columns that
+    tell numbers apart. Columns: `ns`, the geometric mean of the level's `runs`;
+    `mean_half`, half its relative 95 % interval; `run_half`, how far a single run may
+    be off. Both are NaN below MIN_RUNS. The main level has most runs; of several it is
+    the lowest.
+    """
+    logs = rows[[*keys, "run_level"]].assign(log=np.log(rows["median_ns"]))
+    groups = logs.groupby([*keys, "run_level"], sort=False)["log"]
+    parts = {"runs": groups.size(), "log": groups.mean(), "scatter": groups.std()}
+    levels = pd.DataFrame(parts).reset_index()
+    levels["ns"] = np.exp(levels["log"])
+    t = levels["runs"].map(lambda runs: student_t(runs - 1))
+    off = (t * levels["scatter"]).where(levels["runs"] >= MIN_RUNS)
+    levels["run_half"] = np.expm1(off)
+    levels["mean_half"] = np.expm1(off / np.sqrt(levels["runs"]))
+    order = ["runs", "run_level"]
+    return levels.sort_values(order, ascending=[False, True], kind="stable")
+
+
+def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
+    """Return each number's levels as a tuple, the main one first. levels: from
+    `summarize_levels`. key: the column that tells numbers apart.
+    """
+    listed = dict[object, tuple[Level, ...]]()
+    for number, ns, runs in zip(levels[key], levels["ns"], levels["runs"], strict=True):
+        listed[number] = (*listed.get(number, ()), Level(float(ns), int(runs)))
+    return pd.Series(listed, dtype=object)
+
+
+def _predict_from_comparable(
+    table: pd.DataFrame, main: pd.DataFrame, comparable: pd.DataFrame
+) -> None:
+    """Fill `half` and `behind` of numbers with fewer than MIN_RUNS runs from comparable
+    runs at the same level.
+    """
+    others = summarize_levels(comparable, _KEYS).set_index([*_KEYS, "run_level"])
+    at_main = table[_KEYS].assign(run_level=main["run_level"])
+    near = others.reindex(pd.MultiIndex.from_frame(at_main))
+    is_short = (table["behind"] < MIN_RUNS) & (near["runs"] >= MIN_RUNS).to_numpy()
+    table.loc[is_short, "half"] = near["run_half"].to_numpy()[is_short]
+    table.loc[is_short, "behind"] = near["runs"].to_numpy()[is_short]

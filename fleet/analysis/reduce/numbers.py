@@ -1,0 +1,328 @@
+"""Derive the table `numbers`, a row per run and number, and keep it in the index.
+
+A number is of a relation, a level of memory, a node or a point, as `cells` names it.
+Every command that shows, compares or exports numbers of whole runs reads this table.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, Unpack
+
+import pandas as pd
+
+from fleet.analysis.base.tables import decode_categories, to_pandas
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce import load
+from fleet.analysis.reduce.cells import name_cells
+from fleet.analysis.reduce.pairs import (
+    STATS_VERSION,
+    as_float64,
+    load_pairs,
+    make_index_marks,
+    read_pairs,
+    verify_derived,
+)
+from fleet.analysis.reduce.topology import find_core_kinds
+from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
+from fleet.errors import UsageError
+from fleet.late import pa
+from fleet.model import CORES, LOAD, Descriptions, View, take_one_of_each_core
+from fleet.plan.benchmark_names import parse_benchmark_names
+from fleet.plan.kinds import CPU_NUMBERS
+from fleet.plan.options import parse_option
+from fleet.store import schema
+from fleet.store.index import Derived, load_derived
+from fleet.store.places import Key
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
+
+NUMBERS_VERSION = 1  # raise it whenever a row of `numbers` changes
+NUMBERS = Derived("numbers", "numbers")
+CLASS = ["benchmark", "variant", "relation"]
+_AT_ONCE = 100  # runs
+_OF_PAIRS = (View.MATRIX, View.CPUS)
+_COMPARED = (
+    *("run_id", "benchmark", "variant", "relation", "point", "ping_cpu", "pong_cpu"),
+    *("bursts", "median_ns", "p99_ns", "spread", "flagged_bursts", "flags"),
+    "memory_node",
+)
+_FIRST = (
+    *("host_id", "point", "level", "setting", "threads", "cpu_node", "memory_node"),
+    *("about", "column", "place"),
+)
+# the columns of `numbers` that are made from those of `pairs`
+_MADE_OF = {
+    "pairs": ("median_ns", "size"),
+    "median_ns": ("median_ns", "median"),
+    "min_ns": ("median_ns", "min"),
+    "max_ns": ("median_ns", "max"),
+    "p99_ns": ("p99_ns", "median"),
+    "spread": ("spread", "median"),
+    "widest": ("spread", "max"),
+    "mean_sample_ns": ("mean_ns", "median"),
+    "min_sample_ns": ("min_ns", "median"),
+    "other_ns": ("other_ns", "median"),
+    "other_share": ("other_share", "mean"),
+    "bursts": ("bursts", "sum"),
+    "flagged_bursts": ("flagged_bursts", "sum"),
+    "pairs_hash": ("pairs_hash", "sum"),
+}
+# the columns of `numbers`, by the column of `pairs` whose median they are
+NUMBER_COLUMNS = {
+    "median_ns": "median_ns",
+    "mean_ns": "mean_sample_ns",
+    "min_ns": "min_sample_ns",
+}
+_NumberBatches = Iterator[tuple[list[Key], Any]]
+
+
+def load_numbers(
+    root: Root, *, columns: Sequence[str] | None = None, **which: Unpack[load.Runs]
+) -> pd.DataFrame:
+    """Read the table `numbers` (docs/tables.md): a row per run and number, in ns.
+
+    Runs come oldest first. Missing rows are computed now and kept in the index; for
+    many runs, progress goes to the listing's `note`.
+    """
+    listing = open_listing(root)
+    return _read_numbers(listing, load.list_published(listing, **which), columns)
+
+
+def verify_numbers(root: Root) -> list[str]:
+    """Derive the numbers in the index again from pairs; return a problem for each run
+    whose numbers differ.
+    """
+    listing = open_listing(root)
+    runs = {run.key: run for run in listing.all_runs}
+
+    def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
+        return _derive_batches(listing, [runs[key] for key in run_keys])
+
+    return verify_derived(
+        listing, NUMBERS, _make_marks(listing.all_runs), derive_batches
+    )
+
+
+def derive_into_index() -> None:
+    """Store the pairs and numbers of the runs that stdin names (JSON: root, run IDs) in
+    the index; print how many runs each batch has.
+    """
+    address, run_ids = json.load(sys.stdin)
+    listing = Listing(address)
+    runs = listing.find_runs(run_ids)
+    marks = _make_marks(runs)
+    for keys, rows in _derive_batches(listing, runs):
+        listing.index.store_rows(NUMBERS, {key: marks[key] for key in keys}, rows)
+        sys.stdout.write(f"{len(keys)}\n")
+        sys.stdout.flush()
+
+
+class Only(NamedTuple):
+    """A filter. benchmark: `cas` or `cas/llsc`. cpus: a list such as 0-7, or a core
+    kind. None: all.
+    """
+
+    benchmark: str | None = None
+    cpus: str | None = None
+
+    def __str__(self) -> str:
+        words = [self.benchmark, self.cpus and f"CPUs {self.cpus}"]
+        return "".join(f" of {word}" for word in words if word)
+
+    @property
+    def divides_numbers(self) -> bool:
+        """Report whether it takes some of the pairs or points that a number is of."""
+        if self.cpus is not None:
+            return True
+        if self.benchmark is None:
+            return False
+        return any(name.setting for name in parse_benchmark_names(self.benchmark))
+
+    def select(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+        """Select the rows of `pairs` that match. cpus: of the same runs. Raises
+        UsageError if none match.
+        """
+        pairs = load.select_benchmark(pairs, self.benchmark)
+        if self.cpus is None:
+            return pairs
+        return _select_cpus(pairs, cpus, self.cpus)
+
+
+ALL = Only()
+
+
+def select_numbers(
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only = ALL,
+    descriptions: Descriptions | None = None,
+) -> pd.DataFrame:
+    """Return the rows of `numbers` of these runs that match; made of fewer pairs or
+    points if `only` takes some of these.
+
+    descriptions: of all these runs; a run that describes a benchmark otherwise is left
+    out. Raises UsageError if none match.
+    """
+    described = descriptions or load.merge_descriptions(runs)
+    listing = open_listing(root)
+    if not only.divides_numbers:
+        numbers = _read_numbers(listing, runs)
+        numbers = load.drop_contradicting(numbers, runs, described)
+        return _select_benchmark(numbers, only.benchmark, described)
+    pairs, cpus = load_pairs_and_cpus(listing, runs, described)
+    return compute_numbers(only.select(pairs, cpus), cpus, described)
+
+
+def _select_benchmark(
+    numbers: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Select the numbers of these benchmarks, and of the load that they made."""
+    own = load.select_benchmark(numbers, benchmark)
+    if benchmark is None:
+        return own
+    loading = [
+        name
+        for name in own["benchmark"].unique()
+        if descriptions[str(name)].other_unit == "byte"
+    ]
+    loads = numbers[numbers["benchmark"] == LOAD.name] if loading else own[:0]
+    return numbers.loc[own.index.union(loads.index)]
+
+
+def load_pair_numbers(
+    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
+) -> pd.DataFrame:
+    """Load `pairs` as float64; load only columns of a comparison and `numbers` if no
+    benchmark has points.
+    """
+    views = {descriptions[kind].view for run in runs for kind in run.benchmarks}
+    columns = None
+    if not views - {*_OF_PAIRS}:
+        columns = [*{*_COMPARED, *numbers}]
+    ids = [run.run_id for run in runs]
+    pairs = load_pairs(root, run_id=ids, columns=columns)
+    return as_float64(load.drop_contradicting(pairs, runs, descriptions))
+
+
+def load_pairs_and_cpus(
+    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Load the pairs of these runs, as float64, and their CPUs."""
+    listing = open_listing(root)
+    pairs, _ = read_pairs(listing, runs)
+    pairs = load.drop_contradicting(as_float64(pairs), runs, descriptions)
+    return pairs, load.load_cpus(listing, run_id=[run.run_id for run in runs])
+
+
+def compute_numbers(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Compute the numbers of pairs, from `as_float64`, in the columns of the table.
+
+    cpus: of the same runs, needed for benchmarks with points.
+    """
+    return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
+
+
+def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Reduce cells, from `name_cells`, to a row per run and number."""
+    ends = cells.reindex(columns=["ping_cpu", "pong_cpu", "point"])
+    hashes = pd.util.hash_pandas_object(ends, index=False).to_numpy().view("int64")
+    cells = cells.assign(pairs_hash=hashes)
+    made = {name: made for name, made in _MADE_OF.items() if made[0] in cells}
+    first = {name: (name, "first") for name in _FIRST if name in cells}
+    groups = cells.groupby(["run_id", *CLASS], sort=False, observed=True)
+    numbers = groups.agg(**first, **made).reset_index()
+    numbers["unit"] = _list_units(numbers["benchmark"], descriptions)
+    numbers["stats_version"] = STATS_VERSION
+    return numbers.reindex(columns=schema.arrow_schema("numbers").names)
+
+
+def _list_units(benchmarks: "pd.Series[Any]", descriptions: Descriptions) -> Any:
+    units = {name: descriptions[str(name)].unit for name in benchmarks.unique()}
+    return benchmarks.map(units)
+
+
+def _read_numbers(
+    listing: Listing, runs: Sequence[RunSummary], columns: Sequence[str] | None = None
+) -> pd.DataFrame:
+    marks = _make_marks(runs)
+    missing = marks.keys() - listing.index.find_newest_part_ids(NUMBERS, marks)
+    if len(missing) >= MANY_RUNS:
+        derive_in_processes(listing, sorted(run_id for _, run_id in missing))
+
+    def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
+        batch = set(run_keys)
+        return _derive_batches(listing, [run for run in runs if run.key in batch])
+
+    rows = load_derived(listing.index, NUMBERS, marks, derive_batches, columns)
+    return decode_categories(to_pandas(rows))
+
+
+def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+    marks = make_index_marks(runs)
+    return {key: f"{NUMBERS_VERSION}:{mark}" for key, mark in marks.items()}
+
+
+def _derive_batches(listing: Listing, runs: Sequence[RunSummary]) -> _NumberBatches:
+    """Yield batches of runs with their numbers in one table; leave damaged runs out."""
+    ordered = sorted(runs, key=lambda run: run.benchmarks)
+    for _, alike in groupby(ordered, lambda run: (run.benchmarks, run.descriptions)):
+        own = list(alike)
+        for start in range(0, len(own), _AT_ONCE):
+            batch = own[start : start + _AT_ONCE]
+            pairs, damaged = read_pairs(listing, batch)
+            keys = [run.key for run in batch if run.key not in damaged]
+            yield keys, _derive_numbers(listing, batch, pairs)
+
+
+def _derive_numbers(
+    listing: Listing, runs: Sequence[RunSummary], pairs: pd.DataFrame
+) -> Any:
+    """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
+    descriptions = runs[0].descriptions
+    views = {descriptions[kind].view for kind in runs[0].benchmarks}
+    with_points = runs if views - {*_OF_PAIRS} else []
+    cpus = load.load_cpus(listing, run_id=[run.run_id for run in with_points])
+    numbers = compute_numbers(as_float64(pairs), cpus, descriptions)
+    shape = schema.arrow_schema("numbers")
+    texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
+    numbers = numbers.astype(dict.fromkeys(texts, object))
+    columns = [
+        pa.array(numbers[field.name], field.type, from_pandas=True) for field in shape
+    ]
+    return pa.table(columns, schema=shape)
+
+
+def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
+    numbers = set[int]()
+    if text[:1].isdigit():
+        numbers = {*parse_option("--cpus", text, CPU_NUMBERS)}
+    cpus_by_run = dict[object, set[int]]()
+    kinds_present = set[str]()
+    for run, rows in cpus.groupby("run_id", sort=False):
+        kinds = find_core_kinds(rows)
+        kinds_present |= {*kinds.values()}
+        if text == CORES:
+            cpus_by_run[run] = _take_one_of_each_core(rows)
+        else:
+            of_kind = {cpu for cpu, kind in kinds.items() if kind == text}
+            cpus_by_run[run] = numbers or of_kind
+    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    none = set[int]()
+    selected = pairs[
+        [{ping, pong} <= cpus_by_run.get(run, none) for run, ping, pong in ends]
+    ]
+    if selected.empty:
+        listed = ", ".join(sorted(kinds_present)) or "all alike"
+        raise UsageError(
+            f"--cpus {text}: nothing was measured on such CPUs alone; kinds of cores:"
+            f" {listed}."
+        )
+    return selected
+
+
+def _take_one_of_each_core(cpus: pd.DataFrame) -> set[int]:
+    cores = to_records(cpus[["cpu", "package", "core"]])
+    return {*take_one_of_each_core(tuple(row.values()) for row in cores)}

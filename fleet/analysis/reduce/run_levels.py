@@ -1,0 +1,102 @@
+"""Find the levels between the runs of a host, the same for every command
+(docs/statistics.md).
+
+A machine may be at one of several levels from run to run. Arrays hold logarithms: a row
+per number, a column per run, NaN where a run lacks it.
+"""
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
+
+LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
+LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more,
+WIDEST_GAP = np.log(1.15)  # but no more: few runs at several levels seem to scatter
+_QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
+_SAME = 1e-9  # the distance of a median from itself
+_NUMBER = ["host_id", "benchmark", "variant", "relation"]
+
+
+def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataFrame:
+    """Add `run_level`, each number's level among the runs of its host, from 0 for the
+    lowest, and `is_main`, whether that is the level of most runs.
+
+    numbers: rows of `numbers`, of any hosts. The usual scatter is that of the host's
+    numbers of the same benchmark and variant. Of levels with equally many runs the
+    lowest is the main one.
+    """
+    row = number_groups(numbers, _NUMBER)
+    run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
+    logs = np.full((row.max(initial=-1) + 1, run.max(initial=-1) + 1), np.nan)
+    logs[row, run] = np.log(numbers[column].to_numpy(dtype=float))
+    first = numbers.drop_duplicates(_NUMBER)
+    labels = label_levels_of_hosts(logs, number_groups(first, _NUMBER[:3]))
+    level = labels[row, run]
+    main = find_main_levels(labels)
+    return numbers.assign(run_level=level, is_main=level == main[row])
+
+
+def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
+    """Number levels as `label_levels` does, by the usual scatter of each group of rows.
+
+    groups: each row's group, from 0 in order of first occurrence: its host, benchmark
+    and variant.
+    """
+    nearest = pd.Series(measure_nearest_quarters(logs))
+    scatter = nearest.groupby(groups).transform("median").fillna(0.0).to_numpy()
+    return label_levels(logs, scatter / _QUARTER_OF_NORMAL)
+
+
+def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
+    """Number the level of each value within its row, from 0 for the lowest; -1 where
+    the value is missing.
+
+    A gap of more than 8 % begins another level; where runs scatter, one of more than
+    six times the usual scatter, at most 15 %. scatter: a standard deviation, of each
+    row or of all.
+    """
+    order = np.argsort(rows, axis=1)  # NaN last
+    gaps = np.diff(np.take_along_axis(rows, order, axis=1), axis=1)
+    least_gap = np.clip(LEVEL_SCATTERS * np.asarray(scatter), LEVEL_GAP, WIDEST_GAP)
+    begins_level = gaps > least_gap.reshape(-1, 1)
+    labels = np.zeros(rows.shape, dtype=np.int64)
+    np.put_along_axis(labels, order[:, 1:], np.cumsum(begins_level, axis=1), axis=1)
+    return np.where(np.isnan(rows), -1, labels)
+
+
+def find_main_levels(labels: Ints) -> Ints:
+    """Return the level of most runs of each row; of several the lowest."""
+    levels = np.arange(labels.max(initial=0) + 1)
+    counts = (labels[:, :, None] == levels).sum(axis=1)
+    return np.asarray(counts.argmax(axis=1))
+
+
+def are_at_main_level(labels: Ints) -> Bools:
+    """Report which values are at the main level of their row."""
+    return np.asarray(labels == find_main_levels(labels)[:, None])
+
+
+def estimate_scatter(rows: Floats) -> float:
+    """Estimate the standard deviation of the runs of these rows; 0 if all are equal."""
+    nearest = measure_nearest_quarters(rows)
+    nearest = nearest[~np.isnan(nearest)]
+    return float(np.median(nearest)) / _QUARTER_OF_NORMAL if len(nearest) else 0.0
+
+
+def measure_nearest_quarters(rows: Floats) -> Floats:
+    """Measure how far the quarter of each row's values that is nearest its median
+    reaches; NaN if no value differs from it.
+    """
+    if not rows.shape[1]:
+        return np.full(len(rows), np.nan)
+    ordered = np.sort(rows, axis=1)
+    counts = (~np.isnan(rows)).sum(axis=1)
+    middle = np.maximum(counts - 1, 0) // 2  # of two middle values the lower
+    medians = np.take_along_axis(ordered, middle[:, None], axis=1)
+    distances = np.abs(rows - medians)
+    distances[distances < _SAME] = np.nan  # the median itself
+    counts = (~np.isnan(distances)).sum(axis=1)
+    ordered = np.sort(distances, axis=1)
+    quarter = np.maximum(counts - 1, 0) // 4
+    return np.take_along_axis(ordered, quarter[:, None], axis=1)[:, 0]
