@@ -502,8 +502,12 @@ def _try_pager(text: str) -> str | None:
     name = os.environ.get("PAGER", "").strip() or (
         "cat" if os.environ.get("TERM") == "dumb" else "less"
     )
+    # less then starts no program, and opens and writes no file
+    environment = {**os.environ, "LESSSECURE": "1"}
     try:
-        pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
+        pager = subprocess.Popen(
+            shlex.split(name), stdin=subprocess.PIPE, env=environment
+        )
     except (OSError, ValueError) as err:
         return (
             f"$PAGER, {name}, cannot be started"

@@ -159,6 +159,13 @@ def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> Non
     )
 
 
+def test_a_pager_is_told_to_start_no_program(made_lab: Path) -> None:
+    """less then refuses `!`, `|`, `v` and $LESSOPEN."""
+    pager = """sh -c 'cat >/dev/null; echo "secure: $LESSSECURE"'"""
+    code, output = on_a_terminal(made_lab, "show", PAGER=pager, LESSSECURE="")
+    assert (code, output.split()) == (0, ["secure:", "1"])
+
+
 @pytest.mark.parametrize(
     ("pager", "words"),
     [
