@@ -7,9 +7,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS, InputError
+from fleet.model import BENCHMARKS, InputError, Plan
 from fleet.text import suggest_similar
 
+AUTO = "auto"
 ALL = "all"
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     name: tuple(dict.fromkeys(chain(*benchmark.variants.values())))
@@ -18,7 +19,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
 """The variants of each benchmark on any architecture, to refuse unknown ones early
 (docs/variants.md).
 """
-_EVERYWHERE = ("auto", ALL)
+_EVERYWHERE = (AUTO, ALL)
 
 
 class BenchmarkName(NamedTuple):
@@ -153,6 +154,16 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
 def _format_variants(variants: Mapping[str, str]) -> str:
     """Format variants by benchmark as --variant takes them: "cas=lse,clock=tsc"."""
     return ",".join(f"{name}={variant}" for name, variant in variants.items())
+
+
+def find_requested_variant(plan: Plan, benchmark: str) -> str:
+    """Return the variant of a benchmark that a plan asks for, AUTO or ALL."""
+    text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
+    by_benchmark = dict[str, str]()
+    for part in text.split(","):
+        name, _, variant = part.rpartition("=")
+        by_benchmark[name] = variant
+    return by_benchmark.get(benchmark) or by_benchmark.get("", AUTO)
 
 
 def find_variant_problem(variant: str, benchmarks: Sequence[str]) -> str | None:

@@ -20,7 +20,7 @@ from fleet.agent.wire.records import WireError, list_planned_points
 from fleet.errors import AgentError, DataError, ProbeError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
 from fleet.hostnames import NAME
-from fleet.model import Agent, Hello, Host, Plan, Run, Via
+from fleet.model import Agent, Hello, Host, Plan, Run, Target, Via
 from fleet.model.version import VERSION
 from fleet.session.context import HostAccess
 from fleet.session.events import Outcome
@@ -91,7 +91,7 @@ def import_step_files(
 
 def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
     try:
-        check_machine(run, hello)
+        check_machine(run.facts, Target(hello.os, hello.arch), hello.cpus, narrow=True)
     except WireError as err:
         raise AgentError(f"{path}: {err}. Nothing of it was imported.") from err
 

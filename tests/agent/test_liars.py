@@ -14,7 +14,7 @@ import pytest
 from fleet.agent.wire import asked
 from fleet.agent.wire.conversation import OTHER_LIMIT_BYTES, RunSoFar, read_run
 from fleet.errors import AgentError
-from fleet.model import Cpu, Facts, Plan, Run, RunState, Target
+from fleet.model import Cpu, Facts, PairChoice, Pairs, Plan, Run, RunState, Target
 from fleet.session.events import State, ignore
 from fleet.session.host_progress import HostProgress
 from fleet.session.measurement import complete_run
@@ -81,11 +81,11 @@ LIES: dict[str, tuple[Callable[[Said], None], str]] = {
     "another OS": (change_hello(os="qnx"), "an agent for 'qnx-x86_64'"),
     "CPUs that nobody has": (
         change_hello(cpus=[65534, 65535]),
-        "measures CPU 65534-65535, but the probe found CPUs 0-1",
+        "has CPU 65534-65535, but the probe found CPUs 0-1",
     ),
     "thousands of CPUs": (
         change_hello(cpus=[*range(4096)]),
-        "measures CPU 2-4095, but the probe found CPUs 0-1",
+        "has CPU 2-4095, but the probe found CPUs 0-1",
     ),
     "another seed": (change_hello(seed=9), "its seed is 9, but was asked for 0"),
     "another benchmark": (
@@ -248,19 +248,98 @@ def test_what_needs_two_cpus_is_not_missed_where_there_is_one() -> None:
     clock = replace(run, plan=Plan(("cas", "clock")))
     assert asked.list_left_out(clock) == ["clock"]
     two = replace(run, facts=replace(facts, cpus=(Cpu(0), Cpu(1))))
-    assert asked.list_left_out(two) == ["cas"]
+    assert asked.list_left_out(two) == ["cas", "CPU 1"]
+
+
+@pytest.mark.parametrize(
+    ("requested", "measured", "words"),
+    [
+        (None, "xchg", None),
+        ("all", "xchg", None),
+        ("xchg", "xchg", None),
+        ("cas=xchg", "xchg", None),
+        ("cmpxchg", "xchg", "measures cas/xchg, but was asked for cas/cmpxchg"),
+        ("cas=ttas", "xchg", "measures cas/xchg, but was asked for cas/ttas"),
+    ],
+)
+def test_an_agent_measures_the_variant_that_was_asked_for(
+    requested: str | None, measured: str, words: str | None, tmp_path: Path
+) -> None:
+    run = replace(RUN, plan=replace(RUN.plan, variant=requested))
+    records = copy.deepcopy(SAID)
+    kinds = [{"benchmark": "cas", "variant": measured}]
+    for change in (change_plan(benchmarks=kinds), change_bursts(variant=measured)):
+        change(records)
+    if words is None:
+        assert Liar(tmp_path).measure(run, say(records)).missing is None
+    else:
+        with pytest.raises(AgentError, match=words):
+            Liar(tmp_path).measure(run, say(records))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cpus": (0, 1, 2)}, "measures CPU 0-1, but was asked for 0-2"),
+        ({"cpus": (0,)}, "measures CPU 0-1, but was asked for 0"),
+        (
+            {"pairs": PairChoice(Pairs.LISTED, ((0, 2),))},
+            "measures CPU 0-1, but was asked for 0,2",
+        ),
+        (
+            {"pairs": PairChoice(Pairs.PER_RELATION, ((0, 2),), 1)},
+            "measures CPU 0-1, but was asked for 0,2",
+        ),
+    ],
+)
+def test_an_agent_measures_the_cpus_that_were_asked_for(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    facts = replace(RUN.facts, cpus=(Cpu(0), Cpu(1), Cpu(2)))
+    run = replace(RUN, plan=replace(RUN.plan, **changes), facts=facts)
+    with pytest.raises(AgentError, match=words):
+        Liar(tmp_path).measure(run, say(SAID))
+
+
+@pytest.mark.parametrize(
+    ("plan", "cpu", "state"),
+    [
+        ({}, Cpu(2), State.PARTIAL),
+        ({}, Cpu(2, allowed=False), State.COMPLETE),
+        ({}, Cpu(2, online=False), State.COMPLETE),
+        ({"cpus": (0, 1)}, Cpu(2), State.COMPLETE),
+        (
+            {"pairs": PairChoice(Pairs.LISTED, ((0, 1),))},
+            Cpu(2),
+            State.COMPLETE,
+        ),
+    ],
+    ids=["free", "not allowed", "offline", "not asked for", "in no pair"],
+)
+def test_a_cpu_that_the_agent_was_free_to_measure_is_named(
+    plan: dict[str, Any], cpu: Cpu, state: State
+) -> None:
+    run = replace(
+        RUN,
+        plan=replace(RUN.plan, **plan),
+        facts=replace(RUN.facts, cpus=(Cpu(0), Cpu(1), cpu)),
+    )
+    records = copy.deepcopy(SAID)
+    if "pairs" in plan:
+        change_plan(pairs="listed")(records)
+    words = f"{run.host.name}: the agent left out CPU 2; the others are stored."
+    run_state = read_run([say(records)], asked=run)
+    expected = words if state is State.PARTIAL else ""
+    assert outcome_of(run, run_state) == (state, expected)
 
 
 def test_a_steps_agent_may_be_narrow_but_not_of_another_machine() -> None:
     """Nobody but the user knows which agent a scheduler started."""
-    agent = replace(RUN.agent, path="", target=Target("linux", "aarch64"))
-    run = replace(RUN, agent=agent)
-    hello = read_run([say(SAID)]).hello
-    assert hello is not None
-    asked.check_machine(run, replace(hello, arch="armv7"))
-    for arch in ("x86_64", "i386"):
+    facts = Facts("linux", "aarch64", cpus=(Cpu(0), Cpu(1)))
+    asked.check_machine(facts, Target("linux", "armv7"), (0, 1), narrow=True)
+    for arch, narrow in (("x86_64", True), ("i386", True), ("armv7", False)):
         with pytest.raises(asked.WireError, match=f"an agent for 'linux-{arch}'"):
-            asked.check_machine(run, replace(hello, arch=arch))
+            asked.check_machine(facts, Target("linux", arch), (0, 1), narrow=narrow)
 
 
 def test_a_journal_of_a_lie_is_not_believed_later(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fleet.agent.wire.records import (
     PlannedPoint,
@@ -11,9 +11,10 @@ from fleet.agent.wire.records import (
     list_planned_points,
     quote_start,
 )
-from fleet.model import Hello, Pairs, Plan, Run, Shape, Target
+from fleet.model import Facts, Hello, Pairs, Plan, Run, Shape, Target
+from fleet.plan.benchmark_names import ALL, AUTO, find_requested_variant
 from fleet.plan.cpulist import format_cpus
-from fleet.plan.merge import cpus_to_measure
+from fleet.plan.merge import cpus_to_measure, named_cpus
 
 ROUNDS_FOR_PRECISION = 1000  # the most that a precision adds (agent/plan/make.c)
 # A step's agent, which fleet did not choose, may be of a 64-bit kernel's narrow kind.
@@ -30,29 +31,36 @@ def check_hello(run: Run, hello: Hello) -> None:
             f" {run.agent.build} was put there. Somebody replaced it; inspect it, then"
             f" remove it: rm {shlex.quote(run.agent.path)}"
         )
-    check_machine(run, hello)
+    check_machine(run.facts, Target(hello.os, hello.arch), hello.cpus)
     _check_benchmarks_and_seed(run.plan, hello)
+    _check_variants(run.plan, hello)
     _check_cpus(run.plan, hello)
     _check_pairs(run.plan, hello)
     _check_numbers(run.plan, hello)
 
 
-def check_machine(run: Run, hello: Hello) -> None:
-    """Raise WireError if the agent is for another machine than the probe's, or measures
-    CPUs that the probe did not find.
+def check_machine(
+    facts: Facts, target: Target, cpus: Iterable[int], *, narrow: bool = False
+) -> None:
+    """Raise WireError if an agent is for another machine than the probe's, or has CPUs
+    that the probe did not find. target, cpus: what the agent says. narrow: it may be of
+    a 64-bit host's 32-bit kind.
     """
-    target = run.agent.target
-    arches = {target.arch}
-    if not run.agent.path:
-        arches.add(_NARROW.get(target.arch, target.arch))
-    if hello.os.removesuffix("-standin") != target.os or hello.arch not in arches:
-        target_text = quote_start(str(Target(hello.os, hello.arch)))
-        raise WireError(f"it is an agent for {target_text}, but the host is {target}")
-    present = {cpu.cpu for cpu in run.facts.cpus}
-    beyond = {*hello.cpus} - present
+    arches = {facts.arch}
+    if narrow:
+        arches.add(_NARROW.get(facts.arch, facts.arch))
+    if target.os.removesuffix("-standin") != facts.target.os or (
+        target.arch not in arches
+    ):
+        target_text = quote_start(str(target))
+        raise WireError(
+            f"it is an agent for {target_text}, but the host is {facts.target}"
+        )
+    present = {cpu.cpu for cpu in facts.cpus}
+    beyond = {*cpus} - present
     if present and beyond:
         raise WireError(
-            f"it measures CPU {format_cpus(beyond)}, but the probe found CPUs"
+            f"it has CPU {format_cpus(beyond)}, but the probe found CPUs"
             f" {format_cpus(present)}. If some were added just now, run again"
         )
 
@@ -75,17 +83,33 @@ def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
         )
 
 
+def _check_variants(plan: Plan, hello: Hello) -> None:
+    for benchmark, variant, _ in list_planned_points(hello):
+        requested = find_requested_variant(plan, benchmark)
+        if requested not in (variant, AUTO, ALL):
+            raise WireError(
+                f"it measures {benchmark}/{variant}, but was asked for"
+                f" {benchmark}/{requested}"
+            )
+
+
 def _check_cpus(plan: Plan, hello: Hello) -> None:
-    if not isinstance(plan.cpus, tuple):
-        return
-    differing = {*hello.cpus} ^ {*plan.cpus}
-    if plan.pairs is not None and plan.pairs.listed:
-        differing -= {*plan.cpus}  # those of no pair are left out
-    if differing:
+    """Raise WireError unless the hello has the CPUs that the plan names."""
+    paired = _list_paired_cpus(plan)
+    named = named_cpus(plan)
+    lacking = (paired or named) - {*hello.cpus}
+    beyond = {*hello.cpus} - named if plan.cpus else set[int]()
+    if lacking or beyond:
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
-            f" {format_cpus(plan.cpus)}"
+            f" {format_cpus(named or paired)}"
         )
+
+
+def _list_paired_cpus(plan: Plan) -> frozenset[int]:
+    """Return the CPUs of the listed pairs. An agent may leave out all others."""
+    listed = plan.pairs.listed if plan.pairs is not None else ()
+    return frozenset(cpu for pair in listed for cpu in pair)
 
 
 def _check_pairs(plan: Plan, hello: Hello) -> None:
@@ -138,14 +162,30 @@ def count_visits_due(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int
 
 
 def list_left_out(run: Run) -> list[str]:
-    """List the benchmarks that were asked for and that the run's agent did not plan,
-    except those that need a second CPU where the host has one.
+    """List what was asked for and is not in the plan of the run's agent: benchmarks,
+    except those that need a second CPU where the host has one, and CPUs.
     """
     if run.hello is None:
         return []
     measured = {name for name, _, _ in list_planned_points(run.hello)}
     left_out = [name for name in run.plan.benchmarks if name not in measured]
-    if len(cpus_to_measure(run.plan, run.facts) or run.hello.cpus) > 1:
-        return left_out
-    shapes = {name: run.hello.get_benchmark_or_shipped(name).shape for name in left_out}
-    return [name for name in left_out if shapes[name] is Shape.CPU]
+    if len(cpus_to_measure(run.plan, run.facts) or run.hello.cpus) < 2:
+        left_out = [name for name in left_out if _is_of_one_cpu(run.hello, name)]
+    cpus = _find_cpus_left_out(run, run.hello)
+    if cpus:
+        left_out.append(f"CPU {format_cpus(cpus)}")
+    return left_out
+
+
+def _is_of_one_cpu(hello: Hello, benchmark: str) -> bool:
+    return hello.get_benchmark_or_shipped(benchmark).shape is Shape.CPU
+
+
+def _find_cpus_left_out(run: Run, hello: Hello) -> frozenset[int]:
+    """Return the CPUs that the agent was free to measure and does not. None are known
+    of a step's agent, whose plan fleet did not make.
+    """
+    is_of_step = not run.agent.path
+    if is_of_step or _list_paired_cpus(run.plan):
+        return frozenset()
+    return cpus_to_measure(run.plan, run.facts) - {*hello.cpus}

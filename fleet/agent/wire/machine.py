@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.wire.asked import check_machine
 from fleet.agent.wire.records import (
     CPU_LIMIT,
     PROTOCOL,
@@ -23,7 +24,6 @@ from fleet.agent.wire.records import (
     quote_start,
 )
 from fleet.model import Agent, Cache, Cpu, Facts, Target, lowest_llc_cpu
-from fleet.plan.cpulist import format_cpus
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
@@ -139,17 +139,9 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
     """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not
     allowed. Raises WireError for another machine's CPUs.
     """
-    target = Target(machine.os.removesuffix("-standin"), machine.arch)
-    if target != facts.target:
-        said = quote_start(str(target))
-        raise WireError(f"machine: it is of {said}, but the host is {facts.target}")
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
-    if probed and (beyond := reported.keys() - probed.keys()):
-        raise WireError(
-            f"machine: it reports CPU {format_cpus(beyond)}, but the probe found CPUs"
-            f" {format_cpus(probed)}"
-        )
+    check_machine(facts, Target(machine.os, machine.arch), reported)
     cpus = []
     for number in sorted({*probed, *reported}):
         own, cpu = probed.get(number, Cpu(number)), reported.get(number)

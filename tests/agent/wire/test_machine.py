@@ -181,10 +181,13 @@ def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
     [
         (
             records("aarch64", {}, {"cpu": 4095}),
-            "reports CPU 4095, but the probe found CPUs 0-1",
+            "it has CPU 4095, but the probe found CPUs 0-1",
         ),
-        (records("x86_64", {}), "it is of 'qnx-x86_64', but the host is qnx-aarch64"),
-        (records("aarch64", {}, os="linux"), "it is of 'linux-aarch64', but"),
+        (
+            records("x86_64", {}),
+            "it is an agent for 'qnx-x86_64', but the host is qnx-aarch64",
+        ),
+        (records("aarch64", {}, os="linux"), "it is an agent for 'linux-aarch64', but"),
     ],
 )
 def test_a_machine_that_the_probe_did_not_find_is_refused(
