@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from fleet.agent.forecast import DAY_S
 from fleet.agent.measure import measure
 from fleet.agent.wire import conversation
 from fleet.agent.wire.asked import list_left_out
@@ -25,6 +26,7 @@ from fleet.errors import (
 from fleet.facts.gather import ask_load
 from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
 from fleet.plan.cpulist import format_cpus
+from fleet.plan.forecast import format_seconds
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, iter_retry_pauses_s
@@ -34,6 +36,7 @@ from fleet.store.gate import check_machine
 from fleet.text import format_count
 
 MAX_DEATHS = 5  # of agents by a signal, in one session
+LOCK_WAIT_S = DAY_S  # with --lock wait: the host alone says that another measures
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 SLOW_SHARE = 0.8  # of the fastest CPU's frequency: a CPU below it is named
 # CPUs whose frequencies differ by no more than this are named together
@@ -120,6 +123,7 @@ class Measurement:
         run = replace(self._run, plan=replace(self._run.plan, deadline_s=left_s))
         lock = self._describe_lock()
         pauses_s = iter_retry_pauses_s()
+        began = time.monotonic()
         while True:
             link.enter("measure", run)
             try:
@@ -133,13 +137,24 @@ class Measurement:
                     lock,
                 )
             except LockedError as err:
-                if link.lock is not LockPolicy.WAIT:
-                    raise LockedError(
-                        f"{err}; `--lock wait` waits for its end."
-                    ) from err
-                link.progress.note_once(str(err))
-                link.progress.enter("wait")
-                link.context.cancellation.pause(next(pauses_s))
+                waited_s = time.monotonic() - began
+                self._wait_for_lock(err, waited_s, next(pauses_s))
+
+    def _wait_for_lock(self, err: LockedError, waited_s: float, pause_s: float) -> None:
+        """Wait before the next try. Raises LockedError if nobody asked for this, or
+        after LOCK_WAIT_S.
+        """
+        link = self._link
+        if link.lock is not LockPolicy.WAIT:
+            raise LockedError(f"{err}; `--lock wait` waits for its end.") from err
+        if waited_s >= LOCK_WAIT_S:
+            raise LockedError(
+                f"{err}; waited {format_seconds(waited_s)} for its end. See what holds"
+                " the lock, then run again."
+            ) from err
+        link.progress.note_once(str(err))
+        link.progress.enter("wait")
+        link.context.cancellation.pause(pause_s)
 
     def _describe_lock(self) -> str | None:
         """Return what other controllers read of our lock on the machine; None for no

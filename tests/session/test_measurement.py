@@ -353,6 +353,17 @@ def test_a_controller_that_waits_measures_once_the_other_is_done(
     assert ["somebody@elsewhere" in note for note in outcome.notes].count(True) == 1
 
 
+def test_a_host_that_is_always_measured_is_not_waited_for_without_end(
+    context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "LOCK_WAIT_S", 0.0)
+    with hold_lock(tmp_path / "agent.lock"):
+        outcome = run_once(context(lock=LockPolicy.WAIT))
+    assert outcome.exit_code == LockedError.exit_code
+    assert "somebody@elsewhere" in outcome.message
+    assert "waited under 1 s for its end. See what holds the lock" in outcome.message
+
+
 @contextmanager
 def hold_lock(path: Path) -> Iterator[Callable[[], None]]:
     """Hold the lock of an agent as another controller's agent does."""
