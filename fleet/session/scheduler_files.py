@@ -17,7 +17,7 @@ from fleet.agent.wire import conversation
 from fleet.agent.wire.asked import check_machine
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import WireError, list_planned_points
-from fleet.errors import AgentError, DataError, ProbeError, UsageError
+from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
 from fleet.hostnames import NAME
 from fleet.model import Agent, Hello, Host, Plan, Run, Target, Via
@@ -28,9 +28,8 @@ from fleet.session.host_progress import HostProgress
 from fleet.session.link import require_storable
 from fleet.session.measurement import complete_run
 from fleet.session.runner import run_on_each
-from fleet.store import Store, new_run_id, new_session_id
+from fleet.store import Store, new_run_id, new_session_id, require_readable
 from fleet.store.files import list_folder, open_regular, store_errors
-from fleet.store.gate import convert_row
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
@@ -51,6 +50,8 @@ def import_step_files(
         ):
             attempt = _find_last_attempt(stream, progress)
             run = _parse_run(path, stream, progress.host, attempt)
+            run = replace(run, session_id=session, labels=labels)
+            require_readable(run, f"{path}: cannot be imported")
             agent_start = stream.tell()
             run_so_far = conversation.read_run([_read_lines(stream, attempt.end)])
             if run_so_far.damage or run_so_far.hello is None:
@@ -69,8 +70,6 @@ def import_step_files(
                     benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0
                 ),
                 agent=replace(run.agent, build=hello.build),
-                session_id=session,
-                labels=labels,
             )
             run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
             progress.enter("store", run)
@@ -168,12 +167,6 @@ def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> R
     beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
     head = parse_step_head(path, beginning, host)
     started = datetime.fromisoformat(head.started_utc)
-    try:
-        convert_row("runs", {"started_utc": started}, ("started_utc",))
-    except DataError as err:
-        raise ProbeError(
-            f"{path}: {err}. Set the host's clock, and run the step again."
-        ) from err
     stream.seek(attempt.begin + head.length)
     return Run(
         run_id=f"{new_run_id(started)[:-8]}{attempt.sha256[:8]}",

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from fleet.store.journal import Journal
     from fleet.store.places import new_run_id, new_session_id
     from fleet.store.runs import Listing, RunSummary
-    from fleet.store.store import Failure, Intent, Store
+    from fleet.store.store import Failure, Intent, Store, require_readable
 
 __getattr__ = import_on_access(__name__)

@@ -152,10 +152,11 @@ class Store:
             for key, value in to_dict(run).items()
             if key not in _NOT_IN_A_JOURNAL
         }
-        with _refusing_unreadable(f"{run.host.name}: cannot be measured"):
+        what = f"{run.host.name}: cannot be measured"
+        with _refusing_unreadable(what):
             data = seal_json(to_json(fields | {"host_id": run.host.host_id}))
             runs.parse_journal_run(data)
-            _read_back(_make_record_without_bursts(run))
+        require_readable(run, what)
         with (
             store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "staging") as staging,
@@ -455,15 +456,18 @@ def _refusing_unreadable(what: str) -> Iterator[None]:
         ) from err
 
 
+def require_readable(run: Run, what: str) -> None:
+    """Raise StoreError, "WHAT: reason", if no reader would take the record of a run of
+    which no agent has said anything yet.
+    """
+    begun = replace(run, hello=_NO_HELLO)
+    with _refusing_unreadable(what):
+        _read_back(RunRecord(make_runs_row(begun, _NO_CONTENTS), make_cpus_rows(begun)))
+
+
 def _read_back(record: RunRecord) -> None:
     """Read a record as every reader will. Raises DataError."""
     parse_record(write_record(record))
-
-
-def _make_record_without_bursts(run: Run) -> RunRecord:
-    """Make the record of a run of which no agent has said anything."""
-    begun = replace(run, hello=_NO_HELLO)
-    return RunRecord(make_runs_row(begun, _NO_CONTENTS), make_cpus_rows(begun))
 
 
 def _read_if_locked(path: Path) -> tuple[int, Intent] | None:

@@ -12,6 +12,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.errors import StoreError
+from fleet.remote import connect as remote
+from fleet.session.context import HostAccess
+from fleet.session.events import ignore
+from fleet.session.scheduler_files import import_step_files
+from fleet.store import Store
 from tests.command import Fleet
 from tests.hosts import slurm
 from tests.native.build import build
@@ -90,7 +96,7 @@ def replace_bytes(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
         ),
         (
             lambda data: re.sub(rb"@fleet-step \d{4}", b"@fleet-step 9999", data),
-            7,
+            11,
             "is not a possible time of a run",
         ),
         (
@@ -156,6 +162,19 @@ def test_a_file_is_trusted_no_more_than_a_host(
             code, []
         )
         assert done.exit_code == code
+
+
+def test_a_label_that_no_reader_would_take_is_refused_before_the_bursts_are_read(
+    folder: Path,
+) -> None:
+    file = folder / "out/n1.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"record":"burst"', b'"record":"x"'))
+    access = HostAccess(connect=remote.connect, emit=ignore)
+    labels = {"note": "x" * (3 << 20)}
+    (outcome,) = import_step_files([file], Store(folder), labels, access)
+    assert outcome.exit_code == StoreError.exit_code
+    assert f"{file}: cannot be imported: " in outcome.message
+    assert "labels_json" in outcome.message
 
 
 def test_files_without_a_name_of_their_own_are_refused(folder: Path) -> None:
