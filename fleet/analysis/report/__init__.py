@@ -1,8 +1,11 @@
 """Build one self-contained HTML page about one or more runs: see `page.render`."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from fleet.errors import UsageError
 from fleet.late import import_on_access
+from fleet.store.files import require_regular
 
 if TYPE_CHECKING:
     from fleet.analysis.report.card import (
@@ -19,4 +22,17 @@ if TYPE_CHECKING:
     from fleet.analysis.report.page import render
     from fleet.analysis.report.site import STATE, write_site
 
-__getattr__ = import_on_access(__name__)
+_import_name = import_on_access(__name__)
+_SETTINGS = Path("matplotlibrc")  # matplotlib reads it from the current folder
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used. Raises UsageError if matplotlib, which most
+    of them import, would wait for its settings.
+    """
+    if _SETTINGS.exists() and not _SETTINGS.is_dir():  # which it ignores
+        try:
+            require_regular(_SETTINGS, "a file of settings; move it away")
+        except OSError as err:
+            raise UsageError(f"{_SETTINGS.absolute()}: {err}.") from err
+    return _import_name(name)

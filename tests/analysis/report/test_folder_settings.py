@@ -1,10 +1,15 @@
 """A page does not depend on the folder in which it is made."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.command import ROOT
+import pytest
+
+from fleet.store import Store
+from tests import builders
+from tests.command import ROOT, Fleet
 
 DRAW = """
 from fleet.analysis.report.figures import draw
@@ -37,3 +42,23 @@ def test_settings_of_a_folder_change_no_figure(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\naxes.facecolor: red\n")
     assert draw_in(tmp_path) == without
     assert not (tmp_path / "PWN").exists()
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_settings_of_a_folder_that_never_end_are_refused(
+    kind: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "matplotlibrc"
+    if kind == "FIFO":
+        os.mkfifo(settings)
+    else:
+        settings.symlink_to("/dev/zero")
+    run = builders.a_run()
+    with Fleet(tmp_path) as fleet:
+        Store(fleet.results).publish(run, builders.make_bursts(run))
+        command = fleet.start("report")
+        _, stderr = command.communicate(timeout=60)
+    assert (command.returncode, stderr) == (
+        2,
+        f"fleet: {settings}: it is a {kind}, not a file of settings; move it away.\n",
+    )
