@@ -26,7 +26,8 @@ from fleet.remote.output import (
     collect_answer,
     timeout_message,
 )
-from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
+from fleet.remote.ssh.dial import dial, hang_up
+from fleet.remote.ssh.sockets import DEAD_PEER_S
 
 _log = logging.getLogger(__name__)
 _HANG_UP_AFTER_S = 1.0

@@ -12,7 +12,7 @@ from fleet.errors import HostKeyError
 from fleet.model import HostKeyPolicy
 from fleet.remote.connect import connect
 from fleet.remote.ssh import known_hosts as files
-from fleet.remote.ssh.dial import ReadAheadSocket
+from fleet.remote.ssh.sockets import ReadAheadSocket
 from tests.hosts.sshd import keygen
 
 

@@ -15,7 +15,7 @@ from fleet.errors import HostKeyError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote.ssh import known_hosts
 from fleet.remote.ssh.config import Endpoint, resolve_route
-from fleet.remote.ssh.dial import HostKeyCheck
+from fleet.remote.ssh.host_keys import HostKeyCheck
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
 from tests.hosts.sshd import keygen
 

@@ -1,0 +1,161 @@
+"""Says why a session with an SSH server could not be opened, and what to do about
+it.
+"""
+
+import re
+
+import fabric
+import paramiko
+from paramiko.ssh_exception import ChannelException, IncompatiblePeer
+
+from fleet.remote.ssh.config import Endpoint
+from fleet.remote.ssh.sockets import ProxySocket
+from fleet.remote.ssh.transport import LINE_SHOWN, LINES_SHOWN, Transport
+
+# what paramiko calls it in its error; what we call it; the server's list; our list
+_KINDS = (
+    ("kex", "key exchange algorithm", "kex_algo_list", "kex"),
+    ("host key", "host key algorithm", "server_key_algo_list", "key_types"),
+    ("ciphers", "cipher", "server_encrypt_algo_list", "ciphers"),
+    ("macs", "MAC", "server_mac_algo_list", "digests"),
+    ("compression", "compression", "server_compress_algo_list", "compression"),
+)
+_SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
+# in a list of key exchanges, but none
+_SIGNAL = re.compile(r"ext-info-|kex-strict-")
+
+
+def is_closed_early(link: fabric.Connection, error: Exception) -> bool:
+    """Report whether the host closed the connection before the key exchange, as with
+    MaxStartups.
+    """
+    transport = link.client.get_transport()
+    if transport is None or transport.initial_kex_done or transport.is_active():
+        return False
+    timed_out = isinstance(error, TimeoutError) or isinstance(
+        error.__cause__, TimeoutError
+    )
+    return (
+        not timed_out
+        and not isinstance(error, IncompatiblePeer)
+        and "Indecipherable" not in str(error)
+    )
+
+
+def failure_message(
+    host_name: str,
+    endpoint: Endpoint,
+    link: fabric.Connection,
+    timeout_s: float,
+    error: Exception,
+) -> str:
+    """Return the message for a session that could not be opened. error: what opening
+    `link` raised.
+    """
+    if isinstance(error, ChannelException):
+        return (
+            f"{host_name}: jump host {link.gateway.host} cannot reach"
+            f" {endpoint.address} port {endpoint.port}:"
+            f" {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
+        )
+    where = f"{host_name}: {endpoint.address} port {endpoint.port}"
+    transport = link.client.get_transport()
+    if isinstance(error, IncompatiblePeer) and isinstance(transport, Transport):
+        return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
+    if transport is None:
+        reason = _describe_reason(error)
+        return (
+            f"{where}: the jump host {link.gateway.host} did not forward the"
+            f" connection: {reason}."
+        )
+    quote = _quote_server_text(transport)
+    silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
+    how = f"did not go on within {timeout_s:g} s"
+    if not silent:
+        how = f"ended the connection ({_describe_reason(error)})"
+    if not transport.remote_version:
+        if isinstance(transport.sock, ProxySocket):
+            transport.sock.close()
+            printed = transport.sock.printed
+            return (
+                f"{where}: the ProxyCommand of ssh_config gave no SSH banner:"
+                f" {endpoint.proxy_command!r}{': ' if printed else '.'}{printed}"
+            )
+        return (
+            _no_banner_message(where, timeout_s, "" if silent else str(error)) + quote
+        )
+    step, quote = (
+        ("authentication", quote)
+        if transport.initial_kex_done
+        else ("the key exchange", "")
+    )
+    return (
+        f"{where} {how} during {step}. Try again; if it stays so, look at the host's"
+        f" sshd log.{quote}"
+    )
+
+
+def _quote_server_text(transport: paramiko.Transport) -> str:
+    """Quote what the server printed before its SSH banner or at login; "" if it printed
+    nothing.
+    """
+    login = (transport.get_banner() or b"").decode("utf-8", "replace").splitlines()
+    lines = [
+        line[:LINE_SHOWN]
+        for line in (*getattr(transport, "preface", ()), *login)
+        if line.strip()
+    ]
+    return f" The server says: {'; '.join(lines[:LINES_SHOWN])!r}." if lines else ""
+
+
+def _no_banner_message(where: str, timeout_s: float, text: str) -> str:
+    if "Indecipherable" in text:
+        return (
+            f"{where} does not speak SSH: {text!r}. Is this the port of another"
+            " service?"
+        )
+    if not text or text.endswith("banner"):  # paramiko has no text for the reason
+        return (
+            f"{where} accepted the connection but gave no SSH banner within"
+            f" {timeout_s:g} s, or closed it. Is it an sshd, and is it overloaded"
+            " (MaxStartups) or refusing us for now (PerSourcePenalties)?"
+        )
+    return f"{where} gave no SSH banner ({text}). Is it an sshd?"
+
+
+def _no_common_algorithm_message(transport: Transport, error: str) -> str:
+    """Return a message that names both sides' algorithms, and a remedy that keeps the
+    sshd.
+    """
+    if not transport.offered:
+        return (
+            f"the server ({transport.remote_version}) does not speak version 2 of SSH."
+        )
+    _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)
+    offered = [
+        name for name in transport.offered.get(theirs, ()) if not _SIGNAL.match(name)
+    ]
+    can = getattr(transport.get_security_options(), ours)
+    sha1 = kind.startswith("host key") and set(offered) <= _SHA1_ONLY
+    return (
+        f"the server ({transport.remote_version}) and fleet's own SSH share no {kind}."
+        f" The server offers {', '.join(offered) or 'none'}; we offer"
+        f" {', '.join(can)}. "
+        + (
+            "These sign with SHA-1, which is broken: give the host an ed25519 key"
+            " (`ssh-keygen -A` there), or set "
+            if sha1
+            else "Allow one of ours in the host's sshd_config, or set "
+        )
+        + "`via: openssh` for this host in the inventory: fleet then connects with your"
+        " own ssh program, its algorithms and its configuration."
+    )
+
+
+def _describe_reason(error: Exception) -> str:
+    cause = error.__cause__ or error
+    return (
+        "end of file"
+        if isinstance(cause, EOFError)
+        else str(cause) or type(cause).__name__
+    )
