@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.model import Host, Via
-from fleet.remote.command import CommandConnection, choose_client
+from fleet.remote.clients import choose_client
+from fleet.remote.command import CommandConnection
 
 VARIABLE = "FLEET_TEST_RUN"  # conftest.py sets it
 

@@ -47,9 +47,9 @@ def _connect(host: Host, timeout_s: float) -> Connection:
         )
 
         return SshConnection(host, timeout_s)
+    from fleet.remote.clients import choose_client  # noqa: PLC0415  see above
     from fleet.remote.command import (  # noqa: PLC0415  see above
         CommandConnection,
-        choose_client,
     )
 
     client = choose_client(host, timeout_s)

@@ -19,8 +19,8 @@ from fleet.errors import FleetError, LinkError, ProbeError, UnreachableError
 from fleet.inventory.select import load
 from fleet.model import Host, Via
 from fleet.model.client import PRESETS, client_command
-from fleet.remote.command import Process
 from fleet.remote.connect import connect
+from fleet.remote.process import Process
 from tests.command import ROOT, Fleet, wait_for
 from tests.hosts import slurm
 from tests.processes import is_running
@@ -199,7 +199,7 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
     there.
     """
     monkeypatch.setattr("fleet.remote.shell._SILENCE_S", 1)
-    monkeypatch.setattr("fleet.remote.command._BEAT_S", 0.2)
+    monkeypatch.setattr("fleet.remote.process._BEAT_S", 0.2)
     bash = board("sh", "-c", 'shift; exec bash "$@"', "-")
     with connect(bash) as connection:
         with connection.stream(

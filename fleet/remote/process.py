@@ -1,0 +1,202 @@
+"""Runs a client program as a child process; data goes through its pipes."""
+
+import contextlib
+import fcntl
+import math
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+from fleet.errors import LinkError
+
+GRACE_S = 1.0  # for a child to end after end-of-file on its stdin
+_TERM_S = 2.0  # for a child to end after SIGTERM
+_BEAT_S = 10.0
+_LOOK_S = 0.1  # how often to see whether a silent child has ended
+_SLICE_BYTES = 64 << 10
+
+
+class Process:
+    """A child process in its own session. Reading ends when the child ends. env:
+    variables added to ours.
+    """
+
+    def __init__(
+        self, host_name: str, command: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **env},
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LinkError(
+                f"{host_name}: cannot start {command[0]} on this machine: {error}."
+            ) from error
+        assert child.stdout is not None  # noqa: S101  we asked for pipes
+        assert child.stderr is not None  # noqa: S101
+        self._child = child
+        self._lock = threading.Lock()
+        self._stdin: IO[bytes] | None = child.stdin
+        self.heartbeat = b""  # for the child's stdin now and then, once it is fed
+        self._beat_at = time.monotonic() + _BEAT_S
+        self.stdout, self.stderr = child.stdout, child.stderr
+        # those that have not ended yet
+        self._unread: set[IO[bytes]] = {
+            self.stdout,
+            self.stderr,
+        }
+
+    def exchange(
+        self,
+        stdin: bytes,
+        deadline: float,
+        *,
+        no_eof: bool = False,
+        idle_timeout_s: float = math.inf,
+    ) -> Iterator[tuple[bool, bytes]]:
+        """Write `stdin`, close it unless no_eof, and yield (is_stderr, data). Raises
+        TimeoutError.
+        """
+        left = memoryview(stdin)
+        with selectors.DefaultSelector() as selector:
+            for output in self._unread:
+                selector.register(output, selectors.EVENT_READ, output)
+            if left and self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            elif not no_eof:
+                self.close_stdin()
+            while self._unread and self._child.poll() is None:
+                for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
+                    if key.data is not None:
+                        if data := os.read(key.fd, _SLICE_BYTES):
+                            yield key.data is self.stderr, data
+                        else:
+                            selector.unregister(key.data)
+                            self._unread.remove(key.data)
+                    elif not (left := self._write(left)):
+                        selector.unregister(key.fileobj)
+                        if not no_eof:
+                            self.close_stdin()
+        yield from self._read_remaining()
+
+    def write_if_open(self, data: bytes) -> None:
+        """Write a few bytes to the child's stdin if it is open; ignore errors.
+        Thread-safe.
+        """
+        with self._lock, contextlib.suppress(OSError):
+            if self._stdin is not None:
+                os.write(self._stdin.fileno(), data)
+
+    def write_all(self, data: bytes, deadline: float) -> None:
+        """Write `data` to the child's stdin and read nothing. Raises TimeoutError at
+        `deadline`.
+        """
+        left = memoryview(data)
+        with selectors.DefaultSelector() as selector:
+            if self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                left = self._write(left)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the child; return its exit code, 128+n for signal n as in sh. Raises
+        TimeoutError.
+        """
+        try:
+            code = self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        return code if code >= 0 else 128 - code
+
+    def close_stdin(self) -> None:
+        """Give the child end-of-file on stdin. Thread-safe; may be called twice."""
+        with self._lock:
+            stdin, self._stdin = self._stdin, None
+        if stdin is not None:
+            with contextlib.suppress(OSError):
+                stdin.close()
+
+    def end(self, grace_s: float = GRACE_S) -> None:
+        """End the child by end-of-file, then by signals to its group, since its own
+        children may live on.
+        """
+        self.close_stdin()
+        for number in (signal.SIGTERM, signal.SIGKILL, None):
+            deadline = time.monotonic() + (math.inf if number is None else grace_s)
+            with contextlib.suppress(TimeoutError):
+                for _ in self.exchange(b"", deadline):
+                    pass
+                self.wait(max(0.0, deadline - time.monotonic()))
+                break
+            if number is not None:
+                self.signal(number)
+            grace_s = _TERM_S
+        self.stdout.close()
+        self.stderr.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child's group; readers of its output see it end.
+        Thread-safe.
+        """
+        with self._lock:
+            if (
+                self._child.poll() is None
+            ):  # not reaped yet, so the id cannot have gone to somebody else
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._child.pid, number)
+
+    def _wait_until_ready(
+        self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
+    ) -> list[selectors.SelectorKey]:
+        """Wait until something can be read or written, or the child has ended. Raises
+        TimeoutError.
+        """
+        silent_until = min(deadline, time.monotonic() + idle_timeout_s)
+        while (time_left := silent_until - time.monotonic()) > 0:
+            fed = len(selector.get_map()) == len(self._unread)
+            if self.heartbeat and fed and time.monotonic() >= self._beat_at:
+                self._beat_at = time.monotonic() + _BEAT_S
+                self.write_if_open(self.heartbeat)
+            events = selector.select(min(time_left, _LOOK_S))
+            if events or self._child.poll() is not None:
+                return [key for key, _ in events]
+        raise TimeoutError
+
+    def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield the output still in the pipes of a child that has ended."""
+        for output in self._unread:
+            held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
+            if size := int.from_bytes(held, sys.byteorder):
+                yield output is self.stderr, os.read(output.fileno(), size)
+        self._unread.clear()
+
+    def _write(self, left: memoryview) -> memoryview:
+        stdin = self._stdin
+        if stdin is None:
+            return left[:0]
+        try:
+            return left[os.write(stdin.fileno(), left[:_SLICE_BYTES]) :]
+        except BlockingIOError:
+            return left
+        except (
+            OSError,
+            ValueError,
+        ):  # the command does not read its stdin, or we closed it
+            return left[:0]
