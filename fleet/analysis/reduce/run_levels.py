@@ -12,9 +12,8 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more,
-WIDEST_GAP = np.log(1.15)  # but no more: few runs at several levels seem to scatter
-_QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
-_SAME = 1e-9  # the distance of a median from itself
+WIDEST_GAP = np.log(1.15)  # but no more
+_MIDDLE_OF_NORMAL = 0.6745  # standard deviations that hold half of normal values
 _NUMBER = ["host_id", "benchmark", "variant", "relation"]
 
 
@@ -40,12 +39,13 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
 def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     """Number levels as `label_levels` does, by the usual scatter of each group of rows.
 
-    groups: each row's group, from 0 in order of first occurrence: its host, benchmark
-    and variant.
+    groups: each row's group, from 0: its host, benchmark and variant.
     """
-    nearest = pd.Series(measure_nearest_quarters(logs))
-    scatter = nearest.groupby(groups).transform("median").fillna(0.0).to_numpy()
-    return label_levels(logs, scatter / _QUARTER_OF_NORMAL)
+    distances = measure_distances_within(logs)
+    owners = np.broadcast_to(groups[:, None], logs.shape)
+    usual = pd.Series(distances.ravel()).groupby(owners.ravel()).median()
+    scatter = usual.fillna(0.0).to_numpy(dtype=float)[groups] / _MIDDLE_OF_NORMAL
+    return label_levels(logs, scatter.astype(np.float64))
 
 
 def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
@@ -78,25 +78,27 @@ def are_at_main_level(labels: Ints) -> Bools:
 
 
 def estimate_scatter(rows: Floats) -> float:
-    """Estimate the standard deviation of the runs of these rows; 0 if all are equal."""
-    nearest = measure_nearest_quarters(rows)
-    nearest = nearest[~np.isnan(nearest)]
-    return float(np.median(nearest)) / _QUARTER_OF_NORMAL if len(nearest) else 0.0
-
-
-def measure_nearest_quarters(rows: Floats) -> Floats:
-    """Measure how far the quarter of each row's values that is nearest its median
-    reaches; NaN if no value differs from it.
+    """Estimate the standard deviation of the runs of these rows within their levels; 0
+    if no level has two runs.
     """
-    if not rows.shape[1]:
-        return np.full(len(rows), np.nan)
-    ordered = np.sort(rows, axis=1)
-    counts = (~np.isnan(rows)).sum(axis=1)
-    middle = np.maximum(counts - 1, 0) // 2  # of two middle values the lower
-    medians = np.take_along_axis(ordered, middle[:, None], axis=1)
-    distances = np.abs(rows - medians)
-    distances[distances < _SAME] = np.nan  # the median itself
-    counts = (~np.isnan(distances)).sum(axis=1)
-    ordered = np.sort(distances, axis=1)
-    quarter = np.maximum(counts - 1, 0) // 4
-    return np.take_along_axis(ordered, quarter[:, None], axis=1)[:, 0]
+    distances = measure_distances_within(rows)
+    known = distances[~np.isnan(distances)]
+    return float(np.median(known)) / _MIDDLE_OF_NORMAL if len(known) else 0.0
+
+
+def measure_distances_within(rows: Floats) -> Floats:
+    """Measure how far each value is from the mean of its level, as if that were known;
+    NaN for the only value of a level. Levels are told by gaps of 8 % alone.
+    """
+    labels = label_levels(rows, 0.0)
+    distances = np.full(rows.shape, np.nan)
+    for level in range(int(labels.max(initial=-1)) + 1):
+        at_level = labels == level
+        counts = at_level.sum(axis=1)
+        several = counts >= 2
+        own, count = rows[several], counts[several, None]
+        values = np.where(at_level[several], own, 0.0)
+        means = values.sum(axis=1, keepdims=True) / count
+        away = np.abs(own - means) * np.sqrt(count / (count - 1))
+        distances[several] = np.where(at_level[several], away, distances[several])
+    return distances
