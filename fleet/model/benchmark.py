@@ -4,12 +4,13 @@ named in the code.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from fleet.model.errors import InputError
 
@@ -49,8 +50,8 @@ _NEEDED = {
 _NO_SIZE = re.compile(r"(?<![0-9n])0+(?![0-9])")  # n0 is a NUMA node
 _SIZE = re.compile(r"([1-9][0-9]{0,12})([KMG]?)")
 _SIZE_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
-_NO_COLUMN = object()
-_MAX_TEXTS, _LONGEST_TEXT = 64, 200
+_MAX_TEXTS = 64
+_LONGEST_TEXT = 200
 
 
 def parse_size(text: str) -> int | None:
@@ -80,31 +81,42 @@ class Parameter:
     type: str  # word, bytes, count or node (a NUMA node)
     role: str | None = None  # its place in a table
     option: str | None = None  # of the plan, that sets it
-    none: str | None = (
-        # the meaning of a missing value; without it a count has a value at each point
-        None
-    )
+    # the meaning of a missing value; without it a count has a value at each point
+    none: str | None = None
     # in the order of a table, with meanings
     words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
-        _require_short((*texts, *self.words, *self.words.values()))
+        texts = [self.name, self.type, self.role, self.option, self.none]
+        given = [text for text in texts if text]
+        meanings = self.words.values()
+        _require_short([*given, *self.words, *meanings])
 
     def find_mismatch(self, value: Any, benchmark: "Benchmark") -> str | None:
         """Return why a point of `benchmark` cannot have this value; None if it can."""
-        if value is _NO_COLUMN:
-            return None
         if self.type != "word":
-            # a peak has none
-            is_size = self.role == "row" and benchmark.view is not View.PRODUCTS
-            is_needed = is_size or (
-                self.role and self.type == "count" and not self.none
-            )
-            return f"no {self.name}" if is_needed and value is None else None
+            if value is None and self._is_needed(benchmark):
+                return f"no {self.name}"
+            return None
         if not self.words or self.sort_key(value) < len(self.words):
             return None
         return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
+
+    def _is_needed(self, benchmark: "Benchmark") -> bool:
+        """Report whether each point of `benchmark` has a value of this number."""
+        if self.role == "row" and benchmark.view is not View.PRODUCTS:
+            return True  # a size, which only the peak of products lacks
+        return bool(self.role) and self.type == "count" and not self.none
+
+    def is_contradicted_by(self, point_words: Set[str], value: Any) -> bool:
+        """Report whether a point is named by words of this parameter that its value
+        does not have.
+        """
+        own_words = point_words & self.words.keys()
+        if not own_words or not value:
+            return False
+        value_words = {value, *re.split("[.-]", str(value))}
+        return own_words.isdisjoint(value_words)
 
     def sort_key(self, value: Any) -> Any:
         """Return the key that sorts values: words in listed order, ignoring suffixes
@@ -112,9 +124,12 @@ class Parameter:
         """
         if self.type != "word":
             return value
-        words = [*self.words]
-        plain = value if value in self.words else str(value).partition("-")[0]
-        return words.index(plain) if plain in words else len(words)
+        words = list(self.words)
+        if value not in words:
+            value = str(value).partition("-")[0]
+        if value not in words:
+            return len(words)
+        return words.index(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +145,7 @@ class Benchmark:
     shape: Shape
     view: View
     heading: str
-    other_unit: str | None = (
-        None  # what the threads beside ping count, if not ping's unit
-    )
+    other_unit: str | None = None  # what threads beside ping count, if another
     rate: str | None = None
     point: str | None = None
     many_points: bool = False
@@ -140,41 +153,46 @@ class Benchmark:
     variants: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        variants = [name for names in self.variants.values() for name in names]
-        _require_short(
-            (
-                self.name,
-                self.question,
-                self.unit,
-                self.heading,
-                self.rate or "",
-                self.point or "",
-            )
-        )
-        _require_short((*self.variants, *variants))
+        texts = [
+            self.name,
+            self.question,
+            self.unit,
+            self.heading,
+            self.rate or "",
+            self.point or "",
+        ]
+        _require_short(texts)
+        arches = list(self.variants)
+        variants = list(chain(*self.variants.values()))
+        _require_short(arches + variants)
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
             raise InputError(
                 "a benchmark needs 1 or 2 latencies, and parameters with different"
                 " names"
             )
-        has_many = (
-            self.view in (View.MATRIX, View.CPUS)
-            and self._needs_point()
-            and not self.point
-        )
-        if has_many or not names.issuperset(_NEEDED.get(self.view, ())):
-            object.__setattr__(self, "view", View.TABLE)
-        if self.view is View.MATRIX and self.shape is Shape.CPU:
-            object.__setattr__(self, "view", View.CPUS)
+        object.__setattr__(self, "view", self._choose_view())
+
+    def _choose_view(self) -> View:
+        """Return the described view, or the nearest that can show this benchmark."""
+        names = {parameter.name for parameter in self.parameters}
+        if not names.issuperset(_NEEDED.get(self.view, ())):
+            return View.TABLE
+        if self.view not in (View.MATRIX, View.CPUS):
+            return self.view
+        if self._needs_point() and not self.point:
+            return View.TABLE
+        if self.shape is Shape.CPU:
+            return View.CPUS
+        return self.view
 
     def _needs_point(self) -> bool:
         """Report whether this benchmark's bursts have a point even if no NUMA node was
         requested.
         """
-        return self.many_points or any(
-            parameter.type != "node" for parameter in self.parameters
-        )
+        if self.many_points:
+            return True
+        return any(parameter.type != "node" for parameter in self.parameters)
 
     @property
     def label(self) -> str:
@@ -190,10 +208,10 @@ class Benchmark:
         """The parameter that names the NUMA node of the benchmark's memory; None if
         there is none.
         """
-        return next(
-            (parameter for parameter in self.parameters if parameter.type == "node"),
-            None,
-        )
+        for parameter in self.parameters:
+            if parameter.type == "node":
+                return parameter
+        return None
 
     def words_for_option(self, option: str) -> list[str]:
         """Return the words that the option of this name takes for this benchmark."""
@@ -211,29 +229,45 @@ class Benchmark:
         """Return why a `Burst` cannot be of this benchmark, else None. Ignore values
         not in `Parameters`.
         """
-        count, others = (
-            len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}),
-            burst.other_ticks,
-        )
-        if (self.shape is Shape.PAIR and count < 2) or (
-            self.shape is Shape.CPU and count > 1
-        ):
+        cpus = burst.cpus or {burst.ping_cpu, burst.pong_cpu}
+        count = len(cpus)
+        too_few = self.shape is Shape.PAIR and count < 2
+        too_many = self.shape is Shape.CPU and count > 1
+        if too_few or too_many:
             return f"{self.name} on {count} CPUs"
-        usual = self.point or (self.node and burst.parameters)
-        if self.view in (View.MATRIX, View.CPUS) and burst.point and not usual:
-            return f"{self.name}: it has points, but none that stands for the pair"
+        why = self._find_part_problem(burst)
+        if why is None:
+            why = self._find_parameter_problem(burst, count)
+        if why is None:
+            return None
+        return f"{self.name}: {why}"
+
+    def _find_part_problem(self, burst: Any) -> str | None:
+        """Return which part of a burst this benchmark cannot have, or lacks: its point,
+        its parameters, the other thread's times; else None.
+        """
+        is_by_cpus = self.view in (View.MATRIX, View.CPUS)
+        stands_for_pair = self.point or (self.node and burst.parameters)
+        if is_by_cpus and burst.point and not stands_for_pair:
+            return "it has points, but none that stands for the pair"
+        others = burst.other_ticks
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
-            return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
-        if burst.parameters is None or burst.point is None:
-            return (
-                f"{self.name}: it has no point, or no parameters"
-                if self._needs_point()
-                else None
-            )
-        if burst.cpus and burst.parameters.threads not in (None, count):
-            return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
-        why = self._find_point_mismatch(burst.point, burst.parameters)
-        return why and f"{self.name}: {why}"
+            return f"other_ticks of a pair is one list, not {len(others)}"
+        has_point = burst.point is not None and burst.parameters is not None
+        if self._needs_point() and not has_point:
+            return "it has no point, or no parameters"
+        return None
+
+    def _find_parameter_problem(self, burst: Any, count: int) -> str | None:
+        """Return how a burst of so many CPUs contradicts its point or parameters, or
+        None.
+        """
+        if burst.point is None or burst.parameters is None:
+            return None
+        threads = burst.parameters.threads
+        if burst.cpus and threads not in (None, count):
+            return f"{threads} threads on {count} CPUs"
+        return self._find_point_mismatch(burst.point, burst.parameters)
 
     def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
         """Return how a point's values, or words and sizes in its name, contradict this
@@ -241,29 +275,26 @@ class Benchmark:
         """
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
-        words, sizes = {*point.split(".")}, set()
+        words = set(point.split("."))
+        sizes = set()
         for parameter in self.parameters:
-            value = getattr(parameters, parameter.name, _NO_COLUMN)
+            if not hasattr(parameters, parameter.name):
+                continue
+            value = getattr(parameters, parameter.name)
             if why := parameter.find_mismatch(value, self):
                 return why
-            if parameter.type == "bytes" and value not in (_NO_COLUMN, None):
-                sizes.add(value)
-            own_words = words & parameter.words.keys()
-            if (
-                own_words
-                and value
-                and own_words.isdisjoint({*re.split(r"[.-]", str(value)), value})
-            ):
+            if parameter.is_contradicted_by(words, value):
                 return (
                     f"point {point} has another {parameter.name} than its parameters,"
                     f" {value}"
                 )
-        # their shapes are fitted to a size
-        sized = () if self.view is View.PRODUCTS else words
-        for word in sized:
-            size = parse_size(word)
-            if sizes and size is not None and size not in sizes:
-                return f"point {point} is of another size than its parameters"
+            if parameter.type == "bytes" and value is not None:
+                sizes.add(value)
+        if not sizes or self.view is View.PRODUCTS:  # whose shapes are fitted to a size
+            return None
+        named_sizes = set(map(parse_size, words)) - {None}
+        if not named_sizes <= sizes:
+            return f"point {point} is of another size than its parameters"
         return None
 
 
@@ -271,16 +302,24 @@ def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
     """Return the benchmark that an agent describes. Ignore unknown keys, which a newer
     agent may send.
     """
-    parameters = (
-        Parameter(**_known_keys(Parameter, part))
-        for part in description.get("parameters", ())
-    )
-    values = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
-    values["shape"] = (
-        Shape(values["shape"]) if values["shape"] in (*Shape,) else Shape.UNKNOWN
-    )
-    values["view"] = View(values["view"]) if values["view"] in (*View,) else View.TABLE
+    values = _known_keys(Benchmark, description)
+    values["shape"] = _read_word(Shape, values["shape"], Shape.UNKNOWN)
+    values["view"] = _read_word(View, values["view"], View.TABLE)
+    parts = description.get("parameters", ())
+    parameters = [Parameter(**_known_keys(Parameter, part)) for part in parts]
+    values["parameters"] = tuple(parameters)
     return Benchmark(**values)
+
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def _read_word(words: type[_Word], text: str, unknown: _Word) -> _Word:
+    """Return the word of an enum, or `unknown` for one that only a newer agent has."""
+    try:
+        return words(text)
+    except ValueError:
+        return unknown
 
 
 def _known_keys(
@@ -293,17 +332,22 @@ def _known_keys(
     }
 
 
+_DESCRIPTIONS = json.loads(Path(__file__).with_name("benchmarks.json").read_text())
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
         description["name"]: benchmark_from_description(description)
-        for description in json.loads(
-            Path(__file__).with_name("benchmarks.json").read_text()
-        )
+        for description in _DESCRIPTIONS
     }
 )
-_LOAD_HEADING = "GB/s of all other threads at full load"
 LOAD = Benchmark(
-    "load", "", "byte", 1, Shape.GROUP, View.TABLE, _LOAD_HEADING, rate="GB/s"
+    name="load",
+    question="",
+    unit="byte",
+    latencies=1,
+    shape=Shape.GROUP,
+    view=View.TABLE,
+    heading="GB/s of all other threads at full load",
+    rate="GB/s",
 )
 """Not measured by an agent: comparisons derive it from the bytes that the threads
 beside ping move.
@@ -326,20 +370,24 @@ def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
     name; else None.
     """
     for benchmark in benchmarks:
-        name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
-        for attribute in _MEANING:
-            value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
-            if value != usual:
-                return (
-                    f"benchmark {name} has {attribute} {value}, which this version"
-                    f" knows as {usual}"
-                )
-        types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
-        for parameter in expected.parameters:
-            is_needed = parameter.role and parameter.type != "node"
-            if is_needed and (parameter.name, parameter.type) not in types:
-                return f"benchmark {name} lacks its parameter {parameter.name}"
+        expected = _KNOWN.get(benchmark.name)
+        if expected and (why := _find_changed_meaning(benchmark, expected)):
+            return f"benchmark {benchmark.name} {why}"
     return find_name_problem(benchmark.name for benchmark in benchmarks)
+
+
+def _find_changed_meaning(benchmark: Benchmark, expected: Benchmark) -> str | None:
+    for attribute in _MEANING:
+        value = getattr(benchmark, attribute)
+        usual = getattr(expected, attribute)
+        if value != usual:
+            return f"has {attribute} {value}, which this version knows as {usual}"
+    types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
+    for parameter in expected.parameters:
+        is_needed = parameter.role and parameter.type != "node"
+        if is_needed and (parameter.name, parameter.type) not in types:
+            return f"lacks its parameter {parameter.name}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +403,17 @@ class Descriptions:
         with a time per unit.
         """
         name = name.partition("/")[0]
-        description = _KNOWN.get(name) or self.own.get(name)
-        return description or Benchmark(
-            name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit"
+        benchmark = _KNOWN.get(name) or self.own.get(name)
+        if benchmark is not None:
+            return benchmark
+        return Benchmark(
+            name=name,
+            question="",
+            unit="unit",
+            latencies=1,
+            shape=Shape.UNKNOWN,
+            view=View.TABLE,
+            heading="ns per unit",
         )
 
 
@@ -368,9 +424,11 @@ def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
     """Return this version's benchmarks, and those that only a stored hello
     describes.
     """
-    own = {
-        description["name"]: benchmark_from_description(description)
-        for description in hello.get("benchmarks", ())
-        if description["name"] not in _KNOWN
-    }
-    return Descriptions(own) if own else SHIPPED
+    own = {}
+    for description in hello.get("benchmarks", ()):
+        name = description["name"]
+        if name not in _KNOWN:
+            own[name] = benchmark_from_description(description)
+    if not own:
+        return SHIPPED
+    return Descriptions(own)

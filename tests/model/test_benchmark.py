@@ -12,6 +12,8 @@ from fleet.model import (
     BENCHMARKS,
     LOAD,
     SHIPPED,
+    Burst,
+    Parameters,
     Shape,
     View,
     benchmark_from_description,
@@ -88,6 +90,14 @@ def test_words_of_a_newer_agent_are_no_error() -> None:
         {**TOLD, "shape": "ring", "view": "polar", "colour": "red"}
     )
     assert (newer.shape, newer.view) == (Shape.UNKNOWN, View.TABLE)
+
+
+def test_a_parameter_that_this_version_does_not_store_contradicts_no_point() -> None:
+    mode = {"name": "mode", "type": "word", "words": {"warm": "cached", "cold": "not"}}
+    newer = benchmark_from_description(TOLD | {"view": "table", "parameters": [mode]})
+    visit = ("cas", "c11", 0, 0, 0, 1, 0, (1,), 0, (0, 0), (0, 0), None)
+    burst = Burst(*visit, point="warm", parameters=Parameters())
+    assert newer.find_mismatch(burst) is None
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
