@@ -14,20 +14,26 @@ from fleet.model.host import Host, Via
 # for other programs.
 PRESETS = {
     "srun": (
-        *(
-            "srun",
-            "--overlap",
-            "-N1",
-            "-n1",
-            "--mem=0",
-            "--cpu-bind=none",
-            "--immediate=10",
-        ),
-        *("--quit-on-interrupt", "--jobid={env:SLURM_JOB_ID}", "--nodelist={address}"),
+        "srun",
+        "--overlap",
+        "-N1",
+        "-n1",
+        "--mem=0",
+        "--cpu-bind=none",
+        "--immediate=10",
+        "--quit-on-interrupt",
+        "--jobid={env:SLURM_JOB_ID}",
+        "--nodelist={address}",
     ),
     "kubectl": (
-        *("kubectl", "exec", "-i", "--quiet", "--namespace={label:namespace?}"),
-        *("--container={label:container?}", "{address}", "--"),
+        "kubectl",
+        "exec",
+        "-i",
+        "--quiet",
+        "--namespace={label:namespace?}",
+        "--container={label:container?}",
+        "{address}",
+        "--",
     ),
     "podman": ("podman", "exec", "-i", "{address}"),
     "docker": ("docker", "exec", "-i", "{address}"),
@@ -45,60 +51,86 @@ def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
     """Return the host's command, with `shell` in place of `{shell}` or appended. Raises
     InputError.
     """
-    words = [_fill_template(word, host, shlex.join(shell)) for word in host.command]
-    joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
-    return tuple(word for word in words if word is not None) + (
-        () if joined else tuple(shell)
-    )
+    shell_text = shlex.join(shell)
+    words: list[str] = []
+    for word in host.command:
+        filled = _fill_templates(word, host, shell_text)
+        if filled is not None:
+            words.append(filled)
+    if not any("shell" in _TEMPLATE.findall(word) for word in host.command):
+        words += shell
+    return tuple(words)
 
 
 def shell_test_command(host: Host) -> str:
     """Return the command by which people can test a host's shell without fleet."""
     if host.command or host.via is Via.LOCAL:
         return shlex.join(client_command(host, ("/bin/sh", "-c", "uname")))
-    jump, port = ("-J", ",".join(host.jump)), ("-p", str(host.port))
-    keys = (word for file in host.identity_files for word in ("-i", file))
-    to = f"{host.user}@{host.address}" if host.user else host.address
-    options = (*(jump if host.jump else ()), *(port if host.port else ()), *keys)
-    return shlex.join(["ssh", *options, to, "/bin/sh -c uname"])
+    words = ["ssh"]
+    if host.jump:
+        words += ["-J", ",".join(host.jump)]
+    if host.port:
+        words += ["-p", str(host.port)]
+    for file in host.identity_files:
+        words += ["-i", file]
+    target = host.address
+    if host.user:
+        target = f"{host.user}@{host.address}"
+    words += [target, "/bin/sh -c uname"]
+    return shlex.join(words)
 
 
-def _fill_template(word: str, host: Host, shell: str) -> str | None:
+def _fill_templates(word: str, host: Host, shell: str) -> str | None:
     """Replace a word's templates; return None if an optional one, `{…?}`, has no value.
     Raises InputError.
     """
+    filled = ""
+    end = 0
+    is_left_out = False
+    for match in _TEMPLATE.finditer(word):
+        value = _find_template_value(match, host, shell)
+        if value is None:
+            is_left_out = True
+            continue
+        filled += word[end : match.start()] + value
+        end = match.end()
+    if is_left_out:
+        return None
+    return filled + word[end:]
+
+
+def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | None:
+    """Return the text that replaces a template; None for an optional one that has no
+    value. Raises InputError.
+    """
+    template = match[0]
+    if template in ("{{", "}}"):
+        return template[0]
+    name = (match[1] or "").removesuffix("?")
+    kind, _, key = name.partition(":")
     values = {
         "name": host.name,
         "address": host.address,
         "user": host.user,
+        "port": str(host.port) if host.port else None,
         "shell": shell,
     }
-    values["port"] = str(host.port) if host.port else None
-    left_out = False
-
-    def replace_template(match: re.Match[str]) -> str:
-        nonlocal left_out
-        if match[0] in {"{{", "}}"}:
-            return match[0][0]
-        name = (match[1] or "").removesuffix("?")
-        kind, _, key = name.partition(":")
-        if name not in values and not (kind in ("label", "env") and key):
-            raise InputError(
-                f"{match[0]} is not a template; there are {{name}}, {{address}},"
-                " {user}, {port}, {label:KEY}, {env:NAME} and {shell}, and"
-                " {{ is a brace"
-            )
-        named = {"label": host.labels, "env": os.environ}.get(kind, values)
-        text = named.get(key or name)
-        if text is None and match[0].endswith("?}"):
-            left_out = True
-        elif text is None:
-            raise InputError(f"{host.name}: no value for {match[0]}; {_ADVICE[kind]}")
-        elif text.startswith("-") and not match.start():
-            raise InputError(
-                f"{host.name}: {match[0]} is {text!r}, an option to the program"
-            )
-        return text or ""
-
-    filled = _TEMPLATE.sub(replace_template, word)
-    return None if left_out else filled
+    if kind == "label" and key:
+        text = host.labels.get(key)
+    elif kind == "env" and key:
+        text = os.environ.get(key)
+    elif name in values:
+        text = values[name]
+    else:
+        raise InputError(
+            f"{template} is not a template; there are {{name}}, {{address}},"
+            " {user}, {port}, {label:KEY}, {env:NAME} and {shell}, and"
+            " {{ is a brace"
+        )
+    if text is None and not template.endswith("?}"):
+        raise InputError(f"{host.name}: no value for {template}; {_ADVICE[kind]}")
+    if text is not None and text.startswith("-") and match.start() == 0:
+        raise InputError(
+            f"{host.name}: {template} is {text!r}, an option to the program"
+        )
+    return text

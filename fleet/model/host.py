@@ -117,7 +117,9 @@ class Host:
         take it for text.
         """
         is_text = self.name[0].isalpha() and self.name.lower() not in NOT_TEXT_IN_PATHS
-        return self.name if is_text else f"h-{self.name}"
+        if is_text:
+            return self.name
+        return f"h-{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,8 @@ class Target:
 
 
 OSES = ("linux", "qnx")
-ARCHES: Mapping[
-    str, tuple[int, int, str]
-] = {  # e_machine, word bits and byte order of its ELF files
+# e_machine, word bits and byte order of its ELF files
+ARCHES: Mapping[str, tuple[int, int, str]] = {
     "x86_64": (62, 64, "<"),
     "i386": (3, 32, "<"),
     "aarch64": (183, 64, "<"),

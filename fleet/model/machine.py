@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from itertools import chain
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 
 from fleet.model.host import Target
@@ -56,6 +58,7 @@ _GROUPS = (
     Relation.CLUSTER,
     Relation.LLC,
 )
+_ONLY_CORE = {Relation.SMT}
 
 
 def name_core_kinds(
@@ -65,20 +68,26 @@ def name_core_kinds(
     number, kind, capacity.
     """
     rows = list(cpus)
-    kinds = {
-        cpu: kind[0].upper()
-        for cpu, kind, _ in rows
-        if kind and kind[0].upper() in KINDS
-    }
-    if (
-        not kinds
-        and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1
-    ):
-        names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
-        kinds = {
-            cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity
-        }
-    return kinds if len({*kinds.values()}) > 1 else {}
+    kinds = {}
+    for cpu, kind, _ in rows:
+        letter = (kind or "")[:1].upper()
+        if letter in KINDS:
+            kinds[cpu] = letter
+    if not kinds:
+        kinds = _name_kinds_by_capacity({cpu: capacity for cpu, _, capacity in rows})
+    if len(set(kinds.values())) < 2:
+        return {}
+    return kinds
+
+
+def _name_kinds_by_capacity(capacities: Mapping[int, int | None]) -> dict[int, str]:
+    known = {cpu: capacity for cpu, capacity in capacities.items() if capacity}
+    if not known:
+        return {}
+    names = dict.fromkeys(known.values(), "middle")
+    names[min(names)] = "LITTLE"
+    names[max(names)] = "big"
+    return {cpu: names[capacity] for cpu, capacity in known.items()}
 
 
 def take_one_of_each_core(
@@ -87,11 +96,13 @@ def take_one_of_each_core(
     """Return the lowest CPU of each known core, sorted. cpus: number, package
     and core.
     """
-    firsts: dict[tuple[int | None, int], int] = {}
-    for cpu, package, core in cpus:
-        if core is not None:
-            firsts[package, core] = min(cpu, firsts.get((package, core), cpu))
-    return tuple(sorted(firsts.values()))
+    first_cpus: dict[tuple[int | None, int], int] = {}
+    for cpu, package, core in sorted(cpus, key=itemgetter(0)):
+        if core is None:
+            continue
+        place = (package, core)
+        first_cpus.setdefault(place, cpu)
+    return tuple(first_cpus.values())
 
 
 @cache  # asked for each pair
@@ -103,7 +114,8 @@ def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> s
         return str(relation)
     if relation == Relation.SELF:
         return f"{relation} {kind}"
-    return f"{relation} {'-'.join(sorted((kind, other_kind), key=list(KINDS).index))}"
+    kinds = sorted((kind, other_kind), key=list(KINDS).index)
+    return f"{relation} {'-'.join(kinds)}"
 
 
 def relation_sort_key(relation: str) -> tuple[int, list[int]]:
@@ -111,9 +123,10 @@ def relation_sort_key(relation: str) -> tuple[int, list[int]]:
     kinds of core.
     """
     name, _, kinds = relation.partition(" ")
-    return _PLACES.get(name, len(_PLACES)), [
-        _OF_KIND[kind] for kind in kinds.split("-") if kind in _OF_KIND
-    ]
+    place = _PLACES.get(name, len(_PLACES))
+    words = kinds.split("-")
+    kind_places = [_OF_KIND[word] for word in words if word in _OF_KIND]
+    return place, kind_places
 
 
 def is_relation(text: str) -> bool:
@@ -121,7 +134,9 @@ def is_relation(text: str) -> bool:
     core.
     """
     name, _, kinds = text.partition(" ")
-    return name in _PLACES and (not kinds or _OF_KIND.keys() >= {*kinds.split("-")})
+    if name not in _PLACES:
+        return False
+    return not kinds or set(kinds.split("-")) <= KINDS.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +157,10 @@ def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
     unknown.
     """
     data = [cache for cache in caches if cache.kind != "Instruction"]
-    return (
-        min(max(data, key=lambda cache: cache.level).shared_cpus, default=None)
-        if data
-        else None
-    )
+    if not data:
+        return None
+    outermost = max(data, key=attrgetter("level"))
+    return min(outermost.shared_cpus, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +218,9 @@ class Memory:
 
 def describe_channels(populated: int | None, channels: int | None) -> str:
     """Describe how many memory channels have a module; return "" if unknown."""
-    return (
-        f"{populated} of {channels} channels populated"
-        if populated is not None and channels
-        else ""
-    )
+    if populated is None or not channels:
+        return ""
+    return f"{populated} of {channels} channels populated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +375,8 @@ class Facts:
     @property
     def core_kinds(self) -> dict[int, str]:
         """The kind of each CPU's core; empty if all are of one kind."""
-        return name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus)
+        rows = [(cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus]
+        return name_core_kinds(rows)
 
     @property
     def usable_cpus(self) -> frozenset[int]:
@@ -417,11 +430,14 @@ class Topology:
     def __init__(
         self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})
     ) -> None:
-        self.cpus, self._kinds = tuple(cpus), kinds
-        groups = {cpu.cpu: _reported_groups(cpu) for cpu in self.cpus}
-        sizes = Counter(group for reported in groups.values() for group in reported)
+        self.cpus = tuple(cpus)
+        self._kinds = kinds
+        groups_by_cpu = {cpu.cpu: _reported_groups(cpu) for cpu in self.cpus}
+        sizes = Counter(chain(*groups_by_cpu.values()))
+        # the smallest group first; of equal ones the most familiar
         self._groups = {
-            cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups
+            cpu: dict(sorted(groups, key=sizes.__getitem__))
+            for cpu, groups in groups_by_cpu.items()
         }
 
     def relation(self, one: int, other: int) -> Relation:
@@ -430,19 +446,19 @@ class Topology:
         """
         if one == other:
             return Relation.SELF
-        a, b = self._groups.get(one), self._groups.get(other)
-        if not a or not b:
+        groups = self._groups.get(one)
+        others = self._groups.get(other)
+        if not groups or not others:
             return Relation.UNKNOWN
-        if Relation.SMT in a and a[Relation.SMT] == b.get(Relation.SMT):
+        core = groups.get(Relation.SMT)
+        if core is not None and others.get(Relation.SMT) == core:
             return Relation.SMT
-        for (
-            relation,
-            group,
-        ) in a.items():  # the smallest first; of equal ones the most familiar
-            if b.get(relation) == group:
+        for relation, group in groups.items():
+            if others.get(relation) == group:
                 return relation
-        is_known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
-        return Relation.SYSTEM if is_known else Relation.UNKNOWN
+        if groups.keys() == _ONLY_CORE or others.keys() == _ONLY_CORE:
+            return Relation.UNKNOWN
+        return Relation.SYSTEM
 
     def name_relation(self, one: int, other: int) -> str:
         """Return the name of the relation of two CPUs, with their kinds of core."""
@@ -455,7 +471,11 @@ def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
     """Return the groups of a CPU that the host reports: the most familiar group first,
     the core last.
     """
-    reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [
-        (Relation.SMT, cpu.core)
-    ]
-    return [(relation, group) for relation, group in reported if group is not None]
+    groups = []
+    for relation in _GROUPS:
+        group = getattr(cpu, relation.value)
+        if group is not None:
+            groups.append((relation, group))
+    if cpu.core is not None:
+        groups.append((Relation.SMT, cpu.core))
+    return groups

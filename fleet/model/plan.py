@@ -115,14 +115,12 @@ class RequestedOptions:
     blocks: str | None = None
     message_lines: tuple[int, ...] | None = None
     shape: str | None = None
-    counters: tuple[str, ...] | None = (
-        None  # by name; in the plan of a host as the agent reads them
-    )
+    # by name; in the plan of a host as the agent reads them
+    counters: tuple[str, ...] | None = None
     governor: str | None = None
     boost: bool | None = None
-    cpus: tuple[int, ...] | str | None = (
-        None  # a kind of core until the machine is known
-    )
+    # a kind of core until the machine is known
+    cpus: tuple[int, ...] | str | None = None
     seed: int | None = None
     priority: int | None = None
     deadline_s: int | None = None
@@ -145,7 +143,11 @@ _OPTIONS = tuple(part.name for part in fields(RequestedOptions))
 
 def override_options(options: Options, over: RequestedOptions) -> Options:
     """Return a copy of `options` with the values that `over` sets."""
-    requested = {
-        name: value for name in _OPTIONS if (value := getattr(over, name)) is not None
-    }
-    return replace(options, **requested) if requested else options
+    requested = {}
+    for name in _OPTIONS:
+        value = getattr(over, name)
+        if value is not None:
+            requested[name] = value
+    if not requested:
+        return options
+    return replace(options, **requested)

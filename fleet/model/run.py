@@ -120,18 +120,16 @@ class Burst:
     point: str | None = None
     unit: str | None = None
     parameters: Parameters | None = None
-    cpus: tuple[int, ...] | None = (
-        None  # of all threads at once, as `other_ticks` and `begin_ns`
-    )
+    # of all threads at once, as `other_ticks` and `begin_ns`
+    cpus: tuple[int, ...] | None = None
     other_ticks: tuple[tuple[int, ...], ...] | None = None
     other_units: tuple[tuple[int, ...], ...] | None = None  # of all but ping
     core_mhz: tuple[int, int] | None = None
     sample_mhz: int | None = None
     checked: bool | None = None
     begin_ns: tuple[int, ...] | None = None
-    counters: tuple[tuple[Count | None, ...], ...] | None = (
-        None  # for each of `cpus`, of each of the hello's
-    )
+    # for each of `cpus`, of each of the hello's
+    counters: tuple[tuple[Count | None, ...], ...] | None = None
     flags: tuple[str, ...] = ()
 
     def average_pair_ticks(self, shape: Shape) -> Sequence[float]:

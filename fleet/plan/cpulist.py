@@ -34,10 +34,10 @@ def format_cpus(cpus: Iterable[int]) -> str:
     """Format CPU numbers as the kernel does: (0, 1, 2, 5) -> "0-2,5"; () -> ""."""
     ranges: list[range] = []
     for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1].stop:
-            ranges[-1] = range(ranges[-1].start, cpu + 1)
-        else:
-            ranges.append(range(cpu, cpu + 1))
+        first = cpu
+        if ranges and ranges[-1].stop == cpu:
+            first = ranges.pop().start
+        ranges.append(range(first, cpu + 1))
     return ",".join(map(_format_range, ranges))
 
 

@@ -323,7 +323,8 @@ def agent_arguments(plan: model.Plan) -> list[str]:
 
 def parse_choice(name: str, text: str, choices: Iterable[str]) -> str:
     """Return the text if it is one of `choices`. Raises UsageError that lists them."""
-    kind = kinds.Kind("", "", lambda text: kinds.require_choice(text, tuple(choices)))
+    allowed = tuple(choices)
+    kind = kinds.Kind("", "", lambda word: kinds.require_choice(word, allowed))
     return str(parse_option(name, text, kind))
 
 
