@@ -58,7 +58,7 @@ def expect_levels(root: Path) -> dict[tuple[str, str], list[tuple[float, int]]]:
     scope="module",
     params=[
         1,
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12)),
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6)),
     ],
 )
 def place(
