@@ -91,7 +91,7 @@ static void add_option(const struct option *option)
 	json_count("most", option->most);
 	json_count_or_null("multiple", option->multiple);
 	add_words(option);
-	json_string("allowed", option->allowed);
+	json_string("allowed", option->allowed ? option->allowed : "");
 	json_string("value", option->value);
 	json_string("usual", option->usual);
 	json_string("with_rounds", option->with_rounds);

@@ -20,7 +20,7 @@ class AgentOption:
     most: int
     multiple: int | None
     words: str | None  # separated by a bar
-    allowed: str | None  # of a text, for people
+    allowed: str  # of a text, for people; else ""
     value: str
     usual: str | None
     with_rounds: str | None

@@ -352,8 +352,10 @@ def _is_shape(text: str, option: AgentOption) -> bool:
 
 def _is_threads_word(text: str, option: AgentOption) -> bool:
     """Report whether a text is a number of threads, or names CPUs that work at once."""
-    is_number = bool(re.fullmatch(r"[1-9][0-9]{0,5}", text))
-    return is_number or text in str(option.words).split("|")
+    if re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        return True
+    words = option.words or ""
+    return text in words.split("|")
 
 
 def _is_governor(text: str, _option: AgentOption) -> bool:
@@ -361,16 +363,16 @@ def _is_governor(text: str, _option: AgentOption) -> bool:
 
 
 def _make_text_reader(
-    option: AgentOption, is_item: Callable[[str, AgentOption], bool]
+    option: AgentOption, is_allowed: Callable[[str, AgentOption], bool]
 ) -> Callable[[str], str]:
     """Return a function that returns a text as it is, or raises InputError with what
     the option allows.
     """
 
     def parse(text: str) -> str | None:
-        return text if is_item(text, option) else None
+        return text if is_allowed(text, option) else None
 
-    return _make_reader(parse, str(option.allowed))
+    return _make_reader(parse, option.allowed)
 
 
 def _make_verbatim_list_kind(
@@ -391,7 +393,7 @@ def _make_verbatim_list_kind(
                 read_item(item)
         return plain
 
-    return Kind(metavar, str(option.allowed), read, lists=True)
+    return Kind(metavar, option.allowed, read, lists=True)
 
 
 BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
@@ -434,15 +436,13 @@ BLOCKS = _make_verbatim_list_kind("SIZES", AGENT_OPTIONS["blocks"], _is_size_ran
 LOAD = _make_verbatim_list_kind("LIST", AGENT_OPTIONS["load"], _is_rate)
 _THREADS = AGENT_OPTIONS["threads"]
 THREADS = _make_list_kind(
-    str(_THREADS.allowed),
+    _THREADS.allowed,
     _make_list_reader(_make_text_reader(_THREADS, _is_threads_word)),
 )
 _SHAPE = AGENT_OPTIONS["shape"]
-SHAPE = Kind("MxNxK", str(_SHAPE.allowed), _make_text_reader(_SHAPE, _is_shape))
+SHAPE = Kind("MxNxK", _SHAPE.allowed, _make_text_reader(_SHAPE, _is_shape))
 _GOVERNOR = AGENT_OPTIONS["governor"]
-GOVERNOR = Kind(
-    "NAME", str(_GOVERNOR.allowed), _make_text_reader(_GOVERNOR, _is_governor)
-)
+GOVERNOR = Kind("NAME", _GOVERNOR.allowed, _make_text_reader(_GOVERNOR, _is_governor))
 
 
 def _read_switch(text: str) -> bool:
