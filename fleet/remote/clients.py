@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet import errors
 from fleet.errors import UnreachableError
@@ -18,10 +19,15 @@ from fleet.model.client import client_command, shell_test_command
 from fleet.remote import shell
 from fleet.remote.ssh import config
 
-Sign = tuple[str, Callable[[str], errors.FleetError], str]
-"""A text that a client prints, the error that it means, and what to do about it, if
-anything.
-"""
+
+class Sign(NamedTuple):
+    """A text that a client prints, the error that it means, and what to do about it, if
+    anything.
+    """
+
+    text: str
+    error: Callable[[str], errors.FleetError]
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +53,38 @@ _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
     "passing": partial(UnreachableError, passing=True),
     "probe": errors.ProbeError,
 }
-# By program what it prints, the word of the error that it means, and perhaps what to do
-# about it.
-_SIGNS = {
-    program: [(text, _ERRORS[word], "".join(remedy)) for text, word, *remedy in signs]
-    for programs, signs in json.loads(
-        Path(__file__).with_suffix(".json").read_text()
-    ).items()
-    for program in programs.split()
-}
+
+
+def _read_signs() -> dict[str, list[Sign]]:
+    """Return the signs of each program. The file has, for programs, what they print,
+    the word of the error, and perhaps what to do about it.
+    """
+    table = json.loads(Path(__file__).with_suffix(".json").read_text())
+    signs_by_program = {}
+    for programs, rows in table.items():
+        signs = [Sign(text, _ERRORS[word], *remedy) for text, word, *remedy in rows]
+        for program in programs.split():
+            signs_by_program[program] = signs
+    return signs_by_program
+
+
+_SIGNS = _read_signs()
 _WORKS = (
     " If that works: it may need an option that passes stdin on (-i), or, as ssh does,"
     ' fleet\'s words as one ("{shell}", the last word of `command`).'
 )
-_KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
+# a host that answers none of so many keepalives is gone
+_KEEPALIVE_S = 5
+_MISSED = 3
 _USER_ACTS_S = 60.0  # the user may have to touch a token
 _NO_SESSION = 255  # ssh's own exit code
+# Overrides what the user's ssh_config sets otherwise, and only then, since an older ssh
+# knows none of it.
+_UNLESS_SET = {
+    "forkafterauthentication": "no",
+    "sessiontype": "default",
+    "stdinnull": "no",
+}
 
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
@@ -93,6 +115,31 @@ def _ssh_command(
         raise UnreachableError(
             f"{host.name}: `via: openssh` needs ssh, which is not in PATH; install it."
         )
+    file = os.environ.get("FLEET_SSH_CONFIG")
+    words = [ssh, "-E", str(folder / f"{mark}.log")]
+    if file:
+        words += ["-F", file]
+    for name, value in _override_settings(host, timeout_s, folder, file).items():
+        words += ["-o", f"{name}={value}"]
+    if host.identity_files:
+        words += ["-o", "IdentitiesOnly=yes"]
+    for path in host.identity_files:
+        words += ["-i", os.path.expanduser(path)]  # noqa: PTH111  ~user, too
+    if host.jump:
+        words += ["-J", ",".join(host.jump)]
+    if host.port:
+        words += ["-p", str(host.port)]
+    if host.user:
+        words += ["-l", host.user]
+    return (*words, "--", host.address, shell.LOADER + mark)
+
+
+def _override_settings(
+    host: Host, timeout_s: float, folder: Path, file: str | None
+) -> Mapping[str, object]:
+    """Return the settings that ssh shall have whatever ssh_config says. folder: for
+    the socket of the shared connection. file: as FLEET_SSH_CONFIG names it.
+    """
     key_must_be_known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
     settings: dict[str, object] = {
         "BatchMode": "yes",
@@ -106,45 +153,18 @@ def _ssh_command(
         "RemoteCommand": "none",
         "RequestTTY": "no",
     }
-    file = os.environ.get("FLEET_SSH_CONFIG")
-    own_settings = config.look_up(host.name, host.address, host.user, host.port, file)
-    if (
-        own_settings.get("controlpath", ("none",))[-1] == "none"
-    ):  # else the user shares sessions already
+    user_settings = config.look_up(host.name, host.address, host.user, host.port, file)
+    control_path = user_settings.get("controlpath", ("none",))[-1]
+    if control_path == "none":  # else the user shares sessions already
         settings |= {
             "ControlMaster": "auto",
             "ControlPath": folder / "session",
             "ControlPersist": "no",
         }
-    unwanted = {
-        "forkafterauthentication": "no",
-        "sessiontype": "default",
-        "stdinnull": "no",
-    }
-    settings |= {
-        key: value
-        for key, value in unwanted.items()
-        if own_settings.get(key, (value,)) != (value,)
-    }
-    return (
-        *(ssh, "-E", str(folder / f"{mark}.log")),
-        *(("-F", file) if file else ()),
-        *(
-            word
-            for name, value in settings.items()
-            for word in ("-o", f"{name}={value}")
-        ),
-        *(("-o", "IdentitiesOnly=yes") if host.identity_files else ()),
-        *(
-            word
-            for path in host.identity_files
-            for word in ("-i", os.path.expanduser(path))  # noqa: PTH111
-        ),
-        *(("-J", ",".join(host.jump)) if host.jump else ()),
-        *(("-p", str(host.port)) if host.port else ()),
-        *(("-l", host.user) if host.user else ()),
-        *("--", host.address, shell.LOADER + mark),
-    )
+    for key, value in _UNLESS_SET.items():
+        if key in user_settings and user_settings[key] != (value,):
+            settings[key] = value
+    return settings
 
 
 def choose_client(host: Host, timeout_s: float) -> Client:
@@ -153,15 +173,22 @@ def choose_client(host: Host, timeout_s: float) -> Client:
     """
     if host.via is Via.OPENSSH:
         return _openssh_client(host, timeout_s)
-    local = host.via is Via.LOCAL
-    program = os.path.basename((*host.command, "sh")[0])  # noqa: PTH119
+    is_local = host.via is Via.LOCAL
+    program = "sh"
+    if host.command:
+        program = os.path.basename(host.command[0])  # noqa: PTH119
+    by_hand = f"`{shell_test_command(host)}`."
+    if not is_local:
+        by_hand += _WORKS
     return Client(
         program=program,
-        command_line=lambda mark, _: client_command(
-            host, ("/bin/sh", "-c", shell.SCRIPT, mark)
-        ),
-        by_hand=f"`{shell_test_command(host)}`." + _WORKS * (not local),
+        command_line=partial(_shell_command, host),
+        by_hand=by_hand,
         answer_timeout_s=timeout_s,
         signs=_SIGNS.get(program, ()),
-        ends_input=local,
+        ends_input=is_local,
     )
+
+
+def _shell_command(host: Host, mark: str, _folder: Path) -> Sequence[str]:
+    return client_command(host, ("/bin/sh", "-c", shell.SCRIPT, mark))

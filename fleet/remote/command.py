@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fleet import errors
@@ -73,18 +73,17 @@ class CommandConnection(Connection):
         if stdin and not self.client.ends_input:
             command = shell.limit_stdin(command, len(stdin))
         session = self._take_session(last=bool(stdin))
-        reusable = False
+        deadline = time.monotonic() + timeout_s
+        may_run_another = False
         try:
-            done = session.run_command(
-                command, self._env, stdin, time.monotonic() + timeout_s
-            )
-            reusable = not stdin and done is not None
+            done = session.run_command(command, self._env, stdin, deadline)
+            may_run_another = not stdin and done is not None
         except TimeoutError:
             raise errors.TimeLimitError(
                 timeout_message(self.host_name, timeout_s)
             ) from None
         finally:
-            if reusable:
+            if may_run_another:
                 self._shell = session
             else:
                 self._end_session(session)
@@ -108,7 +107,7 @@ class CommandConnection(Connection):
         with self._lock:
             self._closed = True
             running = list(self._running)
-        waiting, self._shell = self._shell, None
+        waiting = self._take_waiting_session()
         for session in running:
             if session is not waiting:
                 session.close_stdin()
@@ -122,11 +121,15 @@ class CommandConnection(Connection):
         """Return the waiting or a new session. last: the command will end it, so take
         none that is shared.
         """
+        waiting = None
         if not (last and self.client.shares_first_session):
-            waiting, self._shell = self._shell, None
-            if waiting is not None:
-                return waiting
-        return self._start_session()
+            waiting = self._take_waiting_session()
+        return waiting or self._start_session()
+
+    def _take_waiting_session(self) -> "_Session | None":
+        waiting = self._shell
+        self._shell = None
+        return waiting
 
     def _start_session(self, *, first: bool = False) -> "_Session":
         """Start a client and wait until its shell answers. first: report failures as
@@ -134,41 +137,26 @@ class CommandConnection(Connection):
         """
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
-        client, session = (
-            self.client,
-            _Session(self.host_name, self.client, self._folder),
-        )
+        session = _Session(self.host_name, self.client, self._folder)
         with self._lock:
             self._running.append(session)
-        answered = timed_out = False
+        has_answered = False
+        is_late = False
         try:
             with _AT_ONCE:
-                deadline = time.monotonic() + client.answer_timeout_s
-                answered = (
-                    session.run_command(":", {}, b"", deadline, first=True) is not None
-                )
+                has_answered = session.has_shell(self.client.answer_timeout_s)
         except TimeoutError:
-            timed_out = True
+            is_late = True
         finally:
-            if not answered:
+            if not has_answered:
                 self._end_session(session)
-        if answered:
+        if has_answered:
             return session
-        if timed_out and first:
-            raise UnreachableError(
-                f"{self.host_name}: {client.program} did not reach the host's shell"
-                f" within {client.answer_timeout_s:g}"
-                f" s{_make_log_suffix(session.log_text())}. Try {client.by_hand}"
-            )
-        if timed_out:
-            raise errors.TimeLimitError(
-                timeout_message(self.host_name, client.answer_timeout_s)
-            )
-        raise (
-            self._unreachable_error(session)
-            if first
-            else self._broken_link_error(session)
-        )
+        if is_late:
+            raise self._no_answer_error(session, first=first)
+        if first:
+            raise self._unreachable_error(session)
+        raise self._broken_link_error(session)
 
     def _end_session(self, session: "_Session", grace_s: float = GRACE_S) -> None:
         session.end(grace_s)
@@ -176,8 +164,22 @@ class CommandConnection(Connection):
             if session in self._running:
                 self._running.remove(session)
 
+    def _no_answer_error(
+        self, session: "_Session", *, first: bool
+    ) -> errors.FleetError:
+        client = self.client
+        if not first:
+            return errors.TimeLimitError(
+                timeout_message(self.host_name, client.answer_timeout_s)
+            )
+        return UnreachableError(
+            f"{self.host_name}: {client.program} did not reach the host's shell within"
+            f" {client.answer_timeout_s:g} s{_make_log_suffix(session.log_text())}."
+            f" Try {client.by_hand}"
+        )
+
     def _unreachable_error(self, session: "_Session") -> errors.FleetError:
-        client, log = self.client, session.log_text()
+        client = self.client
         if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
             return errors.ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh"
@@ -185,14 +187,14 @@ class CommandConnection(Connection):
                 f" {session.ended_with}{_make_log_suffix(session.printed_text())}."
                 f" fleet needs an account that may run commands; try {client.by_hand}"
             )
-        unknown: Sign = ("", UnreachableError, "")
-        text, error, remedy = next(
-            (sign for sign in client.signs if sign[0] in log), unknown
-        )
-        if remedy:  # of the lines the one that it answers
-            log = next(line for line in log.split("; ") if text in line)
-        advice = remedy or f"Try {client.by_hand}"
-        return error(
+        log = session.log_text()
+        sign = _find_sign(client.signs, log)
+        advice = f"Try {client.by_hand}"
+        if sign.remedy:
+            advice = sign.remedy
+            # of the lines the one that it answers
+            log = next(line for line in log.split("; ") if sign.text in line)
+        return sign.error(
             f"{self.host_name}: {client.program} could not"
             f" connect{_make_log_suffix(log)}. {advice}"
         )
@@ -210,6 +212,16 @@ class CommandConnection(Connection):
         return LinkError(f"{self.host_name}: {KILLED}")
 
 
+def _find_sign(signs: Sequence[Sign], log: str) -> Sign:
+    """Return the first sign that stands in a client's log; one without a remedy if none
+    does.
+    """
+    for sign in signs:
+        if sign.text in log:
+            return sign
+    return Sign("", UnreachableError)
+
+
 class _Session(Process):
     """One client process, and the shell on the host that runs loader.sh for it."""
 
@@ -218,9 +230,8 @@ class _Session(Process):
         self.host_name = host_name
         self.program = client.program
         self.ended_with = _SIGNALLED
-        self.heard: tuple[
-            bytes, ...
-        ] = ()  # its stderr and stdout, unless the shell answered
+        # its stderr and stdout, unless the shell answered
+        self.heard: Sequence[bytes] = ()
         self._log = folder / f"{self.mark}.log"
         super().__init__(host_name, client.command_line(self.mark, folder), client.env)
 
@@ -237,25 +248,37 @@ class _Session(Process):
         TimeoutError.
         """
         text = shell.render_command(command, env, self.mark, last=bool(stdin))
-        out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
+        out = Answer(self.host_name, self.mark)
+        err = Answer(self.host_name, self.mark)
         received = self.exchange(text + stdin, deadline, no_eof=not stdin)
+        if first:
+            received = self._reject_terminal_output(received)
         try:
-            done = collect_answer(
-                self._reject_terminal_output(received) if first else received, out, err
-            )
+            done = collect_answer(received, out, err)
             if done is not None:
                 return done
         finally:
-            self.heard = (bytes(err.data), *((bytes(out.data),) if first else ()))
+            self.heard = [bytes(err.data)]
+            if first:
+                self.heard.append(bytes(out.data))
         self.ended_with = self.wait(max(0.0, deadline - time.monotonic()))
         return None
 
+    def has_shell(self, timeout_s: float) -> bool:
+        """Report whether a shell answers, or the client ends first. Raises
+        TimeoutError.
+        """
+        deadline = time.monotonic() + timeout_s
+        return self.run_command(":", {}, b"", deadline, first=True) is not None
+
     def printed_text(self) -> str:
         """Return, on one line, what the client printed instead of an answer."""
-        heard = next((text.strip() for text in self.heard if text.strip()), b"").decode(
-            "utf-8", "replace"
-        )
-        return _join_lines(heard.replace(f"{self.mark} :", "").replace(self.mark, ""))
+        printed = [text.strip() for text in self.heard if text.strip()]
+        if not printed:
+            return ""
+        text = printed[0].decode("utf-8", "replace")
+        without_marks = text.replace(f"{self.mark} :", "").replace(self.mark, "")
+        return _join_lines(without_marks)
 
     def log_text(self) -> str:
         """Return the client's own log on one line; all its output if it keeps no
@@ -272,13 +295,13 @@ class _Session(Process):
         """Yield the first answer. Raises ProbeError if a terminal echoes, adds CR or
         joins both outputs.
         """
-        seen, mark = b"", self.mark.encode()
+        mark = self.mark.encode()
+        spoilt = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
+        seen = b""
         for is_stderr, data in received:
             if not is_stderr:
                 seen = (seen + data)[-_SHOWN:]
-                if seen.count(mark) > 2 or re.search(
-                    rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark), seen
-                ):
+                if seen.count(mark) > 2 or spoilt.search(seen):
                     raise errors.ProbeError(
                         f"{self.host_name}: {self.program} goes through a terminal,"
                         " joins both outputs or labels lines. Leave out the option for"
@@ -298,17 +321,17 @@ class ClientStream(Stream):
         limit_s: float,
         stdin: bytes,
     ) -> None:
-        self._session = session = connection._take_session(last=True)
+        session = connection._take_session(last=True)
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
-        self._connection, self._mark = connection, session.mark
+        self._connection = connection
+        self._session = session
+        self._mark = session.mark
         if not connection.client.ends_input:
             command = shell.end_stdin_at_stop_line(command, len(stdin))
+        head = shell.render_command(command, connection._env, session.mark, last=True)
         # at once, so that a stop before the first line is read finds the command
         # running
         try:
-            head = shell.render_command(
-                command, connection._env, session.mark, last=True
-            )
             session.write_all(head, time.monotonic() + idle_timeout_s)
         except TimeoutError:
             connection._end_session(session)
@@ -324,36 +347,36 @@ class ClientStream(Stream):
         self._session.close_stdin()
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        process = self._session
+        session = self._session
         if not self._connection.client.ends_input:
-            process.heartbeat = b"\n"
+            session.heartbeat = b"\n"
+        received = session.exchange(
+            self._stdin,
+            self._deadline,
+            no_eof=True,
+            idle_timeout_s=self._idle_timeout_s,
+        )
         try:
-            for piece in process.exchange(
-                self._stdin,
-                self._deadline,
-                no_eof=True,
-                idle_timeout_s=self._idle_timeout_s,
-            ):
+            for piece in received:
                 if self._connection._closed:
                     break
                 yield piece
-            self._session.ended_with = process.wait(self._idle_timeout_s)
+            session.ended_with = session.wait(self._idle_timeout_s)
         except TimeoutError:
             raise self._time_limit_error() from None
-        self._session.heard = (bytes(self._tail),)
-        raise self._connection._broken_link_error(self._session)
+        session.heard = [bytes(self._tail)]
+        raise self._connection._broken_link_error(session)
 
     def _end_command(self, *, given_up: bool) -> None:
-        at_once = given_up or self.exit_code is not None
-        self._connection._end_session(
-            self._session, GRACE_S if at_once else _STOP_GRACE_S
-        )
+        grace_s = _STOP_GRACE_S
+        if given_up or self.exit_code is not None:
+            grace_s = GRACE_S
+        self._connection._end_session(self._session, grace_s)
 
 
 def _join_lines(text: str) -> str:
-    return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[
-        -_SHOWN:
-    ]
+    lines = [line.strip() for line in text.split("\n") if line.strip(" \r@")]
+    return "; ".join(lines)[-_SHOWN:]
 
 
 def _make_log_suffix(log: str) -> str:

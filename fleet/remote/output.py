@@ -23,9 +23,8 @@ KILLED = (
     "the command ended without an exit code: something on the host killed its shell. "
     "Look at the host's system log (out of memory?)."
 )
-LINE_TIMEOUT_S = (
-    60.0  # a line that takes longer to arrive is not an agent's, however slow the link
-)
+# a line that takes longer to arrive is not an agent's, however slow the link
+LINE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +78,15 @@ class Answer:
         """
         while True:
             mark_offset = self.data.find(self._mark, self._searched)
-            newline = (
-                -1
-                if mark_offset < 0
-                else self.data.find(b"\n", mark_offset + len(self._mark))
-            )
-            if newline < 0:
-                self._searched = (
-                    max(0, len(self.data) - len(self._mark))
-                    if mark_offset < 0
-                    else mark_offset
-                )
+            if mark_offset < 0:  # unless its first part is the end of the data
+                self._searched = max(0, len(self.data) - len(self._mark))
                 return None
-            rest = bytes(self.data[mark_offset + len(self._mark) : newline])
+            mark_end = mark_offset + len(self._mark)
+            newline = self.data.find(b"\n", mark_end)
+            if newline < 0:
+                self._searched = mark_offset
+                return None
+            rest = bytes(self.data[mark_end:newline])
             if rest != _BEGINS:
                 return bytes(self.data[:mark_offset]), rest
             del self.data[: newline + 1]
@@ -106,11 +101,13 @@ def collect_answer(
     """
     try:
         for is_stderr, data in received:
-            (err if is_stderr else out).feed(data)
-            if (stdout := out.split_at_end_mark()) and (
-                stderr := err.split_at_end_mark()
-            ):
-                return Completed(parse_exit_code(stdout[1]), stdout[0], stderr[0])
+            answer = err if is_stderr else out
+            answer.feed(data)
+            stdout = out.split_at_end_mark()
+            stderr = err.split_at_end_mark() if stdout else None
+            if stdout and stderr:
+                exit_code = parse_exit_code(stdout[1])
+                return Completed(exit_code, stdout[0], stderr[0])
     except TimeoutError:
         outputs = {"stdout": out, "stderr": err}
         missing = [
@@ -145,9 +142,7 @@ class Stream(abc.ABC):
     (the last 64 KiB). Leaving the context stops the command.
     """
 
-    _mark: (
-        str  # what the host prints on both outputs before and after the command's own
-    )
+    _mark: str  # printed on both outputs, before and after those of the command
 
     def __init__(
         self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes
@@ -192,12 +187,7 @@ class Stream(abc.ABC):
                     del self._tail[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
                 else:
                     yield from self._lines_before_mark(self._complete_lines(data))
-                mark = f"\n{self._mark}\n".encode()
-                if (
-                    self._marked is not None
-                    and (mark_offset := self._tail.find(mark)) >= 0
-                ):
-                    del self._tail[mark_offset:]
+                if self._marked is not None and self._cut_tail_at_mark():
                     self.exit_code = self._marked
                     return
         except LinkError:
@@ -206,9 +196,20 @@ class Stream(abc.ABC):
         finally:
             tail = bytes(self._tail[-STDERR_TAIL_BYTES:])
             self.stderr = tail.rpartition(f"\n{self._mark} :\n".encode())[2]
-        yield from self._lines_before_mark([bytes(self._line)] if self._line else [])
+        if self._line:
+            yield from self._lines_before_mark([bytes(self._line)])
         if self._blank and self._marked is None:
             yield b""
+
+    def _cut_tail_at_mark(self) -> bool:
+        """Remove the mark after the command, and what follows, from the tail of stderr;
+        return False if it has not come.
+        """
+        mark_offset = self._tail.find(f"\n{self._mark}\n".encode())
+        if mark_offset < 0:
+            return False
+        del self._tail[mark_offset:]
+        return True
 
     def _complete_lines(self, data: bytes) -> list[bytes]:
         """Return the lines that `data` completes. Raises LinkError for a line too long
@@ -244,14 +245,16 @@ class Stream(abc.ABC):
         """Yield the lines between the marks, except an empty one before the last mark;
         keep the exit code.
         """
+        before = f"{self._mark} :".encode()
+        after = f"{self._mark} ".encode()  # the exit code follows
         for line in lines:
             if self._marked is not None:
                 return
             if not self._has_begun:
-                self._has_begun = line == f"{self._mark} :".encode()
+                self._has_begun = line == before
                 continue
-            if line.startswith(mark := f"{self._mark} ".encode()):
-                self._marked = parse_exit_code(line[len(mark) :])
+            if line.startswith(after):
+                self._marked = parse_exit_code(line.removeprefix(after))
                 return
             if self._blank:
                 yield b""

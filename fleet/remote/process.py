@@ -52,12 +52,9 @@ class Process:
         self._stdin: IO[bytes] | None = child.stdin
         self.heartbeat = b""  # for the child's stdin now and then, once it is fed
         self._beat_at = time.monotonic() + _BEAT_S
-        self.stdout, self.stderr = child.stdout, child.stderr
-        # those that have not ended yet
-        self._unread: set[IO[bytes]] = {
-            self.stdout,
-            self.stderr,
-        }
+        self.stdout = child.stdout
+        self.stderr = child.stderr
+        self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # that have not ended
 
     def exchange(
         self,
@@ -70,24 +67,23 @@ class Process:
         """Write `stdin`, close it unless no_eof, and yield (is_stderr, data). Raises
         TimeoutError.
         """
-        left = memoryview(stdin)
+        unwritten = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
                 selector.register(output, selectors.EVENT_READ, output)
-            if left and self._stdin:
-                os.set_blocking(self._stdin.fileno(), False)
-                selector.register(self._stdin, selectors.EVENT_WRITE)
+            if stdin and self._stdin:
+                self._watch_stdin(selector, self._stdin)
             elif not no_eof:
                 self.close_stdin()
             while self._unread and self._child.poll() is None:
                 for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
                     if key.data is not None:
-                        if data := os.read(key.fd, _SLICE_BYTES):
+                        data = self._read_or_unregister(key.data, selector)
+                        if data:
                             yield key.data is self.stderr, data
-                        else:
-                            selector.unregister(key.data)
-                            self._unread.remove(key.data)
-                    elif not (left := self._write(left)):
+                        continue
+                    unwritten = self._write(unwritten)
+                    if not unwritten:
                         selector.unregister(key.fileobj)
                         if not no_eof:
                             self.close_stdin()
@@ -105,15 +101,15 @@ class Process:
         """Write `data` to the child's stdin and read nothing. Raises TimeoutError at
         `deadline`.
         """
-        left = memoryview(data)
+        unwritten = memoryview(data)
         with selectors.DefaultSelector() as selector:
             if self._stdin:
-                os.set_blocking(self._stdin.fileno(), False)
-                selector.register(self._stdin, selectors.EVENT_WRITE)
-            while left:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
+                self._watch_stdin(selector, self._stdin)
+            while unwritten:
+                events = selector.select(max(0.0, deadline - time.monotonic()))
+                if not events:
                     raise TimeoutError
-                left = self._write(left)
+                unwritten = self._write(unwritten)
 
     def wait(self, timeout_s: float) -> int:
         """Wait for the child; return its exit code, 128+n for signal n as in sh. Raises
@@ -128,7 +124,8 @@ class Process:
     def close_stdin(self) -> None:
         """Give the child end-of-file on stdin. Thread-safe; may be called twice."""
         with self._lock:
-            stdin, self._stdin = self._stdin, None
+            stdin = self._stdin
+            self._stdin = None
         if stdin is not None:
             with contextlib.suppress(OSError):
                 stdin.close()
@@ -138,27 +135,36 @@ class Process:
         children may live on.
         """
         self.close_stdin()
-        for number in (signal.SIGTERM, signal.SIGKILL, None):
-            deadline = time.monotonic() + (math.inf if number is None else grace_s)
-            with contextlib.suppress(TimeoutError):
-                for _ in self.exchange(b"", deadline):
-                    pass
-                self.wait(max(0.0, deadline - time.monotonic()))
-                break
-            if number is not None:
-                self.signal(number)
-            grace_s = _TERM_S
+        has_ended = self._wait_for_end(grace_s)
+        if not has_ended:
+            self.signal(signal.SIGTERM)
+            has_ended = self._wait_for_end(_TERM_S)
+        if not has_ended:
+            self.signal(signal.SIGKILL)
+            self._wait_for_end(math.inf)
         self.stdout.close()
         self.stderr.close()
+
+    def _wait_for_end(self, timeout_s: float) -> bool:
+        """Discard the child's output until it ends; return False if it does not in
+        time.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            for _ in self.exchange(b"", deadline):
+                pass
+            self.wait(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        return True
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's group; readers of its output see it end.
         Thread-safe.
         """
         with self._lock:
-            if (
-                self._child.poll() is None
-            ):  # not reaped yet, so the id cannot have gone to somebody else
+            # while it is not reaped, the id cannot have gone to somebody else
+            if self._child.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._child.pid, number)
 
@@ -169,34 +175,55 @@ class Process:
         TimeoutError.
         """
         silent_until = min(deadline, time.monotonic() + idle_timeout_s)
-        while (time_left := silent_until - time.monotonic()) > 0:
-            fed = len(selector.get_map()) == len(self._unread)
-            if self.heartbeat and fed and time.monotonic() >= self._beat_at:
-                self._beat_at = time.monotonic() + _BEAT_S
-                self.write_if_open(self.heartbeat)
+        while True:
+            time_left = silent_until - time.monotonic()
+            if time_left <= 0:
+                raise TimeoutError
+            is_fed = len(selector.get_map()) == len(self._unread)
+            if is_fed:
+                self._beat_if_due()
             events = selector.select(min(time_left, _LOOK_S))
             if events or self._child.poll() is not None:
                 return [key for key, _ in events]
-        raise TimeoutError
+
+    def _beat_if_due(self) -> None:
+        if self.heartbeat and time.monotonic() >= self._beat_at:
+            self._beat_at = time.monotonic() + _BEAT_S
+            self.write_if_open(self.heartbeat)
+
+    def _read_or_unregister(
+        self, output: IO[bytes], selector: selectors.BaseSelector
+    ) -> bytes:
+        """Read what an output has; at its end, return nothing and watch it no more."""
+        data = os.read(output.fileno(), _SLICE_BYTES)
+        if not data:
+            selector.unregister(output)
+            self._unread.remove(output)
+        return data
 
     def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
         """Yield the output still in the pipes of a child that has ended."""
         for output in self._unread:
             held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
-            if size := int.from_bytes(held, sys.byteorder):
+            size = int.from_bytes(held, sys.byteorder)
+            if size:
                 yield output is self.stderr, os.read(output.fileno(), size)
         self._unread.clear()
 
-    def _write(self, left: memoryview) -> memoryview:
+    def _watch_stdin(self, selector: selectors.BaseSelector, stdin: IO[bytes]) -> None:
+        os.set_blocking(stdin.fileno(), False)
+        selector.register(stdin, selectors.EVENT_WRITE)
+
+    def _write(self, data: memoryview) -> memoryview:
+        """Write some of the data; return the rest, which is empty if nobody reads."""
         stdin = self._stdin
         if stdin is None:
-            return left[:0]
+            return data[:0]
         try:
-            return left[os.write(stdin.fileno(), left[:_SLICE_BYTES]) :]
+            written = os.write(stdin.fileno(), data[:_SLICE_BYTES])
         except BlockingIOError:
-            return left
-        except (
-            OSError,
-            ValueError,
-        ):  # the command does not read its stdin, or we closed it
-            return left[:0]
+            return data
+        except (OSError, ValueError):
+            # the command does not read its stdin, or we closed it
+            return data[:0]
+        return data[written:]
