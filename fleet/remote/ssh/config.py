@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
@@ -33,6 +33,7 @@ _NOT_HONOURED = {
     "bindaddress": "BindAddress",
     "bindinterface": "BindInterface",
 }
+_USUAL_AGENT = "SSH_AUTH_SOCK"  # the value of IdentityAgent for the usual one
 _HOPS_AT_MOST = 8
 R = TypeVar("R")
 
@@ -69,7 +70,8 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
     jump = host.jump or target.jump
     if not jump:
         return (target,)
-    return (*_resolve_hops(host, jump), replace(target, proxy_command=None))
+    hops = _resolve_hops(host, jump)
+    return (*hops, replace(target, proxy_command=None))
 
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
@@ -84,81 +86,96 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
                 f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in"
                 " your ssh_config make a host jump through itself?"
             )
-        endpoints = [
-            _make_endpoint(host, *_parse_value(host, read_hop, hop, "ProxyJump"))
-            for hop in pending
-        ]
-        first = endpoints[0]
-        hops = [
-            first,
-            *(replace(hop, proxy_command=None) for hop in endpoints[1:]),
-            *hops,
-        ]
+        first, *others = [_resolve_hop(host, hop) for hop in pending]
+        if first.jump:
+            first = replace(first, proxy_command=None)
+        through_first = [replace(hop, proxy_command=None) for hop in others]
+        hops = [first, *through_first, *hops]
         pending = first.jump
-        if pending:
-            hops[0] = replace(first, proxy_command=None)
     return hops
+
+
+def _resolve_hop(host: Host, hop: str) -> Endpoint:
+    name, user, port = _parse_value(host, read_hop, hop, "ProxyJump")
+    return _make_endpoint(host, name, user, port)
 
 
 def _make_endpoint(
     host: Host, name: str, user: str | None, port: int | None
 ) -> Endpoint:
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    expand = os.path.expanduser  # ~user, too
-
-    def get(key: str, default: str = "none") -> str:
-        return (settings.get(key) or (default,))[-1]
-
-    def list_files(key: str, default: str) -> tuple[str, ...]:
-        return tuple(
-            expand(file) for file in split_files(get(key, default)) if file != "none"
-        )
-
-    address = _parse_value(host, read_address, get("hostname", name), "HostName")
-    real_port = port or int(get("port", "22"))
-    real_user = _parse_value(
-        host, read_user, user or get("user", "") or getpass.getuser(), "User"
+    host_name = _get_last(settings, "hostname", name)
+    address = _parse_value(host, read_address, host_name, "HostName")
+    port = port or int(_get_last(settings, "port", "22"))
+    user = user or _get_last(settings, "user", "") or getpass.getuser()
+    user = _parse_value(host, read_user, user, "User")
+    alias = _get_last(settings, "hostkeyalias", "")
+    jump = _get_unless_none(settings, "proxyjump")
+    return Endpoint(
+        name=name,
+        address=address,
+        port=port,
+        user=user,
+        inventory_files=_expand_user(host.identity_files),
+        identity_files=_expand_user(settings.get("identityfile", ())),
+        only_these=_get_last(settings, "identitiesonly") in ("yes", "true"),
+        use_agent=_get_last(settings, "identityagent", _USUAL_AGENT) != "none",
+        host_key_name=alias or known_hosts_name(address, port),
+        host_key=host.host_key,
+        user_known_hosts=_list_files(
+            settings, "userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"
+        ),
+        global_known_hosts=_list_files(
+            settings, "globalknownhostsfile", "/etc/ssh/ssh_known_hosts"
+        ),
+        proxy_command=_get_unless_none(settings, "proxycommand"),
+        jump=tuple(hop.strip() for hop in jump.split(",")) if jump else (),
+        connect_timeout_s=_parse_timeout_s(_get_last(settings, "connecttimeout")),
+        notes=tuple(_list_notes(settings)),
     )
-    agent, jump, command = (
-        get("identityagent", "SSH_AUTH_SOCK"),
-        get("proxyjump"),
-        get("proxycommand"),
-    )
+
+
+def _get_last(settings: "Settings", key: str, default: str = "none") -> str:
+    """Return a setting's last value."""
+    values = settings.get(key)
+    return values[-1] if values else default
+
+
+def _get_unless_none(settings: "Settings", key: str) -> str | None:
+    value = _get_last(settings, key)
+    return None if value == "none" else value
+
+
+def _list_files(settings: "Settings", key: str, default: str) -> tuple[str, ...]:
+    files = split_files(_get_last(settings, key, default))
+    return _expand_user(file for file in files if file != "none")
+
+
+def _expand_user(paths: Iterable[str]) -> tuple[str, ...]:
+    """Replace ~ and ~user, as ssh does."""
+    return tuple(map(os.path.expanduser, paths))
+
+
+def _parse_timeout_s(text: str) -> float | None:
+    if text.isdecimal() and int(text):
+        return float(text)
+    return None
+
+
+def _list_notes(settings: "Settings") -> list[str]:
+    """Name the settings that ssh would follow, and fleet does not."""
     notes = [
         f"ssh_config: {name} is not honoured"
         for key, name in _NOT_HONOURED.items()
-        if get(key) != "none"
+        if _get_last(settings, key) != "none"
     ]
-    if agent not in ("none", "SSH_AUTH_SOCK"):
+    agent = _get_last(settings, "identityagent", _USUAL_AGENT)
+    if agent not in ("none", _USUAL_AGENT):
         notes.append(
             "ssh_config: IdentityAgent is not honoured, only the agent at"
             " $SSH_AUTH_SOCK"
         )
-    timeout = get("connecttimeout")
-    return Endpoint(
-        name=name,
-        address=address,
-        port=real_port,
-        user=real_user,
-        inventory_files=tuple(map(expand, host.identity_files)),
-        identity_files=tuple(map(expand, settings.get("identityfile", ()))),
-        only_these=get("identitiesonly") in ("yes", "true"),
-        use_agent=agent != "none",
-        host_key_name=get("hostkeyalias", "") or known_hosts_name(address, real_port),
-        host_key=host.host_key,
-        user_known_hosts=list_files(
-            "userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"
-        ),
-        global_known_hosts=list_files(
-            "globalknownhostsfile", "/etc/ssh/ssh_known_hosts"
-        ),
-        proxy_command=None if command == "none" else command,
-        jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
-        connect_timeout_s=(
-            float(timeout) if timeout.isdecimal() and int(timeout) else None
-        ),
-        notes=tuple(notes),
-    )
+    return notes
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
@@ -199,13 +216,32 @@ _alike: dict[tuple[object, ...], dict[str, tuple[str, ...]] | None] = {}
 _alike_guard = threading.Lock()
 _SEPARATOR = "\x1f"  # stands in no setting
 # ForkAfterAuthentication is an error without
-_ANY_COMMAND = (
-    "-o",
-    "RemoteCommand=true",
-)
+_ANY_COMMAND = ("-o", "RemoteCommand=true")
 _TOKEN = re.compile(r"%|\$\{")
 
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A question to `ssh -G`, and the files that its answer depends on."""
+
+    ssh: str
+    name: str
+    user: str | None
+    port: int | None
+    file: str | None  # instead of the user's and the system's
+    stamps: tuple[object, ...]  # of the files, as they are now
+
+    def list_options(self) -> list[str]:
+        options = []
+        if self.file:
+            options += ["-F", self.file]
+        if self.user:
+            options += ["-l", self.user]
+        if self.port:
+            options += ["-p", str(self.port)]
+        return options
 
 
 def look_up(
@@ -223,12 +259,9 @@ def look_up(
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
         stamps = tuple(map(read_stamp, files))
-        settings = _ask_once_for_like_names(ssh, name, user, file, stamps)
-        return (
-            _ask_ssh(ssh, name, user, port, file, stamps)
-            if settings is None
-            else settings
-        )
+        query = _Query(ssh, name, user, port, file, stamps)
+        settings = _ask_once_for_like_names(query)
+        return _ask_ssh(query) if settings is None else settings
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
@@ -243,49 +276,39 @@ def find_user_file() -> Path:
     return Path("~/.ssh/config").expanduser()
 
 
-def _ask_once_for_like_names(
-    ssh: str, name: str, user: str | None, file: str | None, stamps: tuple[object, ...]
-) -> Settings | None:
+def _ask_once_for_like_names(query: _Query) -> Settings | None:
     """Ask `ssh -G` once for all names that match the same `Host` lines; None if their
     settings may differ.
     """
-    names, patterns = _read_host_lines_unless_complex(file, stamps) or ({name}, ())
-    if name in names or name != name.lower():
+    name = query.name
+    host_lines = _read_host_lines_unless_complex(query.file, query.stamps)
+    if host_lines is None or name in host_lines.words or name != name.lower():
         return None
-    key = (
-        ssh,
-        user,
-        file,
-        stamps,
-        *(matches_pattern(name, pattern) for pattern in patterns),
-    )
+    matches = [matches_pattern(name, pattern) for pattern in host_lines.patterns]
+    key = (query.ssh, query.user, query.file, query.stamps, *matches)
     with _alike_guard:
         if key not in _alike:
-            settings = _run_ssh(ssh, name, user, None, file, *_ANY_COMMAND)
+            settings = _run_ssh(replace(query, port=None), *_ANY_COMMAND)
             _alike[key] = None if _depends_on_name(settings, name) else settings
         shared = _alike[key]
-    return shared and {**shared, "hostname": (name,)}
+    if shared is None:
+        return None
+    return {**shared, "hostname": (name,)}
 
 
 def _depends_on_name(settings: Settings, name: str) -> bool:
     """Report whether settings may differ for another name that matches the same `Host`
     lines.
     """
-    with_tokens = (
-        text for key in (*_HOP_TOKENS, "identityfile") for text in settings.get(key, ())
-    )
-    others = (
-        text
-        for key, texts in settings.items()
-        if key not in ("host", "hostname")
-        for text in texts
-    )
-    return (
-        settings.get("hostname") != (name,)
-        or settings.get("canonicalizehostname") not in (None, ("false",))
-        or any(map(_TOKEN.search, with_tokens))
-        or any(name in text for text in others)
-    )
+    if settings.get("hostname") != (name,):
+        return True
+    if settings.get("canonicalizehostname", ("false",)) != ("false",):
+        return True
+    for key in (*_HOP_TOKENS, "identityfile"):
+        if any(map(_TOKEN.search, settings.get(key, ()))):
+            return True
+    others = [settings[key] for key in settings if key not in ("host", "hostname")]
+    return any(name in text for texts in others for text in texts)
 
 
 class _HostLines(NamedTuple):
@@ -300,97 +323,88 @@ def _read_host_lines_unless_complex(
     """Return the names on all `Host` lines; None for a `Match`, quoting, an unreadable
     file or too many.
     """
-    folder = find_user_file().parent
-    pending = (
-        [(Path(file), folder)]
-        if file
-        else [(find_user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
-    )
+    user_file = find_user_file()
+    pending = [(user_file, user_file.parent), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
+    if file:
+        pending = [(Path(file), user_file.parent)]
     words: dict[str, None] = {}
-    for path, folder in pending:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError):
+    for path, folder in pending:  # which grows by what is included
+        lines = _read_lines(path)
+        if lines is None:
             return None
-        for keyword, value in (
-            match.groups() for match in map(_LINE.fullmatch, text.split("\n")) if match
-        ):
-            match keyword.lower():
-                case "match":
-                    return None
-                case "include" | "host" if re.search(r"[\"'\\$%]", value):
-                    return None
-                case "host":
-                    words |= dict.fromkeys(
-                        word.removeprefix("!") for word in value.split()
-                    )
-                case "include":
-                    globs = [
-                        str(folder / Path(word).expanduser()) for word in value.split()
-                    ]
-                    pending += [
-                        (Path(name), folder)
-                        for pattern in globs
-                        for name in glob(pattern)  # noqa: PTH207
-                    ]
+        for keyword, value in lines:
+            if _is_complex(keyword, value):
+                return None
+            if keyword == "host":
+                for word in value.split():
+                    words[word.removeprefix("!")] = None
+            elif keyword == "include":
+                pending += [(name, folder) for name in _list_included(folder, value)]
         if len(pending) > _FILES_AT_MOST:
             return None
     patterns = [word for word in words if "*" in word or "?" in word]
     return _HostLines(words.keys(), patterns)
 
 
+def _is_complex(keyword: str, value: str) -> bool:
+    """Report whether only ssh itself can tell which names a line is for."""
+    if keyword == "match":
+        return True
+    is_quoted = re.search(r"[\"'\\$%]", value) is not None
+    return keyword in ("include", "host") and is_quoted
+
+
+def _read_lines(path: Path) -> list[tuple[str, str]] | None:
+    """Return keyword and value of each line, none if there is no file; None if it
+    cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError):
+        return None
+    matches = map(_LINE.fullmatch, text.split("\n"))
+    return [(match[1].lower(), match[2]) for match in matches if match]
+
+
+def _list_included(folder: Path, patterns: str) -> list[Path]:
+    paths: list[Path] = []
+    for pattern in patterns.split():
+        absolute = folder / Path(pattern).expanduser()
+        paths += map(Path, glob(str(absolute)))  # noqa: PTH207
+    return paths
+
+
 @lru_cache(maxsize=4096)  # a jump host serves many hosts
-def _ask_ssh(
-    ssh: str,
-    name: str,
-    user: str | None,
-    port: int | None,
-    file: str | None,
-    _stamps: tuple[object, ...],
-) -> Settings:
+def _ask_ssh(query: _Query) -> Settings:
     """Ask `ssh -G`; if tokens remain, ask again with them moved to settings whose
     tokens it replaces.
     """
-    settings = _run_ssh(ssh, name, user, port, file, *_ANY_COMMAND)
+    settings = _run_ssh(query, *_ANY_COMMAND)
     paths = settings.get("identityfile", ())
-    hops = [settings.get(key, ("none",))[-1] for key in _HOP_TOKENS]
-    if not any(_TOKEN.search(text) for text in (*paths, *hops)):
+    hops = [_get_last(settings, key) for key in _HOP_TOKENS]
+    has_path_tokens = any(map(_TOKEN.search, paths))
+    if not has_path_tokens and not any(map(_TOKEN.search, hops)):
         return settings
     options = ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
-    if any(map(_TOKEN.search, paths)):
-        quoted_paths = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
-        options += ["-o", f'ControlPath="{quoted_paths}"']
-    replaced = _run_ssh(ssh, name, user, port, file, *options)
-    if any(map(_TOKEN.search, paths)):
-        paths = tuple(replaced["controlpath"][0].split(_SEPARATOR))
+    if has_path_tokens:
+        text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
+        options += ["-o", f'ControlPath="{text}"']
+    replaced = _run_ssh(query, *options)
+    if has_path_tokens:
+        settings["identityfile"] = tuple(replaced["controlpath"][0].split(_SEPARATOR))
     hops = replaced["remotecommand"][0].split(_SEPARATOR)
-    return {
-        **settings,
-        "identityfile": paths,
-        **{key: (hop,) for key, hop in zip(_HOP_TOKENS, hops, strict=True)},
-    }
+    for key, hop in zip(_HOP_TOKENS, hops, strict=True):
+        settings[key] = (hop,)
+    return settings
 
 
-def _run_ssh(
-    ssh: str,
-    name: str,
-    user: str | None,
-    port: int | None,
-    file: str | None,
-    *options: str,
-) -> dict[str, tuple[str, ...]]:
-    command = [
-        ssh,
-        "-G",
-        *(["-F", file] if file else []),
-        *(["-l", user] if user else []),
-    ]
-    command += ["-p", str(port)] if port else []
+def _run_ssh(query: _Query, *options: str) -> dict[str, tuple[str, ...]]:
+    words = [query.ssh, "-G", *query.list_options(), *options, "--", query.name]
     try:
         done = subprocess.run(
-            [*command, *options, "--", name],
+            words,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SSH_G_TIMEOUT_S,
@@ -398,18 +412,20 @@ def _run_ssh(
         )
     except subprocess.TimeoutExpired:
         raise UnreachableError(
-            f"`ssh -G {name}` did not answer within {_SSH_G_TIMEOUT_S:g} s. "
+            f"`ssh -G {query.name}` did not answer within {_SSH_G_TIMEOUT_S:g} s. "
             "Is there a slow `Match exec` in your ssh_config?"
         ) from None
     if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip()
         raise UnreachableError(
-            f"`ssh -G {name}` failed: {done.stderr.decode(errors='replace').strip()}. "
+            f"`ssh -G {query.name}` failed: {reason}. "
             "Correct `address` in the inventory, or your ssh_config."
         )
     settings: dict[str, tuple[str, ...]] = {}
     for line in done.stdout.decode(errors="surrogateescape").split("\n"):
-        key, _, value = line.partition(" ")
-        settings[key.lower()] = (*settings.get(key.lower(), ()), value)
+        name, _, value = line.partition(" ")
+        key = name.lower()
+        settings[key] = (*settings.get(key, ()), value)
     return settings
 
 
@@ -422,41 +438,45 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
     )
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
-    settings: dict[str, tuple[str, ...]] = {
-        "identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS)
-    }
+    default_keys = tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS)
+    settings: dict[str, tuple[str, ...]] = {"identityfile": default_keys}
     path = Path(file)
     if file == "none" or not path.exists():
         return settings
-    overrides = [
-        *([f"User {user}"] if user else []),
-        *([f"Port {port}"] if port else []),
-    ]
+    overrides = []
+    if user:
+        overrides.append(f"User {user}")
+    if port:
+        overrides.append(f"Port {port}")
     try:
         text = path.read_text(encoding="utf-8")
         config = SSHConfig.from_text("\n".join([*overrides, text])).lookup(name)
     except (SSHException, OSError, ValueError) as error:
         raise UnreachableError(f"{path} cannot be used: {error}") from error
     for key, value in config.items():
-        settings[key.lower()] = (
-            tuple(value) if isinstance(value, list) else (str(value or "none"),)
-        )
-    not_understood = re.findall(r"(?im)^\s*((?:match|include)\b.*)", text) + [
-        f"{key} {value}"
-        for key, values in settings.items()
-        for value in values
-        if _TOKEN.search(value.replace("%%", ""))
-        and not (key == "proxycommand" and "%" not in value)
-    ]
+        values = value if isinstance(value, list) else [str(value or "none")]
+        settings[key.lower()] = tuple(values)
+    not_understood = _list_not_understood(text, settings)
     if not_understood:
         raise UnreachableError(
             f"{path}: without an ssh program, fleet cannot read"
             f" `{not_understood[0].strip()}`. Install OpenSSH's client, or remove this"
             " line."
         )
-    return {
-        **settings,
-        "proxycommand": (
-            settings.get("proxycommand", ("none",))[-1].replace("%%", "%"),
-        ),
-    }
+    proxy_command = _get_last(settings, "proxycommand")
+    settings["proxycommand"] = (proxy_command.replace("%%", "%"),)
+    return settings
+
+
+def _list_not_understood(text: str, settings: Settings) -> list[str]:
+    """List the lines of an ssh_config, and settings in it, that paramiko does not read
+    as ssh does.
+    """
+    not_understood = re.findall(r"(?im)^\s*((?:match|include)\b.*)", text)
+    for key, values in settings.items():
+        for value in values:
+            # paramiko has replaced a ProxyCommand's %h; its ${VAR} is for a shell
+            is_for_shell = key == "proxycommand" and "%" not in value
+            if _TOKEN.search(value.replace("%%", "")) and not is_for_shell:
+                not_understood.append(f"{key} {value}")
+    return not_understood

@@ -55,26 +55,33 @@ class SshConnection(Connection):
         """See Connection.run. After a timeout the command may run on, without stdin and
         stdout.
         """
-        with self._limit(
-            timeout_s, timeout_message(self.host_name, timeout_s)
-        ) as deadline:
-            channel, mark = self._take_shell(timeout_s), self._mark
+        too_late = timeout_message(self.host_name, timeout_s)
+        with self._limit(timeout_s, too_late) as deadline:
+            channel = self._take_shell(timeout_s)
             try:
-                text = shell.render_command(command, self._env, mark, last=bool(stdin))
-                out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                received = _exchange(channel, text + stdin, deadline, no_eof=not stdin)
-                if (done := collect_answer(received, out, err)) is None:
-                    return Completed(
-                        self._exit_code(channel, deadline),
-                        bytes(out.data),
-                        bytes(err.data),
-                    )
-                if not stdin:
-                    self._shell = channel
-                return done
+                return self._run_by_shell(channel, command, stdin, deadline)
             finally:
                 if self._shell is None:
                     _close_channel(channel)
+
+    def _run_by_shell(
+        self, channel: paramiko.Channel, command: str, stdin: bytes, deadline: float
+    ) -> Completed:
+        """Run a command; afterwards the shell waits for the next one, unless it had
+        stdin or has ended.
+        """
+        mark = self._mark
+        text = shell.render_command(command, self._env, mark, last=bool(stdin))
+        out = Answer(self.host_name, mark)
+        err = Answer(self.host_name, mark)
+        received = _exchange(channel, text + stdin, deadline, no_eof=not stdin)
+        done = collect_answer(received, out, err)
+        if done is None:
+            code = self._exit_code(channel, deadline)
+            return Completed(code, bytes(out.data), bytes(err.data))
+        if not stdin:
+            self._shell = channel
+        return done
 
     def stream(
         self,
@@ -112,9 +119,9 @@ class SshConnection(Connection):
             with contextlib.suppress(RefusedError), limit():
                 channel.invoke_subsystem("sftp")
                 opened = SftpChannel(paramiko.SFTPClient(channel), limit)
-            outcome = (
-                "sftp opened" if opened else "no sftp there; files go through the shell"
-            )
+            outcome = "sftp opened"
+            if opened is None:
+                outcome = "no sftp there; files go through the shell"
             _log.info("%s: %s", self.host_name, outcome)
             yield opened
         finally:
@@ -129,10 +136,11 @@ class SshConnection(Connection):
         """Return the waiting shell, else a new one. Some hosts allow one session
         only.
         """
-        waiting, self._shell = self._shell, None
-        return waiting or _start_command(
-            self._transport, shell.LOADER + self._mark, timeout_s
-        )
+        waiting = self._shell
+        self._shell = None
+        if waiting is not None:
+            return waiting
+        return _start_command(self._transport, shell.LOADER + self._mark, timeout_s)
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -211,10 +219,8 @@ class SshStream(Stream):
             f" {idle_timeout_s:g} s."
         )
         with connection._limit(idle_timeout_s, late):
-            self._channel, self._mark = (
-                connection._take_shell(idle_timeout_s),
-                connection._mark,
-            )
+            self._channel = connection._take_shell(idle_timeout_s)
+            self._mark = connection._mark
             head = shell.render_command(command, connection._env, self._mark, last=True)
             for begin in range(0, len(head), _SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + _SLICE_BYTES])
@@ -244,8 +250,8 @@ class SshStream(Stream):
         """Let the command end by itself for a while, discarding its output, unless
         given up; then close.
         """
-        deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
+            deadline = time.monotonic() + _STOP_GRACE_S
             with contextlib.suppress(*LOST):
                 for _ in _exchange(self._channel, b"", deadline, no_eof=True):
                     pass
@@ -286,40 +292,52 @@ def _exchange(
     """Send `stdin`, then end-of-file unless no_eof; yield (is_stderr, data). Raises
     TimeoutError.
     """
-    left = memoryview(stdin)
+    unsent = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
     while True:
         # before reading: what is not there after this never comes
-        ended = channel.eof_received or channel.closed
-        received = [(False, channel.recv(_READ_BYTES))] if channel.recv_ready() else []
-        if channel.recv_stderr_ready():
-            received.append((True, channel.recv_stderr(_READ_BYTES)))
+        has_ended = channel.eof_received or channel.closed
+        received = _read_outputs(channel)
         yield from received
-        if ended and not received:
+        if has_ended and not received:
             return
-        if (time_left := deadline - time.monotonic()) <= 0:
+        time_left = deadline - time.monotonic()
+        if time_left <= 0:
             raise TimeoutError
-        if left and (channel.closed or channel.send_ready()):
-            left = _send(channel, left)
-            if not left and not no_eof:
+        if unsent and (channel.closed or channel.send_ready()):
+            unsent = _send(channel, unsent)
+            if not unsent and not no_eof:
                 channel.shutdown_write()
         elif not received:
-            wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)
-            if not readable.poll(1000 * wait_s) and wait_s == idle_timeout_s:
+            longest_s = _WINDOW_TICK_S if unsent else idle_timeout_s
+            wait_s = min(time_left, longest_s)
+            is_readable = readable.poll(1000 * wait_s)
+            if not is_readable and wait_s == idle_timeout_s:
                 raise TimeoutError
 
 
-def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
+def _read_outputs(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
+    """Return (is_stderr, data) of the outputs that have data."""
+    received = []
+    if channel.recv_ready():
+        received.append((False, channel.recv(_READ_BYTES)))
+    if channel.recv_stderr_ready():
+        received.append((True, channel.recv_stderr(_READ_BYTES)))
+    return received
+
+
+def _send(channel: paramiko.Channel, data: memoryview) -> memoryview:
     """Send one slice and return the rest, which is empty if the command has ended
     without reading it.
     """
     try:
-        return left[channel.send(bytes(left[:_SLICE_BYTES])) :]
+        sent = channel.send(bytes(data[:_SLICE_BYTES]))
     except OSError:
         if channel.closed and channel.get_transport().is_active():
-            return left[:0]
+            return data[:0]
         raise
+    return data[sent:]
 
 
 def _close_channel(channel: paramiko.Channel) -> None:

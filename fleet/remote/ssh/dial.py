@@ -4,6 +4,7 @@ and socket.
 
 import contextlib
 import logging
+import socket
 import threading
 from functools import partial
 
@@ -14,7 +15,7 @@ from paramiko.ssh_exception import SSHException
 from fleet.errors import UnreachableError
 from fleet.model import Host
 from fleet.remote.ssh.config import Endpoint, resolve_route
-from fleet.remote.ssh.failures import failure_message, is_closed_early
+from fleet.remote.ssh.failures import describe_failure, has_closed_early
 from fleet.remote.ssh.host_keys import HostKeyCheck
 from fleet.remote.ssh.identities import Identities, SilentError
 from fleet.remote.ssh.sockets import open_proxy, open_tcp
@@ -43,7 +44,8 @@ def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ..
     link: fabric.Connection | None = None
     try:
         for endpoint in endpoints:
-            link = _open_session(host.name, endpoint, link, timeout_s, notes)
+            link, key_notes = _open_session(host.name, endpoint, link, timeout_s)
+            notes += key_notes
     except BaseException:
         hang_up(link)
         raise
@@ -65,38 +67,29 @@ def _open_session(
     endpoint: Endpoint,
     gateway: fabric.Connection | None,
     timeout_s: float,
-    notes: list[str],
-) -> fabric.Connection:
-    way = (
-        f"the jump host {gateway.host}"
-        if gateway is not None
-        else endpoint.proxy_command
-    )
+) -> tuple[fabric.Connection, list[str]]:
+    """Open a session with one server; return it and notes on its key."""
     where = f"{endpoint.address} port {endpoint.port} as {endpoint.user}"
-    _log.info(
-        "%s: connecting to %s%s", host_name, where, f" through {way}" if way else ""
-    )
+    way = _describe_way(endpoint, gateway)
+    _log.info("%s: connecting to %s%s", host_name, where, way)
     check = HostKeyCheck(host_name, endpoint)
-    limits = ("timeout", "banner_timeout", "auth_timeout", "channel_timeout")
     connect_kwargs = {
         "auth_strategy": Identities(host_name, endpoint),
         "transport_factory": partial(make_transport, check, timeout_s),
-        **dict.fromkeys(limits, timeout_s),
+        "timeout": timeout_s,
+        "banner_timeout": timeout_s,
+        "auth_timeout": timeout_s,
+        "channel_timeout": timeout_s,
     }
-    if gateway is None and endpoint.proxy_command:
-        connect_kwargs["sock"] = open_proxy(host_name, endpoint.proxy_command)
-    elif gateway is None:
-        connect_kwargs["sock"] = open_tcp(
-            host_name, endpoint, endpoint.connect_timeout_s or timeout_s
-        )
+    if gateway is None:
+        connect_kwargs["sock"] = _open_socket(host_name, endpoint, timeout_s)
     link = fabric.Connection(
         host=endpoint.address,
         user=endpoint.user,
         port=endpoint.port,
-        gateway=gateway if gateway is not None else False,
-        config=fabric.Config(
-            lazy=True, ssh_config=paramiko.SSHConfig()
-        ),  # threads cannot share one
+        gateway=False if gateway is None else gateway,
+        # its own, which threads cannot share
+        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),
         connect_kwargs=connect_kwargs,
         forward_agent=False,
     )
@@ -105,18 +98,30 @@ def _open_session(
         with _handshakes:
             link.open()
     except (SSHException, SilentError, EOFError, OSError) as error:
-        message = failure_message(host_name, endpoint, link, timeout_s, error)
-        passing = is_closed_early(link, error)
+        message = describe_failure(host_name, endpoint, link, timeout_s, error)
+        is_passing = has_closed_early(link, error)
         link.client.close()
-        raise UnreachableError(message, passing=passing) from error
+        raise UnreachableError(message, passing=is_passing) from error
     except BaseException:
         link.client.close()
         raise
-    _log.info(
-        "%s: logged in to %s, %s", host_name, where, link.transport.remote_version
-    )
+    version = link.transport.remote_version
+    _log.info("%s: logged in to %s, %s", host_name, where, version)
     link.transport.set_keepalive(KEEPALIVE_S)
     # paramiko's 0.1 costs 19 ms of CPU a host and minute
     link.transport.sock.settimeout(1.0)
-    notes.extend(check.notes)
-    return link
+    return link, check.notes
+
+
+def _describe_way(endpoint: Endpoint, gateway: fabric.Connection | None) -> str:
+    if gateway is not None:
+        return f" through the jump host {gateway.host}"
+    if endpoint.proxy_command:
+        return f" through {endpoint.proxy_command}"
+    return ""
+
+
+def _open_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    if endpoint.proxy_command:
+        return open_proxy(host_name, endpoint.proxy_command)
+    return open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)

@@ -25,24 +25,21 @@ _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
 _SIGNAL = re.compile(r"ext-info-|kex-strict-")
 
 
-def is_closed_early(link: fabric.Connection, error: Exception) -> bool:
+def has_closed_early(link: fabric.Connection, error: Exception) -> bool:
     """Report whether the host closed the connection before the key exchange, as with
     MaxStartups.
     """
     transport = link.client.get_transport()
     if transport is None or transport.initial_kex_done or transport.is_active():
         return False
-    timed_out = isinstance(error, TimeoutError) or isinstance(
-        error.__cause__, TimeoutError
-    )
-    return (
-        not timed_out
-        and not isinstance(error, IncompatiblePeer)
-        and "Indecipherable" not in str(error)
-    )
+    is_timeout = isinstance(error, TimeoutError)
+    is_timeout |= isinstance(error.__cause__, TimeoutError)
+    is_incompatible = isinstance(error, IncompatiblePeer)
+    is_other_service = "Indecipherable" in str(error)
+    return not (is_timeout or is_incompatible or is_other_service)
 
 
-def failure_message(
+def describe_failure(
     host_name: str,
     endpoint: Endpoint,
     link: fabric.Connection,
@@ -63,49 +60,50 @@ def failure_message(
     if isinstance(error, IncompatiblePeer) and isinstance(transport, Transport):
         return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
     if transport is None:
-        reason = _describe_reason(error)
         return (
             f"{where}: the jump host {link.gateway.host} did not forward the"
-            f" connection: {reason}."
+            f" connection: {_describe_reason(error)}."
         )
-    quote = _quote_server_text(transport)
-    silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
-    how = f"did not go on within {timeout_s:g} s"
-    if not silent:
-        how = f"ended the connection ({_describe_reason(error)})"
+    if not transport.remote_version and isinstance(transport.sock, ProxySocket):
+        return f"{where}: {_silent_proxy_message(endpoint, transport.sock)}"
+    is_silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
     if not transport.remote_version:
-        if isinstance(transport.sock, ProxySocket):
-            transport.sock.close()
-            printed = transport.sock.printed
-            return (
-                f"{where}: the ProxyCommand of ssh_config gave no SSH banner:"
-                f" {endpoint.proxy_command!r}{': ' if printed else '.'}{printed}"
-            )
-        return (
-            _no_banner_message(where, timeout_s, "" if silent else str(error)) + quote
-        )
-    step, quote = (
-        ("authentication", quote)
-        if transport.initial_kex_done
-        else ("the key exchange", "")
-    )
+        reason = "" if is_silent else str(error)
+        quote = _quote_server_text(transport)
+        return _no_banner_message(where, timeout_s, reason) + quote
+    how = f"did not go on within {timeout_s:g} s"
+    if not is_silent:
+        how = f"ended the connection ({_describe_reason(error)})"
+    step = "the key exchange"
+    quote = ""
+    if transport.initial_kex_done:
+        step = "authentication"
+        quote = _quote_server_text(transport)
     return (
         f"{where} {how} during {step}. Try again; if it stays so, look at the host's"
         f" sshd log.{quote}"
     )
 
 
+def _silent_proxy_message(endpoint: Endpoint, proxy: ProxySocket) -> str:
+    proxy.close()  # then it has what the command printed
+    message = (
+        f"the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
+    )
+    return f"{message}: {proxy.printed}" if proxy.printed else f"{message}."
+
+
 def _quote_server_text(transport: paramiko.Transport) -> str:
     """Quote what the server printed before its SSH banner or at login; "" if it printed
     nothing.
     """
-    login = (transport.get_banner() or b"").decode("utf-8", "replace").splitlines()
-    lines = [
-        line[:LINE_SHOWN]
-        for line in (*getattr(transport, "preface", ()), *login)
-        if line.strip()
-    ]
-    return f" The server says: {'; '.join(lines[:LINES_SHOWN])!r}." if lines else ""
+    preface = getattr(transport, "preface", ())
+    login_banner = transport.get_banner() or b""
+    text = [*preface, *login_banner.decode("utf-8", "replace").splitlines()]
+    lines = [line[:LINE_SHOWN] for line in text if line.strip()]
+    if not lines:
+        return ""
+    return f" The server says: {'; '.join(lines[:LINES_SHOWN])!r}."
 
 
 def _no_banner_message(where: str, timeout_s: float, text: str) -> str:
@@ -127,35 +125,31 @@ def _no_common_algorithm_message(transport: Transport, error: str) -> str:
     """Return a message that names both sides' algorithms, and a remedy that keeps the
     sshd.
     """
+    server = f"the server ({transport.remote_version})"
     if not transport.offered:
-        return (
-            f"the server ({transport.remote_version}) does not speak version 2 of SSH."
-        )
+        return f"{server} does not speak version 2 of SSH."
     _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)
     offered = [
         name for name in transport.offered.get(theirs, ()) if not _SIGNAL.match(name)
     ]
-    can = getattr(transport.get_security_options(), ours)
-    sha1 = kind.startswith("host key") and set(offered) <= _SHA1_ONLY
-    return (
-        f"the server ({transport.remote_version}) and fleet's own SSH share no {kind}."
-        f" The server offers {', '.join(offered) or 'none'}; we offer"
-        f" {', '.join(can)}. "
-        + (
+    supported = getattr(transport.get_security_options(), ours)
+    remedy = "Allow one of ours in the host's sshd_config"
+    if kind == "host key algorithm" and set(offered) <= _SHA1_ONLY:
+        remedy = (
             "These sign with SHA-1, which is broken: give the host an ed25519 key"
-            " (`ssh-keygen -A` there), or set "
-            if sha1
-            else "Allow one of ours in the host's sshd_config, or set "
+            " (`ssh-keygen -A` there)"
         )
-        + "`via: openssh` for this host in the inventory: fleet then connects with your"
+    return (
+        f"{server} and fleet's own SSH share no {kind}."
+        f" The server offers {', '.join(offered) or 'none'}; we offer"
+        f" {', '.join(supported)}. {remedy}, or set"
+        " `via: openssh` for this host in the inventory: fleet then connects with your"
         " own ssh program, its algorithms and its configuration."
     )
 
 
 def _describe_reason(error: Exception) -> str:
     cause = error.__cause__ or error
-    return (
-        "end of file"
-        if isinstance(cause, EOFError)
-        else str(cause) or type(cause).__name__
-    )
+    if isinstance(cause, EOFError):
+        return "end of file"
+    return str(cause) or type(cause).__name__

@@ -16,8 +16,9 @@ from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
 
 _log = logging.getLogger(__name__)
-# those that sign with the key type
+# those that sign with the key type, unless its name is theirs
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
+_KEYSCAN_TYPES = {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}  # else ecdsa
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):
@@ -31,21 +32,24 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._endpoint = endpoint
         self._files = (*endpoint.user_known_hosts, *endpoint.global_known_hosts)
         self._entries = known_hosts.find_entries(self._files, endpoint.host_key_name)
-        bare = endpoint.address.lower()
         # As OpenSSH does: a host known without its port is known, but never refused for
         # it. Not so an alias.
-        has_port = endpoint.host_key_name == f"[{bare}]:{endpoint.port}"
-        self._bare = known_hosts.find_entries(self._files, bare) if has_port else []
+        self._portless_entries: list[Entry] = []
+        address = endpoint.address.lower()
+        if endpoint.host_key_name == f"[{address}]:{endpoint.port}":
+            self._portless_entries = known_hosts.find_entries(self._files, address)
 
     def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
         """Order our host key algorithms so that the server shows a key of a known type,
         if it has one.
         """
-        entries = _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
-        first = [
-            name for e in entries for name in _ALGORITHMS.get(e.key_type, (e.key_type,))
-        ]
-        return sort_preferred_first(first, ours)
+        known_keys = _ordinary_keys(self._entries)
+        if not known_keys:
+            known_keys = _ordinary_keys(self._portless_entries)
+        algorithms: list[str] = []
+        for entry in known_keys:
+            algorithms += _ALGORITHMS.get(entry.key_type, (entry.key_type,))
+        return sort_preferred_first(algorithms, ours)
 
     def missing_host_key(
         self,
@@ -56,98 +60,93 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         """Accept the key that the server has proved to own, or raise HostKeyError.
         paramiko calls this.
         """
-        blob, key_type = key.asbytes(), key.get_name()
-        revoked = [
-            e
-            for e in (*self._entries, *self._bare)
-            if e.marker == "@revoked" and e.blob == blob
-        ]
-        if revoked:
-            raise HostKeyError(
-                f"{self._describe_shown_key(key_type, blob)}, which {revoked[0].place}"
-                " marks as revoked. Do not connect; ask whoever runs the host."
-            )
-        for entry in _ordinary_keys((*self._entries, *self._bare)):
-            if entry.blob == blob:
-                _log.info(
-                    "%s: host key %s is known: %s",
-                    self.host_name,
-                    fingerprint(blob),
-                    entry.place,
+        blob = key.asbytes()
+        entries = [*self._entries, *self._portless_entries]
+        same_key = [entry for entry in entries if entry.blob == blob]
+        for entry in same_key:
+            if entry.marker == "@revoked":
+                raise HostKeyError(
+                    f"{self._describe_shown_key(key)}, which {entry.place} marks as"
+                    " revoked. Do not connect; ask whoever runs the host."
                 )
-                return
-        if known_entries := _ordinary_keys(self._entries):
-            raise HostKeyError(self._changed_key_message(known_entries, key_type, blob))
+        known_keys = _ordinary_keys(same_key)
+        if known_keys:
+            _log.info(
+                "%s: host key %s is known: %s",
+                self.host_name,
+                fingerprint(blob),
+                known_keys[0].place,
+            )
+            return
+        other_keys = _ordinary_keys(self._entries)
+        if other_keys:
+            raise HostKeyError(self._changed_key_message(other_keys, key))
         if self._endpoint.host_key is HostKeyPolicy.STRICT:
-            raise HostKeyError(self._unknown_key_message(key_type, blob))
-        self._accept(key_type, blob)
+            raise HostKeyError(self._unknown_key_message(key))
+        self._accept(key)
 
-    def _accept(self, key_type: str, blob: bytes) -> None:
-        name, message = (
-            self._endpoint.host_key_name,
-            self._describe_shown_key(key_type, blob),
-        )
+    def _accept(self, key: paramiko.PKey) -> None:
+        name = self._endpoint.host_key_name
+        message = self._describe_shown_key(key)
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
                 f"{message}, and there is no file to keep it in: ssh_config sets"
                 " UserKnownHostsFile to none."
             )
         file = self._endpoint.user_known_hosts[0]
+        key_type = key.get_name()
         try:
-            known_hosts.append_key(file, name, key_type, blob)
+            known_hosts.append_key(file, name, key_type, key.asbytes())
         except OSError as error:
-            why = (
-                f"{file} cannot be written to remember it: {error}. Set"
+            raise HostKeyError(
+                f"{message}, and {file} cannot be written to remember it: {error}. Set"
                 " UserKnownHostsFile in ssh_config."
-            )
-            raise HostKeyError(f"{message}, and {why}") from error
+            ) from error
         self.notes.append(
             f"new host key of {name} accepted into {file}: {key_type}"
-            f" {fingerprint(blob)}"
+            f" {fingerprint(key.asbytes())}"
         )
 
-    def _describe_shown_key(self, key_type: str, blob: bytes) -> str:
+    def _describe_shown_key(self, key: paramiko.PKey) -> str:
         end = self._endpoint
         return (
-            f"{self.host_name}: {end.address} port {end.port} showed the {key_type} key"
-            f" {fingerprint(blob)}"
+            f"{self.host_name}: {end.address} port {end.port} showed the"
+            f" {key.get_name()} key {fingerprint(key.asbytes())}"
         )
 
-    def _unknown_key_message(self, key_type: str, blob: bytes) -> str:
+    def _unknown_key_message(self, key: paramiko.PKey) -> str:
         end = self._endpoint
-        file = (
-            end.user_known_hosts[0]
-            if end.user_known_hosts
-            else str(Path.home() / ".ssh/known_hosts")
-        )
-        kind = {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}.get(key_type, "ecdsa")
+        if end.user_known_hosts:
+            file = end.user_known_hosts[0]
+        else:
+            file = str(Path.home() / ".ssh/known_hosts")
+        kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
         scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
-        authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         looked_in = ", ".join(self._files) or "none"
-        if authority:
+        if any(entry.marker == "@cert-authority" for entry in self._entries):
             looked_in += "; a @cert-authority line there needs `via: openssh`"
         return (
-            f"{self._describe_shown_key(key_type, blob)}, which no known_hosts file"
-            f" lists as {end.host_key_name} (looked in {looked_in})."
+            f"{self._describe_shown_key(key)}, which no known_hosts file lists as"
+            f" {end.host_key_name} (looked in {looked_in})."
             f" Compare it with what `ssh-keygen -lf` says on the host, then run `{scan}"
             f" >> {shlex.quote(file)}`; or set `host_key: accept-new` for this host in"
             " the inventory."
         )
 
     def _changed_key_message(
-        self, known_entries: Sequence[Entry], key_type: str, blob: bytes
+        self, known_keys: Sequence[Entry], key: paramiko.PKey
     ) -> str:
-        name = self._endpoint.host_key_name
-        listed = ", ".join(
-            f"{e.key_type} {fingerprint(e.blob)} ({e.place})" for e in known_entries
+        name = shlex.quote(self._endpoint.host_key_name)
+        file = shlex.quote(known_keys[0].place.rpartition(":")[0])
+        known = ", ".join(
+            f"{entry.key_type} {fingerprint(entry.blob)} ({entry.place})"
+            for entry in known_keys
         )
-        file = known_entries[0].place.rpartition(":")[0]
         return (
-            f"{self._describe_shown_key(key_type, blob)}, but the known one is"
-            f" {listed}. Either the host was installed anew or somebody is in between,"
-            " so nothing was sent. If you know that the new key is right, run"
-            f" `ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}` and connect"
-            " again."
+            f"{self._describe_shown_key(key)}, but the known one is {known}. Either the"
+            " host was installed anew or somebody is in between, so nothing was sent."
+            " If you know that the new key is right, run `ssh-keygen -R"
+            f" {name} -f {file}` and connect again."
         )
 
 

@@ -34,11 +34,7 @@ _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
 _KEY_LIMIT_BYTES = 1 << 20
 # methods that ssh has and asks nobody for
-_OF_OPENSSH = {
-    "gssapi-with-mic",
-    "gssapi-keyex",
-    "hostbased",
-}
+_OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}
 _AGENT_ANSWERS_S = 5.0
 _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
@@ -101,30 +97,20 @@ class Identities(AuthStrategy):
                 tried.append(source.display_name)
                 try:
                     is_accepted = self._offer(transport, source, tried)
-                    self._log_step(
-                        f"key {source.display_name}"
-                        f" {'accepted' if is_accepted else 'refused'}"
-                    )
-                    if is_accepted:
-                        return AuthResult(self)
                 except BadAuthenticationType as error:
                     other_methods = error.allowed_types
                     break
+                answer = "accepted" if is_accepted else "refused"
+                self._log_step(f"key {source.display_name} {answer}")
+                if is_accepted:
+                    return AuthResult(self)
         methods = self._ask_without_key(transport, first=not tried)
         if not methods:
             return AuthResult(self)
-        if other_methods or "publickey" not in methods:
-            methods = other_methods or methods
-            openssh = (
-                ", or set `via: openssh` for this host"
-                if _OF_OPENSSH & {*methods}
-                else ""
-            )
-            raise AuthError(
-                f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers"
-                " keys only. Allow PubkeyAuthentication in the host's"
-                f" sshd_config{openssh}."
-            )
+        if other_methods:
+            raise AuthError(self._no_keys_taken_message(other_methods))
+        if "publickey" not in methods:
+            raise AuthError(self._no_keys_taken_message(methods))
         raise AuthError(self._refused_message(tried))
 
     def _log_step(self, text: str) -> None:
@@ -152,7 +138,8 @@ class Identities(AuthStrategy):
         offered: set[bytes] = set()
         try:
             for identity in self._allowed_identities():
-                if (blob := identity.pkey.asbytes()) not in offered:
+                blob = identity.pkey.asbytes()
+                if blob not in offered:
                     offered.add(blob)
                     yield identity
         finally:
@@ -174,12 +161,7 @@ class Identities(AuthStrategy):
             reason = getattr(transport, "goodbye", "")
             if len(tried) == 1 and not reason:  # it was the link
                 raise SilentError from error
-            raise AuthError(
-                f"{self._where} closed the connection after {len(tried)} of our keys"
-                f" ({', '.join(tried)}){reason and f': {reason!r}'}. Name the right one"
-                " with `identity_files` in the inventory, or with IdentityFile and"
-                " IdentitiesOnly in ssh_config."
-            ) from error
+            raise AuthError(self._closed_message(tried, reason)) from error
         except (SSHException, EOFError, OSError) as error:
             # With a text: the key failed, for instance an agent refused to sign.
             # Without: the link.
@@ -200,16 +182,7 @@ class Identities(AuthStrategy):
         end = self._endpoint
         yield from self._file_identities(end.inventory_files, report_missing=True)
         if not end.only_these:
-            named = {
-                public: path
-                for path in end.identity_files
-                if (public := _public_blob(path))
-            }
-            for blob in (
-                *(blob for blob in named if blob in self._agent_keys),
-                *self._agent_keys,
-            ):
-                yield self._agent_identity(blob, named.get(blob))
+            yield from self._agent_identities(end.identity_files)
         yield from self._file_identities(
             end.identity_files, report_missing=end.only_these
         )
@@ -225,11 +198,26 @@ class Identities(AuthStrategy):
             if isinstance(key_or_reason, paramiko.PKey):
                 name = f"{path} ({fingerprint(key_or_reason.asbytes())})"
                 yield Identity(self._endpoint.user, key_or_reason, name)
-            elif (blob := _public_blob(path)) and blob in self._agent_keys:
+                continue
+            blob = _public_blob(path)
+            if blob is not None and blob in self._agent_keys:
                 yield self._agent_identity(blob, path)
             elif report_missing or Path(path).exists():
                 self._unusable.append(f"{path}: {key_or_reason}")
                 self._log_step(f"key {path} left out: {key_or_reason}")
+
+    def _agent_identities(self, paths: Sequence[str]) -> Iterator[Identity]:
+        """Yield the keys in ssh-agent, those of the files `paths` first."""
+        paths_by_blob: dict[bytes, str] = {}
+        for path in paths:
+            blob = _public_blob(path)
+            if blob is not None:
+                paths_by_blob[blob] = path
+        for blob, path in paths_by_blob.items():
+            if blob in self._agent_keys:
+                yield self._agent_identity(blob, path)
+        for blob in self._agent_keys:
+            yield self._agent_identity(blob, paths_by_blob.get(blob))
 
     def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
         key = self._agent_keys[blob]
@@ -253,24 +241,36 @@ class Identities(AuthStrategy):
                 f"ssh-agent: no answer at {path} within {_AGENT_ANSWERS_S:g} s"
             )
             self._log_step(self._unusable[-1])
-        except (
-            SSHException,
-            OSError,
-            struct.error,
-        ) as error:  # a dead socket is no agent
+        except (SSHException, OSError, struct.error) as error:
+            # a dead socket is no agent
             self._log_step(f"no ssh-agent at {path}: {error}")
+        if self._agent is None:
+            return {}
+        return {key.asbytes(): key for key in self._agent.get_keys()}
+
+    def _no_keys_taken_message(self, methods: Sequence[str]) -> str:
+        openssh = ""
+        if _OF_OPENSSH & {*methods}:
+            openssh = ", or set `via: openssh` for this host"
         return (
-            {key.asbytes(): key for key in self._agent.get_keys()}
-            if self._agent
-            else {}
+            f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers keys"
+            " only. Allow PubkeyAuthentication in the host's"
+            f" sshd_config{openssh}."
+        )
+
+    def _closed_message(self, tried: Sequence[str], reason: str) -> str:
+        quote = f": {reason!r}" if reason else ""
+        return (
+            f"{self._where} closed the connection after {len(tried)} of our keys"
+            f" ({', '.join(tried)}){quote}. Name the right one with `identity_files` in"
+            " the inventory, or with IdentityFile and IdentitiesOnly in ssh_config."
         )
 
     def _refused_message(self, tried: list[str]) -> str:
-        unusable = (
-            f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}."
-            if self._unusable
-            else ""
-        )
+        unusable = ""
+        if self._unusable:
+            reasons = dict.fromkeys(self._unusable)
+            unusable = f" Not usable: {'; '.join(reasons)}."
         user = self._endpoint.user
         if not tried:
             return (
@@ -291,20 +291,16 @@ def _load_key_or_reason(path: str) -> paramiko.PKey | str:
     try:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
-        return (
-            "no such file"
-            if isinstance(error, FileNotFoundError)
-            else error.strerror or str(error)
-        )
+        if isinstance(error, FileNotFoundError):
+            return "no such file"
+        return error.strerror or str(error)
     if not stat.S_ISREG(seen.st_mode):
         return "is not a file"
     if seen.st_size > _KEY_LIMIT_BYTES:
         return "is too large for a key"
-    if (
-        seen.st_uid == os.getuid()
-        and seen.st_mode & _OTHERS
-        and not _is_public_key(path)
-    ):  # ssh's own rule
+    # ssh's own rule
+    is_shared = seen.st_uid == os.getuid() and seen.st_mode & _OTHERS
+    if is_shared and not _is_public_key(path):
         return (
             f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so"
             f" neither ssh nor fleet uses it; run `chmod 600 {shlex.quote(path)}`"
@@ -325,11 +321,9 @@ def _parse_key_or_reason(
             return "has a passphrase"
         if _is_public_key(path):
             return "is a public key; name the private one"
-        return (
-            "holds no private key"
-            if "PEM" in str(error)
-            else str(error) or type(error).__name__
-        )
+        if "PEM" in str(error):
+            return "holds no private key"
+        return str(error) or type(error).__name__
 
 
 def _is_public_key(path: str) -> bool:
@@ -354,16 +348,20 @@ def _public_blob(path: str) -> bytes | None:
             return base64.b64decode(public.read_text().split()[1])
         if not _is_key_sized(Path(path)):
             return None
-        lines = [
-            line
-            for line in Path(path).read_text().splitlines()
-            if not line.startswith("-----")
-        ]
-        message = paramiko.Message(base64.b64decode("".join(lines)))
-        if message.get_bytes(len(_MAGIC)) != _MAGIC:
-            return None
-        for _ in range(3):  # cipher, key derivation, its options
-            message.get_string()
-        return message.get_string() if message.get_int() == 1 else None
+        return _parse_public_half(Path(path).read_text())
     except (OSError, ValueError, IndexError, binascii.Error):
         return None
+
+
+def _parse_public_half(text: str) -> bytes | None:
+    """Return the public half of a key in OpenSSH's own format (PROTOCOL.key); None if
+    it is in another. Raises ValueError.
+    """
+    lines = [line for line in text.splitlines() if not line.startswith("-----")]
+    message = paramiko.Message(base64.b64decode("".join(lines)))
+    if message.get_bytes(len(_MAGIC)) != _MAGIC:
+        return None
+    for _ in range(3):  # cipher, key derivation, its options
+        message.get_string()
+    key_count = message.get_int()
+    return message.get_string() if key_count == 1 else None

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
+_REVOKED = "@revoked"
+_AUTHORITY = "@cert-authority"
 _loaded: "dict[str, tuple[tuple[int, int] | None, KnownHosts]]" = {}
 _lock = threading.Lock()
 
@@ -36,14 +37,26 @@ class Entry:
         """Report whether the line's names, wildcards and negations match `name`. Not
         for hashed lines.
         """
-        patterns = self.names.split(",")
-        if any(
-            matches_pattern(name, pattern[1:])
-            for pattern in patterns
-            if pattern.startswith("!")
-        ):
-            return False
-        return any(matches_pattern(name, pattern) for pattern in patterns)
+        is_listed = False
+        for pattern in self.names.split(","):
+            if matches_pattern(name, pattern.removeprefix("!")):
+                if pattern.startswith("!"):
+                    return False
+                is_listed = True
+        return is_listed
+
+
+@dataclass(frozen=True, slots=True)
+class _HashedName:
+    """The name of an entry, as HashKnownHosts keeps it."""
+
+    salted: hmac.HMAC
+    digest: bytes
+
+    def matches(self, name: str) -> bool:
+        candidate = self.salted.copy()
+        candidate.update(name.encode())
+        return candidate.digest() == self.digest
 
 
 class KnownHosts:
@@ -54,34 +67,27 @@ class KnownHosts:
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)
         self._others: list[Entry] = []
-        self._hashed: list[tuple[hmac.HMAC, bytes, Entry]] = []
+        self._hashed: list[tuple[_HashedName, Entry]] = []
         for number, line in enumerate(text.split("\n"), 1):
             entry = _parse_entry(line, f"{path}:{number}")
-            if entry is None:
-                continue
-            if entry.names.startswith("|1|"):
-                with suppress(ValueError):  # it cannot be read
-                    salt, digest = (
-                        base64.b64decode(part) for part in entry.names[3:].split("|")
-                    )
-                    self._hashed.append(
-                        (hmac.new(salt, digestmod="sha1"), digest, entry)
-                    )
-            elif any(mark in entry.names for mark in "*?!"):
-                self._others.append(entry)
-            else:
-                for name in entry.names.lower().split(","):
-                    self._plain[name].append(entry)
+            if entry is not None:
+                self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        if entry.names.startswith("|1|"):
+            with suppress(ValueError):  # it cannot be read
+                self._hashed.append((_parse_hashed_name(entry.names), entry))
+        elif any(mark in entry.names for mark in "*?!"):
+            self._others.append(entry)
+        else:
+            for name in entry.names.lower().split(","):
+                self._plain[name].append(entry)
 
     def find(self, name: str) -> Iterator[Entry]:
         """Yield the lines about `name`."""
         yield from self._plain.get(name, ())
         yield from (entry for entry in self._others if entry.matches(name))
-        for salted, digest, entry in self._hashed:
-            candidate = salted.copy()
-            candidate.update(name.encode())
-            if candidate.digest() == digest:
-                yield entry
+        yield from (entry for hashed, entry in self._hashed if hashed.matches(name))
 
 
 def find_entries(files: Sequence[str], name: str) -> list[Entry]:
@@ -104,18 +110,18 @@ def append_key(file: str, name: str, key_type: str, blob: bytes) -> None:
     )
     try:
         size = os.fstat(descriptor).st_size
-        begin = "" if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n" else "\n"
-        line = f"{begin}{name} {key_type} {base64.b64encode(blob).decode()}\n"
-        os.write(descriptor, line.encode())
+        last_byte = os.pread(descriptor, 1, max(0, size - 1))
+        begin = "" if last_byte in (b"", b"\n") else "\n"
+        encoded = base64.b64encode(blob).decode()
+        os.write(descriptor, f"{begin}{name} {key_type} {encoded}\n".encode())
     finally:
         os.close(descriptor)
 
 
 def fingerprint(blob: bytes) -> str:
     """Format a public key's fingerprint as `ssh-keygen -l` does."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip(
-        "="
-    )
+    encoded = base64.b64encode(hashlib.sha256(blob).digest()).decode()
+    return f"SHA256:{encoded.rstrip('=')}"
 
 
 def _load_file(file: str) -> KnownHosts:
@@ -126,11 +132,11 @@ def _load_file(file: str) -> KnownHosts:
         stamp = read_stamp(file)
         if file not in _loaded or _loaded[file][0] != stamp:
             text = b""
-            with suppress(
-                OSError
-            ):  # it is not there, or not ours to read: it knows nobody, as for OpenSSH
+            # not there, or not ours to read: it knows nobody, as for OpenSSH
+            with suppress(OSError):
                 text = Path(file).read_bytes()
-            _loaded[file] = (stamp, KnownHosts(file, text.decode(errors="replace")))
+            known_hosts = KnownHosts(file, text.decode(errors="replace"))
+            _loaded[file] = (stamp, known_hosts)
         return _loaded[file][1]
 
 
@@ -152,14 +158,24 @@ def _parse_entry(line: str, place: str) -> Entry | None:
     fields = re.findall(r"[^ \t]+", line.rstrip("\r"))
     if not fields or fields[0].startswith("#"):
         return None
-    marker = fields.pop(0) if fields[0].startswith("@") else ""
+    marker = ""
+    if fields[0].startswith("@"):
+        marker = fields.pop(0)
     if len(fields) < 3 or marker not in ("", _REVOKED, _AUTHORITY):
         return None
+    names, key_type, encoded_key = fields[:3]
     try:
-        blob = base64.b64decode(fields[2], validate=True)
+        blob = base64.b64decode(encoded_key, validate=True)
     except ValueError:
         return None
-    return Entry(fields[0], fields[1], blob, marker, place)
+    return Entry(names, key_type, blob, marker, place)
+
+
+def _parse_hashed_name(text: str) -> _HashedName:
+    """Parse "|1|SALT|DIGEST", both in base64. Raises ValueError."""
+    salt, digest = text.removeprefix("|1|").split("|")
+    salted = hmac.new(base64.b64decode(salt), digestmod="sha1")
+    return _HashedName(salted, base64.b64decode(digest))
 
 
 def matches_pattern(name: str, pattern: str) -> bool:

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from typing import IO
+from collections.abc import Sequence
+from typing import IO, Any
 
 from fleet.errors import UnreachableError
 from fleet.remote.ssh.config import Endpoint
@@ -39,7 +40,8 @@ class ReadAheadSocket(socket.socket):
             if _QUICKACK is not None:
                 with contextlib.suppress(OSError):
                     self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
-        data, self._ahead = self._ahead[:size], self._ahead[size:]
+        data = self._ahead[:size]
+        self._ahead = self._ahead[size:]
         return data
 
 
@@ -58,29 +60,66 @@ class ProxySocket(socket.socket):
         does not end.
         """
         super().close()
-        child, self.child = self.child, None
-        if child is None:
-            return
-        try:
-            child.wait(1.0)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        if self.stderr is not None:
-            with self.stderr as stderr:
-                stderr.seek(0)
-                lines = stderr.read().decode("utf-8", "replace").split("\n")
-            self.printed = "; ".join(lines).strip("; ")[-_SHOWN:]
+        child = self.child
+        self.child = None
+        if child is not None:
+            _end_group(child)
+            if self.stderr is not None:
+                self.printed = _read_joined(self.stderr)
+
+
+def _end_group(child: subprocess.Popen[bytes]) -> None:
+    """Wait for the child; kill it and its children if it does not end."""
+    try:
+        child.wait(1.0)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _read_joined(file: IO[bytes]) -> str:
+    """Return the end of a file's text, its lines joined, and close it."""
+    with file:
+        file.seek(0)
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    return "; ".join(lines).strip("; ")[-_SHOWN:]
 
 
 def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
     """Connect to the first of the endpoint's addresses that answers, in the resolver's
     order.
     """
-    where = f"{endpoint.address} port {endpoint.port}"
+    addresses = _resolve(host_name, endpoint)
+    deadline = time.monotonic() + timeout_s
+    refusals = []
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        share_s = (deadline - time.monotonic()) / (len(addresses) - index)
+        link = ReadAheadSocket(family, kind, protocol)
+        link.settimeout(max(0.1, share_s))
+        try:
+            _set_tcp_options(link)
+            link.connect(address)
+        except OSError as error:
+            link.close()
+            reason = _system_reason(error)
+            if isinstance(error, TimeoutError) and error.errno is None:
+                reason = f"no answer within {timeout_s:g} s"
+            refusals.append(f"{address[0]}: {reason}")
+            _log.info("%s: no TCP connection to %s: %s", host_name, address[0], reason)
+        else:
+            return link
+    raise UnreachableError(
+        f"{host_name}: no TCP connection to {endpoint.address} port {endpoint.port}"
+        f" ({'; '.join(refusals)}). Is the host up, its sshd running, and the address"
+        " and port right?",
+        reason=reason,
+    )
+
+
+def _resolve(host_name: str, endpoint: Endpoint) -> Sequence[tuple[Any, ...]]:
     try:
-        addresses = socket.getaddrinfo(
+        return socket.getaddrinfo(
             endpoint.address, endpoint.port, type=socket.SOCK_STREAM
         )
     except (OSError, UnicodeError) as error:
@@ -89,36 +128,15 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
             f" {_system_reason(error)}. Correct `address` in the inventory, or HostName"
             " in ssh_config."
         ) from error
-    deadline = time.monotonic() + timeout_s
-    refusals = []
-    for index, (family, kind, protocol, _, address) in enumerate(addresses):
-        link = ReadAheadSocket(family, kind, protocol)
-        link.settimeout(
-            max(0.1, (deadline - time.monotonic()) / (len(addresses) - index))
-        )
-        try:
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                link.setsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000
-                )
-            link.connect(address)
-        except OSError as error:
-            link.close()
-            silent = isinstance(error, TimeoutError) and error.errno is None
-            reason = (
-                f"no answer within {timeout_s:g} s" if silent else _system_reason(error)
-            )
-            refusals.append(f"{address[0]}: {reason}")
-            _log.info("%s: no TCP connection to %s: %s", host_name, address[0], reason)
-        else:
-            return link
-    raise UnreachableError(
-        f"{host_name}: no TCP connection to {where} ({'; '.join(refusals)}). "
-        "Is the host up, its sshd running, and the address and port right?",
-        reason=reason,
-    )
+
+
+def _set_tcp_options(link: socket.socket) -> None:
+    """Send without delay, and notice a peer that is gone."""
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        timeout_ms = DEAD_PEER_S * 1000
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
 def open_proxy(host_name: str, command: str) -> socket.socket:

@@ -35,7 +35,8 @@ class Transport(paramiko.Transport):
         """
         # paramiko's thread first leaves this private list when it ends; nothing public
         # changes so early.
-        return super().is_active() and self in _active_threads and not self._cannot_send
+        has_ended = self not in _active_threads
+        return super().is_active() and not has_ended and not self._cannot_send
 
     def _send_message(self, data: paramiko.Message) -> None:
         try:
@@ -47,9 +48,8 @@ class Transport(paramiko.Transport):
     def _log(self, level: int, message: Any, *arguments: Any) -> None:
         super()._log(level, message, *arguments)  # type: ignore[misc]
         if isinstance(message, str) and message.startswith(_PREFACE):
-            self.preface = (*self.preface, message.removeprefix(_PREFACE)[:LINE_SHOWN])[
-                :LINES_SHOWN
-            ]
+            line = message.removeprefix(_PREFACE)[:LINE_SHOWN]
+            self.preface = (*self.preface, line)[:LINES_SHOWN]
 
     def _really_parse_kex_init(
         self, *arguments: Any, **options: Any
