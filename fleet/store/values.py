@@ -1,5 +1,5 @@
 """Check the values of tables, which their types do not bound: in `fleet import`, in
-`fleet verify`, and before fleet writes a table of others. Other readers do without.
+`fleet verify`, and of summaries where they are read. Other readers do without.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from fleet import model
 from fleet.errors import DataError
 from fleet.late import np, pa, pc
 from fleet.store import schema
-from fleet.store.gate import EXACT_MAX, INT64_MAX, MAX_CPUS
+from fleet.store.gate import EXACT_MAX, INT64_MAX, MAX_CPUS, parse_json_column
 
 _WORD_BYTES = 500  # of a text that is repeated often
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
@@ -48,6 +48,9 @@ def _check_column(table: str, name: str, values: Any) -> None:
         _check_words(table, name, values.dictionary)
     if str(values.type) in _NUMBER_TYPES:
         _check_numbers(name, values)
+    if name.endswith("_json"):
+        for text in values.unique().to_pylist():
+            parse_json_column(name, text)
 
 
 def _check_words(table: str, name: str, words: Any) -> None:

@@ -27,11 +27,11 @@ from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.imports import PREFIX, require_free_name
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.errors import DataError, FleetError, StoreError, UsageError
+from fleet.errors import FleetError, StoreError, UsageError
 from fleet.late import pa
 from fleet.model import Descriptions
 from fleet.plan.options import parse_choice
-from fleet.store import gate, schema
+from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
 from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile, read_table_name
@@ -281,11 +281,6 @@ def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bo
         raise UsageError(f"{file}: has no rows; export the runs again.")
     name = name or str(rows[0]["summary"])
     require_free_name(name)
-    try:
-        for text in {row["labels_json"] for row in rows}:
-            gate.parse_json_column("labels_json", text)
-    except DataError as err:
-        raise UsageError(f"{file}: cannot be stored as a summary: {err}.") from err
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
     return f"{PREFIX}{name}", write_summary(address, name, [row | own for row in rows])
 

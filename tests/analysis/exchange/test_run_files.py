@@ -90,10 +90,17 @@ def test_a_damaged_member_is_named_with_its_zip(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs.zip"]
 
 
-@pytest.mark.parametrize("labels", ["[]", "{", '{"a": 1}'])
-def test_a_summary_whose_labels_are_none_is_not_imported(
-    labels: str, tmp_path: Path
-) -> None:
+IMPOSSIBLE = {
+    "a list": ({"labels_json": "[]"}, "labels_json"),
+    "no JSON": ({"labels_json": "{"}, "labels_json"),
+    "a number": ({"labels_json": '{"a": 1}'}, "labels_json"),
+    "no latency": ({"latency_ns": -5.0}, "latency_ns is -5.0"),
+    "no relation": ({"relation": "near"}, "relation is 'near'"),
+}
+
+
+def write_hand_made_summary(file: Path, changes: dict[str, object]) -> None:
+    """Write a summary that only its seal makes one of fleet's."""
     row = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
         "summary": "x",
         "tool": "fleet",
@@ -104,14 +111,38 @@ def test_a_summary_whose_labels_are_none_is_not_imported(
         "ping_cpu": 0,
         "pong_cpu": 1,
         "latency_ns": 5.0,
-        "labels_json": labels,
+        "labels_json": "{}",
     }
-    table = pa.Table.from_pylist([row], schema.arrow_schema("summaries"))
-    write_table(tmp_path / "x.parquet", table)
-    with pytest.raises(
-        UsageError, match=r"x\.parquet: cannot be stored .* labels_json"
-    ):
+    rows = [row | changes]
+    table = pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
+    write_table(file, table)
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_summary_with_impossible_values_is_not_imported(
+    name: str, tmp_path: Path
+) -> None:
+    changes, words = IMPOSSIBLE[name]
+    write_hand_made_summary(tmp_path / "x.parquet", changes)
+    with pytest.raises(UsageError, match=f"x: cannot be stored as .*{words}"):
         import_runs(tmp_path / "root", [tmp_path / "x.parquet"], None)
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_stored_summary_with_impossible_values_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    changes, words = IMPOSSIBLE[name]
+    with Fleet(tmp_path) as fleet:
+        (fleet.results / "summaries").mkdir(parents=True)
+        write_hand_made_summary(fleet.results / "summaries/x.parquet", changes)
+        listed = fleet("runs", "--summaries")
+        shown = fleet("show", "summary:x")
+        verified = fleet("verify")
+    assert (listed.exit_code, shown.exit_code, verified.exit_code) == (0, 11, 11)
+    assert "It is left out." in " ".join(listed.stderr.split())
+    for output in (listed.stderr, shown.stderr, verified.stdout + verified.stderr):
+        assert f"summaries/x.parquet: {words}" in " ".join(output.split())
 
 
 # It ends each process that `multiprocessing` starts as a crash of a library would.
