@@ -32,7 +32,10 @@ _CREATE = (
        listed blob, record blob, primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
     "create table parts (id integer primary key, kind text, made_of text, rows blob)",
+    # the files of the tables `runs` and `cpus`, as last seen
+    "create table table_files (name text primary key)",
 )
+_TABLES = ("runs", "parts", "table_files")
 # a row of `runs` takes two kilobytes, and a page wastes less than one of them
 _PAGE_BYTES = 16384
 _WAIT_S = 2.0  # for another process that writes
@@ -93,12 +96,8 @@ class Index:
         stamps: Mapping[Key, str],
         contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
         present: Collection[Key] | None = None,
-        *,
-        in_tables: bool,
     ) -> None:
-        """Store runs' listed columns and records. present: drop all others. in_tables:
-        tables have them.
-        """
+        """Store runs' listed columns and records. present: drop all others."""
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
@@ -106,17 +105,34 @@ class Index:
                 values, separators=(",", ":"), default=datetime.isoformat
             ).encode()
             packed = zlib.compress(record, 1)
-            rows.append((*key, stamps[key], in_tables, text, packed))
+            rows.append((*key, stamps[key], text, packed))
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany(
-                "insert or replace into runs values (?, ?, ?, ?, ?, ?)", rows
+                "insert or replace into runs values (?, ?, ?, 0, ?, ?)", rows
             )
             if present is not None:
                 gone = {*db.execute("select host_id, run_id from runs")} - {*present}
                 db.executemany(
                     "delete from runs where host_id = ? and run_id = ?", gone
                 )
+
+        self._transact(write)
+
+    def note_table_files(self, names: Collection[str]) -> None:
+        """Note which files the tables `runs` and `cpus` have. If one of those noted
+        before is gone, the rows of any run may be missing.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            noted = {name for (name,) in db.execute("select name from table_files")}
+            if noted == {*names}:
+                return
+            if noted - {*names}:
+                db.execute("update runs set in_tables = 0")
+            db.execute("delete from table_files")
+            rows = [[name] for name in names]
+            db.executemany("insert into table_files values (?)", rows)
 
         self._transact(write)
 
@@ -267,7 +283,7 @@ class Index:
         # a file torn by a crash of the machine is made anew
         db.execute("pragma synchronous = off")
         if db.execute("pragma user_version").fetchone()[0] != self._version:
-            drops = [f"drop table if exists {table}" for table in ("runs", "parts")]
+            drops = [f"drop table if exists {table}" for table in _TABLES]
             for statement in (
                 "begin immediate",
                 *drops,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import cache, cached_property, wraps
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
@@ -59,7 +60,7 @@ from fleet.store.reading import (
 )
 from fleet.store.rows import decode, write_record
 from fleet.store.samples import hash_samples
-from fleet.store.writing import add_missing_runs
+from fleet.store.writing import add_missing_runs, list_tables
 
 _P = ParamSpec("_P")
 _Model = TypeVar("_Model")
@@ -267,7 +268,7 @@ class Listing:
             key: result for key, result in results.items() if isinstance(result, tuple)
         }
         if contents:
-            self.index.store_runs(stamps, contents, self.stamps, in_tables=False)
+            self.index.store_runs(stamps, contents, self.stamps)
         rows |= {key: row for key, (row, _) in contents.items()}
         errors |= find_duplicates(self.place, rows)
         return [row for key, row in rows.items() if key not in errors], errors
@@ -295,28 +296,35 @@ class Listing:
         """Add the rows that the tables lack of runs whose session has not added them;
         warn if a table cannot be listed.
         """
-        waiting = [key for key in self.index.list_not_in_tables() if key in self.stamps]
-        ended = {
-            key: self.stamps[key]
-            for key in waiting
-            if self.place.can_add_rows(self.stamps[key])
-        }
-
-        def read(run_ids: Collection[str]) -> list[RunRecord]:
-            stamps = {key: stamp for key, stamp in ended.items() if key[1] in run_ids}
-            texts = self.index.read_records(stamps)
-            return [parse_record(text) for text in texts.values()]
-
         try:
             with store_errors("complete the tables runs and cpus", self.place):
-                complete = add_missing_runs(
-                    self.place, [run_id for _, run_id in ended], read
+                files = list_tables(self.place)
+                self.index.note_table_files([*chain(*files.values())])
+                ended = self._list_ended_not_in_tables()
+                had_all = add_missing_runs(
+                    self.place,
+                    files,
+                    [run_id for _, run_id in ended],
+                    self._read_indexed,
                 )
         except (StoreError, MemoryError, MemoryLimitError) as err:
             warn(str(err), StoreWarning, stacklevel=3)
             return
-        if complete:
+        if had_all:
             self.index.mark_in_tables(ended)
+
+    def _list_ended_not_in_tables(self) -> list[Key]:
+        """Return the runs whose rows may be missing from the tables, and will not be
+        added by their sessions.
+        """
+        waiting = [key for key in self.index.list_not_in_tables() if key in self.stamps]
+        return [key for key in waiting if self.place.can_add_rows(self.stamps[key])]
+
+    def _read_indexed(self, run_ids: Collection[str]) -> list[RunRecord]:
+        """Return the records that the index has of these runs."""
+        stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
+        texts = self.index.read_records(stamps)
+        return [parse_record(text) for text in texts.values()]
 
 
 def describe_misplaced(key: Key, present: Collection[Key]) -> str:
@@ -429,15 +437,13 @@ def make_listed_row(row: Mapping[str, Any]) -> _Row:
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
-    """Store just published runs in the index. Mark their rows as being in the
-    tables.
-    """
+    """Store just published runs in the index."""
     runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
     stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
     contents = {
         key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps
     }
-    Index(place, _COLUMNS).store_runs(stamps, contents, in_tables=True)
+    Index(place, _COLUMNS).store_runs(stamps, contents)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:

@@ -52,7 +52,7 @@ from fleet.store.rows import (
 )
 from fleet.store.runs import RunSummary
 from fleet.store.samples import write_samples
-from fleet.store.writing import add_missing_runs, add_runs
+from fleet.store.writing import add_missing_runs, add_runs, list_tables
 
 BATCH_RUNS = 64
 BATCH_S = 2.0
@@ -299,6 +299,7 @@ class Store:
             records = listing.read_records(session_runs)
             add_missing_runs(
                 self.place,
+                list_tables(self.place),
                 records.keys(),
                 lambda run_ids: [records[run_id] for run_id in run_ids],
             )

@@ -5,7 +5,7 @@ imported summaries.
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,31 +64,50 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     by_run = {record.row["run_id"]: record for record in records}
     with _lock_tables(place, exclusive=False):
         for table in TABLES_OF_RUNS if records else ():
-            missing = _find_missing(place, table, by_run)
+            missing = _find_missing(place, list_table_files(place, table), by_run)
             _write_rows(place, table, [by_run[run_id] for run_id in missing])
 
 
 def add_missing_runs(
     place: Place,
+    files: Mapping[str, Sequence[str]],
     run_ids: Collection[str],
     read: Callable[[Collection[str]], Sequence[RunRecord]],
 ) -> bool:
     """Add rows of runs that tables lack, unless others write; return whether the tables
-    have all. read: returns the records of runs. Raises OSError, StoreError, `read`'s
-    errors.
+    had all already. files: of each table. read: returns the records of runs. Raises
+    OSError, StoreError, `read`'s errors.
     """
-    tables = [table for table in TABLES_OF_RUNS if _find_missing(place, table, run_ids)]
-    if not tables:
+    lacking = [
+        table for table, names in files.items() if _find_missing(place, names, run_ids)
+    ]
+    if not lacking:
         return True
     with _lock_tables(place, exclusive=True) as alone:
-        for table in tables if alone else ():
-            _write_rows(place, table, read(_find_missing(place, table, run_ids)))
-    return alone
+        for table in lacking if alone else ():
+            missing = _find_missing(place, list_table_files(place, table), run_ids)
+            _write_rows(place, table, read(missing))
+    return False
 
 
-def _find_missing(place: Place, table: str, run_ids: Collection[str]) -> list[str]:
-    """Return the runs, sorted, of which no file of a table has rows. Raises OSError."""
-    names = place.files(f"{table}/*.parquet")
+def list_tables(place: Place) -> dict[str, list[str]]:
+    """Return the names of the files of the tables `cpus` and `runs`, in the order of
+    writing. Raises OSError.
+    """
+    return {table: list_table_files(place, table) for table in TABLES_OF_RUNS}
+
+
+def list_table_files(place: Place, table: str) -> list[str]:
+    """Return the names of a table's files. Raises OSError."""
+    return place.files(f"{table}/*.parquet")
+
+
+def _find_missing(
+    place: Place, names: Sequence[str], run_ids: Collection[str]
+) -> list[str]:
+    """Return the runs, sorted, of which none of a table's files has rows. Raises
+    OSError.
+    """
     stems = {Path(name).stem: name for name in names}
     missing = set(run_ids) - stems.keys()
     if not missing:
@@ -96,10 +115,12 @@ def _find_missing(place: Place, table: str, run_ids: Collection[str]) -> list[st
     # a file is named after its last run, so those before the first one have none of it
     first = min(missing)
     later = [name for stem, name in stems.items() if stem >= first]
-    parts = read_undamaged(
-        later, lambda name: TableFile(place, name, table).read(["run_id"])
-    )
-    for part in parts.values():
+
+    def read(name: str) -> Any:
+        table, _, _ = name.partition("/")
+        return TableFile(place, name, table).read(["run_id"])
+
+    for part in read_undamaged(later, read).values():
         missing -= set(part.column("run_id").to_pylist())
     return sorted(missing)
 
