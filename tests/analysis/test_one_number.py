@@ -11,8 +11,12 @@ import pandas as pd
 import pytest
 
 import fleet
-from fleet.analysis.reduce import add_run_levels, load_history
-from fleet.analysis.reduce.host_numbers import list_levels, summarize_levels
+from fleet.analysis.reduce import (
+    add_run_levels,
+    list_levels,
+    load_history,
+    summarize_levels,
+)
 from fleet.store import Listing
 from tests import builders, simulated
 from tests.command import Fleet

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.heatmap import SHADES
     from fleet.analysis.reduce.host_numbers import (
         history,
+        list_levels,
         load_history,
         load_overview,
         select_overview,
         summarize_hosts,
+        summarize_levels,
     )
     from fleet.analysis.reduce.interval import (
         compute_mean_half_width,
