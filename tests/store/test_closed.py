@@ -6,14 +6,16 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from fleet.errors import StoreError
 from fleet.model import Host
 from fleet.store import Store
 from fleet.store.files import list_folder
-from fleet.store.places import parse_place
+from fleet.store.places import Bucket, parse_place
 from fleet.store.runs import Listing
 from fleet.store.verify import verify
 from fleet.store.writing import write_summary
@@ -97,6 +99,53 @@ def test_what_a_listing_can_do_without_is_named(
     assert (RUNS["a"] in done.stdout, RUNS["b"] in done.stdout) == (True, False)
     assert done.stderr.count("Permission denied") == 1
     assert str(root / folder) in done.stderr
+
+
+class Denying:
+    """Objects in a folder, of which a prefix may not be listed, as pyarrow's client of
+    an S3 server says so.
+    """
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self._objects = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objects, name)
+
+    def get_file_info(self, wanted: Any) -> Any:
+        if isinstance(wanted, fs.FileSelector) and wanted.base_dir == self._prefix:
+            raise OSError(
+                f"When listing objects under key '{self._prefix}/': AWS Error"
+                " ACCESS_DENIED during ListObjectsV2 operation: Access Denied"
+            )
+        return self._objects.get_file_info(wanted)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        *(("amendments", words) for words in ("runs", "show a", "label a x=1")),
+        ("samples", "runs"),
+        ("summaries", "runs --summaries"),
+        *((prefix, "verify") for prefix in ("amendments", "samples", "runs", "cpus")),
+    ],
+)
+def test_a_prefix_of_a_bucket_that_may_not_be_listed_ends_a_command(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fleet_here: Callable[..., Done],
+    prefix: str,
+    words: str,
+) -> None:
+    objects = Denying(root.parent, f"{root.name}/{prefix}")
+    monkeypatch.setattr(Bucket, "filesystem", objects)
+    monkeypatch.setenv("XDG_STATE_HOME", str(root.parent / "state"))
+    done = fleet_here(*words.split(), "-r", f"s3://{root.name}")
+    assert done.exit_code == StoreError.exit_code, done
+    said = " ".join(done.stderr.split())
+    assert f"'{root.name}/{prefix}/': AWS Error ACCESS_DENIED" in said
+    assert "Look at the credentials" in said
 
 
 @pytest.mark.parametrize("word", ["runs", "show", "verify"])
