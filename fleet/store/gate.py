@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import msgspec
 
 from fleet import model
 from fleet.errors import DataError
-from fleet.late import msgspec, once
+from fleet.late import once
 from fleet.store import schema
 from fleet.store.places import KEY
 from fleet.text import describe_msgspec_error
@@ -35,7 +37,6 @@ _MAX_TEXTS, _MAX_LISTED_TEXT = (
 )
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
-_Type = TypeVar("_Type")
 
 
 class _Event(TypedDict):
@@ -60,27 +61,21 @@ class _Hello(TypedDict):
     benchmarks: NotRequired[list[model.Benchmark]]
 
 
-_JSON: Mapping[str, Any] = {
-    "labels_json": dict[str, str],
-    "mitigations_json": dict[str, str],
-    "plan_json": model.Plan,
-    "hello_json": _Hello,
-    "host_json": dict[str, Any],
-    "failed_json": list[model.Failed],
-    "caches_json": list[model.Cache],
-    "nodes_json": list[model.Node],
-    "memory_json": model.Memory,
+_Decoder = msgspec.json.Decoder[Any]
+_ANY: _Decoder = msgspec.json.Decoder()
+# made here: threads that use a type while another inspects it would crash
+_JSON: Mapping[str, _Decoder] = {
+    "labels_json": msgspec.json.Decoder(dict[str, str]),
+    "mitigations_json": msgspec.json.Decoder(dict[str, str]),
+    "plan_json": msgspec.json.Decoder(model.Plan),
+    "hello_json": msgspec.json.Decoder(_Hello),
+    "host_json": msgspec.json.Decoder(dict[str, Any]),
+    "failed_json": msgspec.json.Decoder(list[model.Failed]),
+    "caches_json": msgspec.json.Decoder(list[model.Cache]),
+    "nodes_json": msgspec.json.Decoder(list[model.Node]),
+    "memory_json": msgspec.json.Decoder(model.Memory),
 }
-"""The types in columns of JSON."""
-
-
-@once
-def prepare_type_for_threads(kind: type[_Type]) -> type[_Type]:
-    """Let msgspec inspect a type, then return it: threads that use it during the
-    inspection would crash.
-    """
-    msgspec.json.Decoder(kind)
-    return kind
+"""Decoders of the columns of JSON."""
 
 
 @contextmanager
@@ -94,10 +89,10 @@ def _decoding(name: str) -> Iterator[None]:
         raise DataError(f"{name} is not JSON: {err}") from err
 
 
-def _decode_json(name: str, text: str | bytes, kind: Any = Any) -> Any:
+def _decode_json(name: str, text: str | bytes, decoder: _Decoder = _ANY) -> Any:
     with _decoding(name):
         try:
-            return msgspec.json.decode(text, type=kind)
+            return decoder.decode(text)
         except RecursionError as err:
             raise DataError(f"{name} is nested too deeply") from err
 
@@ -121,9 +116,9 @@ def convert_row(
     """Check and return a row's values, None if absent. names: only these columns.
     Raises DataError.
     """
-    kind = _make_row_struct(table, None if names is None else tuple(names))
+    decoder = _make_row_decoder(table, None if names is None else tuple(names))
     with _decoding(table):
-        row = msgspec.convert(values, kind)
+        row = msgspec.convert(values, decoder.type)
     return _check_row(table, row)
 
 
@@ -131,7 +126,7 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
     """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`.
     Raises DataError.
     """
-    record = _decode_json("record", text, _make_record_struct(names))
+    record = _decode_json("record", text, _make_record_decoder(names))
     row = _check_row("runs", record.run)
     shared = (
         {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
@@ -145,7 +140,7 @@ def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     Raises DataError.
     """
     return _check_row(
-        "runs", _decode_json("row", text, _make_row_struct("runs", names, True))
+        "runs", _decode_json("row", text, _make_row_decoder("runs", names, True))
     )
 
 
@@ -170,10 +165,8 @@ def parse_json_column(name: str, text: str) -> Any:
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
     if sum(map(text.count, ",[{")) > limit:
         raise DataError(f"{name}: more than {limit} values")
-    kind = prepare_type_for_threads(_JSON[name])
     value = _decode_json(name, text)
-    with _decoding(name):
-        typed = msgspec.convert(value, kind)
+    typed = _decode_json(name, text, _JSON[name])
     if name == "hello_json":
         listed = typed.get("plan", {}).get("benchmarks", ())
         _raise_if_any(model.find_name_problem(item["benchmark"] for item in listed))
@@ -227,24 +220,25 @@ def check_machine(machine: model.Facts | model.Load) -> None:
 
 
 @once
-def _make_record_struct(names: tuple[str, ...] | None) -> Any:
-    """Make the msgspec type of a record, in which the rows of `cpus` have no run ID and
-    host ID.
+def _make_record_decoder(names: tuple[str, ...] | None) -> _Decoder:
+    """Make the decoder of a record, in which the rows of `cpus` have no run ID and host
+    ID.
     """
-    record = [("run", _make_row_struct("runs", names))]
+    record: list[tuple[str, Any]] = [("run", _make_row_decoder("runs", names).type)]
     if names is None:
         cpu_names = tuple(
             column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS
         )
-        cpus: Any = list.__class_getitem__(_make_row_struct("cpus", cpu_names))
+        row = _make_row_decoder("cpus", cpu_names).type
+        cpus: Any = list.__class_getitem__(row)
         record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=MAX_CPUS)]))
-    return prepare_type_for_threads(msgspec.defstruct("record", record))
+    return msgspec.json.Decoder(msgspec.defstruct("record", record))
 
 
 @once
-def _make_row_struct(
+def _make_row_decoder(
     table: str, names: tuple[str, ...] | None, as_list: bool = False
-) -> Any:
+) -> _Decoder:
     columns = {column.name: column for column in schema.TABLES[table]}
     fields: list[tuple[Any, ...]] = []
     for name in names or columns:
@@ -252,9 +246,8 @@ def _make_row_struct(
         fields.append(
             (name, type_ | None, None) if columns[name].nullable else (name, type_)
         )
-    return prepare_type_for_threads(
-        msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
-    )
+    struct = msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
+    return msgspec.json.Decoder(struct)
 
 
 def _value_type(table: str, column: schema.Column) -> Any:

@@ -11,17 +11,20 @@ from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
+
 from fleet.errors import DataError, StoreError
-from fleet.late import msgspec, pa
+from fleet.late import pa
 from fleet.model import Hello, Host, Run
 from fleet.store import schema
-from fleet.store.gate import RECORD_BYTES, RunRecord, prepare_type_for_threads
+from fleet.store.gate import RECORD_BYTES, RunRecord
 from fleet.text import describe_msgspec_error
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 NOT_STORED = "(not stored)"  # in place of a command of `before` or `after`
 _ZSTD_LEVEL = 9
 _Model = TypeVar("_Model")
+RUN = msgspec.json.Decoder(Run)  # made here, as those of `gate`
 
 
 def write_record(record: RunRecord) -> bytes:
@@ -213,14 +216,14 @@ def _list_benchmarks(run: Run) -> list[str]:
     return list(run.plan.benchmarks)
 
 
-def decode(kind: type[_Model], value: object) -> _Model:
-    """Convert parsed JSON, as `to_json` writes it, to a `kind`. Raises DataError, which
-    names the field.
+def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:
+    """Convert parsed JSON, as `to_json` writes it, to the decoder's type. Raises
+    DataError, which names the field.
     """
     try:
-        return msgspec.convert(_drop_env(value), prepare_type_for_threads(kind))
+        return msgspec.convert(_drop_env(value), decoder.type)
     except msgspec.ValidationError as err:
-        raise DataError(describe_msgspec_error(err, kind.__name__)) from err
+        raise DataError(describe_msgspec_error(err, decoder.type.__name__)) from err
 
 
 def _drop_env(value: Any) -> Any:

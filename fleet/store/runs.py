@@ -58,12 +58,11 @@ from fleet.store.reading import (
     read_record,
     warn_left_out,
 )
-from fleet.store.rows import decode, write_record
+from fleet.store.rows import RUN, decode, write_record
 from fleet.store.samples import hash_samples
 from fleet.store.writing import add_missing_runs, list_tables
 
 _P = ParamSpec("_P")
-_Model = TypeVar("_Model")
 _Result = TypeVar("_Result")
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar(
@@ -523,16 +522,9 @@ def read_journal_run(folder: Path) -> Run:
 
 def parse_journal_run(data: bytes) -> Run:
     """Parse a journal's `run.json`. Raises DataError."""
-    run = decode(Run, unseal_json(data))
+    run = decode(RUN, unseal_json(data))
     convert_row("runs", {"started_utc": run.started_utc}, ("started_utc",))
     return run
-
-
-def read_json(kind: type[_Model], path: Path) -> _Model:
-    """Read a JSON file, written by `to_json`, as a `kind`. Raises OSError,
-    DataError.
-    """
-    return decode(kind, unseal_json(read_regular(path)))
 
 
 def _make_summary(

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 from warnings import warn
 
+import msgspec
+
 from fleet.errors import DataError, LockedError, StoreError, StoreWarning
 from fleet.model import Burst, Hello, RequestedOptions, Run
 from fleet.store import runs
@@ -28,6 +30,7 @@ from fleet.store.files import (
     enter_state_folder,
     list_folder,
     open_regular,
+    read_regular,
     store_errors,
     sync,
 )
@@ -110,6 +113,9 @@ class Intent:
     failures: Mapping[str, Failure] = field(
         default_factory=lambda: MappingProxyType({})
     )
+
+
+INTENT = msgspec.json.Decoder(Intent)  # made here, as those of `gate`
 
 
 class Store:
@@ -353,7 +359,7 @@ class Store:
         """
         with _refusing_unreadable(f"{path}: cannot note the session"):
             data = seal_json(to_json({**to_dict(intent), "pid": os.getpid()}))
-            decode(Intent, unseal_json(data))
+            decode(INTENT, unseal_json(data))
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
             note = os.fdopen(
@@ -388,7 +394,7 @@ class Store:
         for path in runs.list_session_notes(self.state_dir):
             try:
                 if _read_if_locked(path) is None:
-                    intents.append(runs.read_json(Intent, path))
+                    intents.append(decode(INTENT, unseal_json(read_regular(path))))
             except (FileNotFoundError, PermissionError):
                 continue  # removed while we looked, or another user's
             except (OSError, DataError) as err:
@@ -481,7 +487,7 @@ def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
         except BlockingIOError:
             match content := unseal_json(note.read()):
                 case {"pid": int(process)}:
-                    return process, decode(Intent, content)
+                    return process, decode(INTENT, content)
             raise DataError("it names no process") from None
         except OSError:
             return None  # a file system without locks
