@@ -63,9 +63,8 @@ class SessionContext(HostAccess):
     lock: LockPolicy | None = None
     require: tuple[str, ...] | None = None
     wait_s: float | None = None
-    reconnect_s: float = (
-        RECONNECT_S  # how long to try to reconnect a link that breaks in mid-run
-    )
+    # how long to try to reconnect a link that breaks in mid-run
+    reconnect_s: float = RECONNECT_S
     # a cancellation closes its connections and ends compilers
     builder: Builder = field(init=False)
     forecaster: Forecaster = field(init=False)
@@ -85,15 +84,19 @@ class SessionContext(HostAccess):
         if machine is None:
             yield
             return
-        name, waiting = run.host.name, False
-        while (other := self._measured_by.setdefault(machine, name)) != name:  # atomic
-            if not waiting:
+        name = run.host.name
+        is_waiting = False
+        while True:
+            user = self._measured_by.setdefault(machine, name)  # atomic
+            if user == name:
+                break
+            if not is_waiting:
                 progress.note(
-                    f"{name} and {other} of the inventory are the same machine;"
+                    f"{name} and {user} of the inventory are the same machine;"
                     " measured in turn."
                 )
                 progress.enter("wait")
-                waiting = True
+                is_waiting = True
             self.cancellation.pause(POLL_S)
         try:
             yield
@@ -109,7 +112,6 @@ def lock_owner() -> str:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name
         user = "somebody"
-    return "".join(
-        c if c.isprintable() and c != " " else "_"
-        for c in f"{user}@{socket.gethostname()}"
-    )[:120]
+    owner = f"{user}@{socket.gethostname()}"
+    printable = [sign if sign.isprintable() else "_" for sign in owner]
+    return "".join(printable).replace(" ", "_")[:120]

@@ -60,7 +60,9 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
     codes = {outcome.exit_code for outcome in outcomes}
     if EXIT_BUG in codes:
         return EXIT_BUG
-    return codes.pop() if len(codes) == 1 else EXIT_SOME_FAILED
+    if len(codes) == 1:
+        return codes.pop()
+    return EXIT_SOME_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,8 @@ class BurstsReceived:
     done: int
     total: int
     medians: Medians = ()  # of this agent's bursts, updated now and then
-    live_medians: LiveMedians | None = (
-        None  # to read, not to keep; None if another process follows the host
-    )
+    # to read, not to keep; None if another process follows the host
+    live_medians: LiveMedians | None = None
 
 
 @dataclass(frozen=True, slots=True)

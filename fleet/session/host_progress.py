@@ -1,13 +1,14 @@
 """Follows one host: its stage, notes and bursts, sent as events; ends in an Outcome."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fleet import errors
 from fleet.agent.wire.asked import list_left_out
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
-from fleet.model import Burst, Hello, Host, Note, Run, RunState
+from fleet.model import Burst, Failed, Hello, Host, Note, Run, RunState
 from fleet.plan.merge import cpus_to_measure
 from fleet.remote.output import Completed
 from fleet.session import events
@@ -45,8 +46,9 @@ class HostProgress:
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
-            cpus = cpus_to_measure(run.plan, run.facts)
-            self._live_medians = self._live_medians or LiveMedians(run.facts, cpus)
+            if self._live_medians is None:
+                cpus = cpus_to_measure(run.plan, run.facts)
+                self._live_medians = LiveMedians(run.facts, cpus)
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
@@ -57,12 +59,10 @@ class HostProgress:
             if len(self.notes) > MAX_NOTES:
                 return
             note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
-            note = (
-                note
-                if len(note) <= NOTE_LIMIT
-                else f"{note[:NOTE_LIMIT]} … (truncated)"
-            )
-            note = note if len(self.notes) < MAX_NOTES else "further notes are not kept"
+            if len(note) > NOTE_LIMIT:
+                note = f"{note[:NOTE_LIMIT]} … (truncated)"
+            if len(self.notes) == MAX_NOTES:
+                note = "further notes are not kept"
             self.notes.append(note)
             self._emit(events.NoteAdded(self.host, note))
 
@@ -70,11 +70,15 @@ class HostProgress:
         """Emit a command of the inventory with its exit code and output, secrets
         hidden.
         """
-        output = (completed.stdout + completed.stderr).decode("utf-8", "replace")
-        hidden = hide_secrets(output, self.host.env.values())
+        output = completed.stdout + completed.stderr
+        text = output.decode("utf-8", "replace")
         self._emit(
             events.CommandEnded(
-                self.host, stage, command, completed.exit_code or 0, hidden
+                self.host,
+                stage,
+                command,
+                completed.exit_code,
+                hide_secrets(text, self.host.env.values()),
             )
         )
 
@@ -119,26 +123,8 @@ class HostProgress:
         """
         if run.state is RunState.COMPLETE:
             return self.completed_outcome()
-        if run.end is not None and run.end.out_of_time:
-            why = (
-                "the time budget ended in the first round; what was measured is stored."
-            )
-        elif not run.failed and (left_out := list_left_out(run)):
-            why = f"the agent left out {', '.join(left_out)}; the others are stored."
-        elif not run.failed:
-            why = "the run is incomplete; what had arrived is stored as a partial run."
-        else:
-            # one that killed its agent
-            first = min(run.failed, key=lambda one: one.given_up is None)
-            why = (
-                f"{format_count(len(run.failed), 'burst')} failed, the others are"
-                " stored; the first failure:"
-                f" {' '.join(filter(None, (first.benchmark, first.point)))}"
-                f" {first.ping_cpu}-{first.pong_cpu}: {first.reason}."
-            )
-        return self._make_outcome(
-            State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED
-        )
+        message = f"{self.host.name}: {_explain_partial(run)}"
+        return self._make_outcome(State.PARTIAL, message, errors.EXIT_SOME_FAILED)
 
     def completed_outcome(self) -> Outcome:
         """Return the outcome of a host whose work is all done."""
@@ -148,27 +134,26 @@ class HostProgress:
         """Return the outcome of an error: a bug in fleet unless fleet raised it or the
         system explains it.
         """
-        cause = (
-            err
-            if isinstance(err, errors.FleetError)
-            else errors.explain(err, f"{self.host.name}: ")
-        )
+        name = f"{self.host.name}: "
+        cause = find_cause(err, name)
         if cause is None:
-            text = f"{self.host.name}: {errors.describe_bug(err)}{self._journal_hint()}"
+            text = f"{name}{errors.describe_bug(err)}{self._journal_hint()}"
             return self._make_outcome(State.FAILED, text, errors.EXIT_BUG)
-        lost = isinstance(cause, errors.StoreError) and cause.lost
-        hint = (
-            "" if lost else self._journal_hint(resume="`fleet resume" not in str(cause))
-        )
-        state = (
-            State.NOT_READY if isinstance(cause, errors.NotReadyError) else State.FAILED
-        )
+        hint = ""
+        has_lost_journal = isinstance(cause, errors.StoreError) and cause.lost
+        if not has_lost_journal:
+            names_resume = "`fleet resume" in str(cause)
+            hint = self._journal_hint(resume=not names_resume)
+        state = State.FAILED
+        if isinstance(cause, errors.NotReadyError):
+            state = State.NOT_READY
         outcome = self._make_outcome(
             state, f"{cause}{hint}", cause.exit_code, cause.stage
         )
-        refused = isinstance(cause, errors.RefusedError | errors.UsageError)
-        run_id = None if refused else outcome.run_id
-        return replace(outcome, reason=cause.reason, given_up=refused, run_id=run_id)
+        outcome = replace(outcome, reason=cause.reason)
+        if isinstance(cause, errors.RefusedError | errors.UsageError):
+            outcome = replace(outcome, given_up=True, run_id=None)
+        return outcome
 
     def interrupted_outcome(self) -> Outcome:
         """Return this host's outcome when the session was cancelled."""
@@ -184,25 +169,62 @@ class HostProgress:
         if self._run_id is None or self.bursts == 0:
             return ""
         bursts = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"
-        text = f" {bursts} kept in the journal of {self._run_id}"
-        return f"{text}; `fleet resume` measures the rest." if resume else f"{text}."
+        hint = f" {bursts} kept in the journal of {self._run_id}"
+        return f"{hint}; `fleet resume` measures the rest." if resume else f"{hint}."
 
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
         if self.unrestored:
-            message = " ".join(
-                filter(None, (message or f"{self.host.name}:", self.unrestored))
-            )
+            message = message or f"{self.host.name}:"
+            message = f"{message} {self.unrestored}"
             code = code or errors.PreparationError.exit_code
+        if state is State.COMPLETE:
+            stage = "done"
         return Outcome(
             host=self.host,
             state=state,
             run_id=self._run_id,
-            stage="done" if state is State.COMPLETE else stage or self._stage,
+            stage=stage or self._stage,
             message=hide_secrets(message, self.host.env.values()),
             exit_code=code,
             bursts=self.bursts,
             seconds=time.monotonic() - self._started,
             notes=tuple(self.notes),
         )
+
+
+def find_cause(err: Exception, where: str) -> errors.FleetError | None:
+    """Return the error to show: fleet's own, else one that explains the system's; None
+    for a bug. where: prefix of its message.
+    """
+    if isinstance(err, errors.FleetError):
+        return err
+    return errors.explain(err, where)
+
+
+def _explain_partial(run: Run) -> str:
+    """Return why a stored run is not complete."""
+    if run.end is not None and run.end.out_of_time:
+        return "the time budget ended in the first round; what was measured is stored."
+    if run.failed:
+        return _describe_failed(run.failed)
+    left_out = list_left_out(run)
+    if left_out:
+        return f"the agent left out {', '.join(left_out)}; the others are stored."
+    return "the run is incomplete; what had arrived is stored as a partial run."
+
+
+def _describe_failed(failed: Sequence[Failed]) -> str:
+    """Return how many bursts failed, and the first: if there is one, the first that
+    killed its agent.
+    """
+    killing = [burst for burst in failed if burst.given_up is not None]
+    first = killing[0] if killing else failed[0]
+    name = first.benchmark
+    if first.point:
+        name += f" {first.point}"
+    return (
+        f"{format_count(len(failed), 'burst')} failed, the others are stored; the first"
+        f" failure: {name} {first.ping_cpu}-{first.pong_cpu}: {first.reason}."
+    )

@@ -27,7 +27,8 @@ class _ThinnedValues:
         self._came = 0
 
     def add(self, value: float) -> None:
-        if self._came % self._every == 0:
+        is_selected = self._came % self._every == 0
+        if is_selected:
             self.values.append(value)
         if len(self.values) > MOST:
             self.values = self.values[::2]
@@ -45,58 +46,54 @@ class LiveMedians:
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
-        self._topology = Topology(facts.cpus, facts.core_kinds)
-        self._values: dict[str, dict[str, _ThinnedValues]] = {}
-        self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
         self.labels: dict[str, str] = {}  # what the numbers of `latest` are
+        self._topology = Topology(facts.cpus, facts.core_kinds)
+        # by benchmark and relation
+        self._values: dict[str, dict[str, _ThinnedValues]] = {}
+        numbers = [cpu.cpu for cpu in self.cpus]
+        self._places = {number: place for place, number in enumerate(numbers)}
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Add a burst; ignore it unless its benchmark and point have one number for
         each CPU or pair.
         """
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
-        one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (
-            None,
-            benchmark.point,
-        )
-        measured = (
-            burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
-            if one_number
-            else ()
-        )
-        if not measured:
+        has_number = benchmark.view in (View.MATRIX, View.CPUS)
+        is_shown_point = burst.point in (None, benchmark.point)
+        if not has_number or not is_shown_point:
             return
-        ns = (
-            median(measured)
-            * 1e9
-            / hello.ticks_per_second
-            / burst.iterations
-            / benchmark.latencies
-        )
-        relations = self._values.setdefault(burst.benchmark, {})
+        ticks = burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
+        if not ticks:
+            return
+        sample_ns = median(ticks) * 1e9 / hello.ticks_per_second
+        ns = sample_ns / burst.iterations / benchmark.latencies
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
-        relations.setdefault(relation, _ThinnedValues()).add(ns)
+        values_by_relation = self._values.setdefault(burst.benchmark, {})
+        values_by_relation.setdefault(relation, _ThinnedValues()).add(ns)
         if benchmark.view is View.MATRIX:
             self.labels[burst.benchmark] = benchmark.label
-            size = len(self._places)
-            if burst.benchmark not in self.latest:
-                self.latest[burst.benchmark] = array("f", [nan]) * size**2
+            self._set_latest(burst, ns)
+
+    def _set_latest(self, burst: Burst, ns: float) -> None:
+        """Set the cells of the burst's pair, on both sides of the diagonal."""
+        size = len(self.cpus)
+        if burst.benchmark not in self.latest:
+            self.latest[burst.benchmark] = array("f", [nan]) * size**2
+        ping = self._places.get(burst.ping_cpu)
+        pong = self._places.get(burst.pong_cpu)
+        if ping is not None and pong is not None:
             cells = self.latest[burst.benchmark]
-            ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
-            for a, b in (ends, ends[::-1]):  # both sides of the diagonal
-                if a is not None and b is not None:
-                    cells[a * size + b] = ns
+            cells[ping * size + pong] = ns
+            cells[pong * size + ping] = ns
 
     def compute_medians(self) -> Medians:
         """Return, for each benchmark, the median of each relation's burst medians."""
         medians = []
-        for benchmark, samples in sorted(self._values.items()):
-            names = sorted(samples, key=relation_sort_key)
-            medians.append(
-                (
-                    benchmark,
-                    tuple((name, median(samples[name].values)) for name in names),
-                )
+        for benchmark, values_by_relation in sorted(self._values.items()):
+            relations = sorted(values_by_relation, key=relation_sort_key)
+            of_relations = tuple(
+                (name, median(values_by_relation[name].values)) for name in relations
             )
+            medians.append((benchmark, of_relations))
         return tuple(medians)

@@ -52,58 +52,61 @@ class SessionLog:
                 self._write(host, f"measuring takes, by forecast, {duration}")
             case events.NoteAdded(host, text):
                 self._write(host, strip_host_name(host, text))
-            case events.CommandEnded(host, stage, command, code, output):
-                lines = output.splitlines()
-                if len(lines) > 2 * COMMAND_LINES:
-                    gap = f"({len(lines) - 2 * COMMAND_LINES:,} lines left out)"
-                    lines = [*lines[:COMMAND_LINES], gap, *lines[-COMMAND_LINES:]]
-                for line in (f"`{command}` ended with exit code {code}", *lines):
-                    cut = len(line) - LINE_QUOTED
-                    gap = f" ({cut:,} characters left out)" if cut > 0 else ""
-                    self._write(host, f"{stage}: {line[:LINE_QUOTED]}{gap}")
+            case events.CommandEnded():
+                self._log_command(event)
             case events.HostFinished(outcome):
                 self._log_outcome(outcome)
         self._then(event)
 
+    def _log_command(self, ended: events.CommandEnded) -> None:
+        lines = ended.output.splitlines()
+        cut_lines = len(lines) - 2 * COMMAND_LINES
+        if cut_lines > 0:
+            gap = f"({cut_lines:,} lines left out)"
+            lines = [*lines[:COMMAND_LINES], gap, *lines[-COMMAND_LINES:]]
+        head = f"`{ended.command}` ended with exit code {ended.exit_code}"
+        for line in (head, *lines):
+            self._write(ended.host, f"{ended.stage}: {_shorten(line)}")
+
     def _log_outcome(self, outcome: Outcome) -> None:
-        host, run = outcome.host, f" {outcome.run_id}" if outcome.run_id else ""
-        ending = (
+        run = f" {outcome.run_id}" if outcome.run_id else ""
+        text = (
             f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
+            f" in {outcome.seconds:.1f} s {outcome.message}"
         )
-        self._write(
-            host, f"{ending} in {outcome.seconds:.1f} s {outcome.message}".rstrip()
-        )
+        self._write(outcome.host, text.rstrip())
         with self._guard:
-            lines = self._lines.pop(host.name, ())
+            lines = self._lines.pop(outcome.host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
             with (
                 contextlib.suppress(OSError),
-                os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log,
+                os.fdopen(self._open(f"{outcome.host.host_id}.log"), "ab") as log,
             ):
                 log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
-        line = (
-            f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
-        )
+        moment = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        line = f"{moment} {host.name}: {one_line(text)}\n"
         with self._guard:
-            self._lines.setdefault(host.name, deque(maxlen=LINES_OF_A_HOST)).append(
-                line
-            )
+            own_lines = self._lines.setdefault(host.name, deque(maxlen=LINES_OF_A_HOST))
+            own_lines.append(line)
             if self._written > SESSION_LIMIT:
                 return
             self._written += len(line.encode())
+            if self._written > SESSION_LIMIT:
+                line = _FULL
             with contextlib.suppress(OSError):
-                if (
-                    self._session_log is None
-                ):  # kept open: each line of many hosts goes there
-                    self._session_log = self._open("session.log")
-                    weakref.finalize(self, os.close, self._session_log)
-                os.write(
-                    self._session_log,
-                    (_FULL if self._written > SESSION_LIMIT else line).encode(),
-                )
+                os.write(self._open_session_log(), line.encode())
+
+    def _open_session_log(self) -> int:
+        """Return its descriptor, which stays open: each line of many hosts goes
+        there.
+        """
+        if self._session_log is None:
+            self._session_log = self._open("session.log")
+            weakref.finalize(self, os.close, self._session_log)
+        return self._session_log
 
     def _open(self, name: str) -> int:
         logs = self.folder.parent
@@ -131,22 +134,35 @@ def prune_logs(store: Store) -> None:
         unfinished |= {run.session_id for run in store.read_begun_runs()}
         for folder in old:
             if folder.name not in unfinished:
-                with contextlib.suppress(
-                    OSError
-                ):  # another controller was quicker, or there is more in it
-                    for name in fnmatch.filter(list_folder(folder), "*.log"):
-                        (folder / name).unlink(missing_ok=True)
-                    folder.rmdir()
+                # another controller was quicker, or there is more in it
+                with contextlib.suppress(OSError):
+                    _remove_logs(folder)
+
+
+def _remove_logs(folder: Path) -> None:
+    for name in fnmatch.filter(list_folder(folder), "*.log"):
+        (folder / name).unlink(missing_ok=True)
+    folder.rmdir()
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
     """Report whether `folder` is a session's and, by its name and its files' times,
     older than `moment`.
     """
-    ours = (
-        _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
-    )
-    if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
+    if not _SESSION.fullmatch(folder.name):
+        return False
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    first_newer_name = f"s{moment:%Y%m%dT%H%M%SZ}"
+    if folder.name >= first_newer_name:
         return False
     paths = [folder, *(folder / name for name in list_folder(folder))]
-    return max(path.lstat().st_mtime for path in paths) < moment.timestamp()
+    last_written = max(path.lstat().st_mtime for path in paths)
+    return last_written < moment.timestamp()
+
+
+def _shorten(line: str) -> str:
+    cut = len(line) - LINE_QUOTED
+    if cut <= 0:
+        return line
+    return f"{line[:LINE_QUOTED]} ({cut:,} characters left out)"
