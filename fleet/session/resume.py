@@ -46,25 +46,36 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     `session` matches none or several.
     """
     unfinished = _find_unfinished_and_end_done(store)
-    busy = store.running_sessions()
     if session is None:
-        if free := sorted(set(unfinished) - set(busy)):
-            return unfinished[free[-1]]
-        if busy:
-            name, (process, _) = max(busy.items())
-            raise LockedError(
-                f"session {name} is still running: process {process} on this machine."
-            )
-        return None
+        return _find_most_recent(unfinished, store.running_sessions())
     if not unfinished:
         raise UsageError(f"{store.place}: no unfinished session there.")
     matching = [name for name in unfinished if name.startswith(session)]
     if len(matching) != 1:
+        number = "more than one" if matching else "no"
         raise UsageError(
-            f"{session!r} is {'no' if not matching else 'more than one'} unfinished"
-            f" session. There are: {_abbreviate_list(sorted(unfinished))}."
+            f"{session!r} is {number} unfinished session."
+            f" There are: {_abbreviate_list(sorted(unfinished))}."
         )
     return unfinished[matching[0]]
+
+
+def _find_most_recent(
+    unfinished: Mapping[str, Remaining], running: Mapping[str, tuple[int, Intent]]
+) -> Remaining | None:
+    """Return the last unfinished session that is not running, None if there is none.
+    Raises LockedError if there are only running ones.
+    """
+    idle = set(unfinished) - set(running)
+    if idle:
+        return unfinished[max(idle)]
+    if running:
+        name = max(running)
+        process, _ = running[name]
+        raise LockedError(
+            f"session {name} is still running: process {process} on this machine."
+        )
+    return None
 
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
@@ -73,38 +84,49 @@ def name_other_sessions(store: Store, remaining: Remaining) -> str:
     """
     unfinished = _find_unfinished_and_end_done(store)
     names = sorted(set(unfinished) - {*store.running_sessions(), remaining.session_id})
+    if not names:
+        return ""
     return (
         f"Also unfinished: {_abbreviate_list(names)}. Name one: fleet resume"
         f" {names[-1]}"
-        if names
-        else ""
     )
 
 
 def _abbreviate_list(names: Sequence[str]) -> str:
-    before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
-    return before + ", ".join(names[-_SHOWN:])
+    text = ", ".join(names[-_SHOWN:])
+    if len(names) > _SHOWN:
+        return f"{len(names) - _SHOWN} before, {text}"
+    return text
 
 
 def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.read_idle_intents()}
     begun = store.read_begun_runs()
-    remaining, listing = {}, Listing(store.place)
+    listing = Listing(store.place)
+    remaining = {}
     for name in {*intents, *(run.session_id for run in begun)}:
         # none: all of its hosts were stored but for a last step
         intent = intents.get(name, Intent(name, ()))
         runs = tuple(run for run in begun if run.session_id == name)
-        has_run = {run.host.name for run in runs}
-        if set(intent.hosts) - has_run:
-            has_run |= {
-                run.host_name for run in listing.all_runs if run.session_id == name
-            }
-        hosts = tuple(host for host in intent.hosts if host not in has_run)
+        hosts = _list_hosts_without_run(intent, runs, listing)
         if runs or hosts:
             remaining[name] = Remaining(intent, runs, hosts)
         else:
             store.end_session(name)  # killed before its very last step
     return remaining
+
+
+def _list_hosts_without_run(
+    intent: Intent, begun: Sequence[Run], listing: Listing
+) -> tuple[str, ...]:
+    """Return the session's hosts that have neither a journal nor a stored run."""
+    has_run = {run.host.name for run in begun}
+    if has_run.issuperset(intent.hosts):
+        return ()  # without reading the list of stored runs
+    for run in listing.all_runs:
+        if run.session_id == intent.session_id:
+            has_run.add(run.host_name)
+    return tuple(host for host in intent.hosts if host not in has_run)
 
 
 def resume_session(
@@ -117,21 +139,22 @@ def resume_session(
     """Finish what remains on these hosts; return the outcomes. partial: publish the
     journals as they are.
     """
-    store, runs = context.store, {run.host.name: run for run in remaining.runs}
+    store = context.store
+    runs = {run.host.name: run for run in remaining.runs}
     names = set(runs) if partial else set(remaining.names)
     with store.hold_session(remaining.intent):
         prune_logs(store)
         chosen = [host for host in hosts if host.name in names]
         outcomes = measure_each(chosen, context, runs, partial=partial)
         store.complete_tables(remaining.session_id)
-        dropped = partial and remaining.session_id not in {
-            run.session_id for run in store.read_begun_runs()
-        }
-        if end_if_settled(store, remaining.intent, outcomes, () if dropped else names):
-            outcomes = [
-                replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes
-            ]
-    return outcomes
+        if partial:
+            begun = {run.session_id for run in store.read_begun_runs()}
+            if remaining.session_id not in begun:
+                names = set()  # what is left of the session is given up
+        is_over = end_if_settled(store, remaining.intent, outcomes, names)
+    if not is_over:
+        return outcomes
+    return [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
 
 
 def forget_session(remaining: Remaining, store: Store) -> None:
@@ -152,7 +175,8 @@ def hosts_to_resume(
     """
     if partial:
         return [run.host for run in remaining.runs]
-    if unknown := [name for name in remaining.names if name not in inventory]:
+    unknown = [name for name in remaining.names if name not in inventory]
+    if unknown:
         raise UsageError(
             f"the inventory no longer has {', '.join(unknown)}, unfinished in session"
             f" {remaining.session_id}: add it again, or store what was measured with"

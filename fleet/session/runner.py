@@ -74,9 +74,13 @@ def measure_each(
     """
 
     def measure_host(progress: HostProgress) -> Outcome:
-        link, run = HostLink(context, progress), runs.get(progress.host.name)
-        run = run_host(link) if run is None else resume_host(link, run, partial=partial)
-        return progress.outcome_of_run(run)
+        link = HostLink(context, progress)
+        run = runs.get(progress.host.name)
+        if run is None:
+            stored = run_host(link)
+        else:
+            stored = resume_host(link, run, partial=partial)
+        return progress.outcome_of_run(stored)
 
     outcomes = run_on_each(hosts, measure_host, context)
     try:
@@ -99,13 +103,18 @@ def run_session(
     its outcome.
     """
     names = tuple(host.name for host in hosts)
-    listed = {
+    entries = {
         host.name: {"address": host.address, "labels": dict(host.labels)}
         for host in hosts
     }
-    plan = (context.requested, context.labels, listed)
     intent = Intent(
-        context.session_id, names, *plan, require=context.require, wait_s=context.wait_s
+        context.session_id,
+        names,
+        context.requested,
+        context.labels,
+        entries,
+        require=context.require,
+        wait_s=context.wait_s,
     )
     with context.store.hold_session(intent):
         prune_logs(context.store)
@@ -120,21 +129,28 @@ def end_if_settled(
     """End the session and return True if all hosts named are settled; else note why
     not, for `fleet show`.
     """
-    unsettled = {
-        outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled
-    }
-    if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):
+    settled = {outcome.host.name for outcome in outcomes if outcome.is_settled}
+    if settled.issuperset(names):
         store.end_session(intent.session_id)
         return True
-    failures = {}
-    for name, outcome in unsettled.items():
-        host = outcome.host
-        message = strip_host_name(host, outcome.message) or str(outcome.state)
-        message = hide_secrets(message, (*host.before, *host.after))
-        failures[name] = Failure(message, utc_now(), outcome.reason)
+    failures = {
+        outcome.host.name: _describe_failure(outcome)
+        for outcome in outcomes
+        if not outcome.is_settled
+    }
     with suppress(StoreError):  # the outcomes say the same
         store.note_failures(intent, failures)
     return False
+
+
+def _describe_failure(outcome: Outcome) -> Failure:
+    """Return what `fleet show` says of a host that is not settled, without the words of
+    its commands.
+    """
+    host = outcome.host
+    message = strip_host_name(host, outcome.message) or str(outcome.state)
+    message = hide_secrets(message, (*host.before, *host.after))
+    return Failure(message, utc_now(), outcome.reason)
 
 
 def run_on_each(
@@ -145,9 +161,8 @@ def run_on_each(
     """
     if not hosts:
         return []
-    with ThreadPoolExecutor(
-        min(access.parallel, len(hosts)), thread_name_prefix="host"
-    ) as pool:
+    threads = min(access.parallel, len(hosts))
+    with ThreadPoolExecutor(threads, thread_name_prefix="host") as pool:
         futures = [pool.submit(_run_one, host, work, access) for host in hosts]
         try:
             wait(futures)
@@ -167,15 +182,15 @@ def _run_one(
         outcome = work(progress)
     except Cancelled:
         outcome = progress.interrupted_outcome()
-    except (
-        Exception
-    ) as err:  # a bug on one host's path must not cost the others their runs
-        is_known = isinstance(err, FleetError)
-        if is_known and access.cancellation.is_requested:
+    except FleetError as err:
+        if access.cancellation.is_requested:
             outcome = progress.interrupted_outcome()
         else:
-            print_traceback_if_debugging(None if is_known else err)
             outcome = progress.outcome_of_error(err)
+    except Exception as err:
+        # a bug on one host's path must not cost the others their runs
+        print_traceback_if_debugging(err)
+        outcome = progress.outcome_of_error(err)
     access.emit(HostFinished(outcome))
     return outcome
 
@@ -237,16 +252,19 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     """Return the run about to be measured; its deadline is the requested one, else by
     the agent's forecast.
     """
-    host, context, progress = link.host, link.context, link.progress
-    progress.note(*facts.notes, *systems.describe_serious_findings(facts))
+    host = link.host
+    context = link.context
+    link.progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
     context.emit(DurationEstimated(host, forecast.duration))
     deadline_s = choose_deadline_s(host, context.requested, plan, forecast)
     plan = replace(plan, deadline_s=deadline_s)
-    events = override_options(options_from_entry(host), context.requested).counters
-    if events and (missing := counters.describe_unknown_events(events, facts)):
-        progress.note(missing)
+    options = override_options(options_from_entry(host), context.requested)
+    if options.counters:
+        unknown_events = counters.describe_unknown_events(options.counters, facts)
+        if unknown_events:
+            link.progress.note(unknown_events)
     return Run(
         run_id=new_run_id(),
         session_id=context.session_id,
@@ -257,5 +275,5 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
         started_utc=utc_now(),
         labels=MappingProxyType({**host.labels, **context.labels}),
         fleet_version=VERSION,
-        notes=tuple(progress.notes),
+        notes=tuple(link.progress.notes),
     )
