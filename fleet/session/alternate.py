@@ -4,7 +4,7 @@ command sets each.
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.errors import UsageError
@@ -32,17 +32,13 @@ class Alternation:
         with none of them. An order that repeats after every pass, or every two, such as
         A B B A A B B A, is drawn again.
         """
-        chance, pass_size = random.Random(seed), len(self.values)
+        chance = random.Random(seed)
         while True:
-            drawn = [
-                value
-                for _ in range(repeat)
-                for value in chance.sample(self.values, pass_size)
-            ]
-            if not any(
-                drawn[period:] == drawn[:-period] != []
-                for period in (pass_size, 2 * pass_size)
-            ):
+            drawn: list[str] = []
+            for _ in range(repeat):
+                drawn += chance.sample(self.values, len(self.values))
+            one_pass = len(self.values)
+            if not _repeats(drawn, one_pass) and not _repeats(drawn, 2 * one_pass):
                 return drawn
 
     def switch(self, value: str) -> None:
@@ -68,6 +64,12 @@ class Alternation:
             )
 
 
+def _repeats(values: Sequence[str], period: int) -> bool:
+    """Report whether every value after the first period is the one a period before."""
+    later = values[period:]
+    return bool(later) and later == values[:-period]
+
+
 def alternate_labels(
     sides: Alternation | None, repeat: int
 ) -> Iterator[Mapping[str, str]]:
@@ -75,7 +77,8 @@ def alternate_labels(
     Raises UsageError.
     """
     if sides is None:
-        yield from ({} for _ in range(repeat))
+        for _ in range(repeat):
+            yield {}
         return
     before = None
     for value in sides.draw_order(repeat):
@@ -97,12 +100,13 @@ def parse_alternation(
         return None
     key, equals, rest = text.partition("=")
     values = tuple(rest.split(","))
-    if not equals or len(values) < 2 or "" in values or len(set(values)) < len(values):
+    has_distinct_values = len(values) >= 2 and len(set(values)) == len(values)
+    if not equals or "" in values or not has_distinct_values:
         raise UsageError(
             f"--alternate {text}: write a key and two different values or more:"
             " --alternate kernel=old,new."
         )
     if key in labels:
         raise UsageError(f"--alternate and --label both set {key}; keep one of them.")
-    parse_labels(f"{key}={value}" for value in values[:1])
+    parse_labels([f"{key}={values[0]}"])
     return Alternation(key, values, command or "")

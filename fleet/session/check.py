@@ -4,7 +4,6 @@ nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
@@ -57,37 +56,65 @@ def check_hosts(
     """Check `hosts`; return a result for each, in order. A host that fails keeps what
     was found before.
     """
-    results: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
-    forecaster = Forecaster(
-        Builder(connect=access.connection, cancellation=access.cancellation)
-    )
+    check = _Check(hosts, access, requested or RequestedOptions())
+    checked = []
+    for outcome in run_on_each(hosts, check.check_host, access):
+        result = check.results[outcome.host.name]
+        checked.append(
+            CheckedHost(
+                outcome, result.facts, result.findings, result.intended, result.reported
+            )
+        )
+    return checked
 
-    def check_one(progress: HostProgress) -> Outcome:
+
+@dataclass(slots=True)
+class _Result:
+    """What is known of a host, from the steps of its check that are done."""
+
+    facts: Facts | None = None
+    findings: tuple[Finding, ...] = ()
+    intended: RunPreview | None = None
+    reported: tuple[str, ...] = ()
+
+
+class _Check:
+    """The check of several hosts: how to reach them, and the results so far by host
+    name.
+    """
+
+    def __init__(
+        self, hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions
+    ) -> None:
+        self.results = {host.name: _Result() for host in hosts}
+        self._access = access
+        self._requested = requested
+        builder = Builder(connect=access.connection, cancellation=access.cancellation)
+        self._forecaster = Forecaster(builder)
+
+    def check_host(self, progress: HostProgress) -> Outcome:
+        """Check one host, and keep the result of each step as soon as it is there."""
         host = progress.host
+        result = self.results[host.name]
         progress.enter("connect")
-        with access.connection(host) as connection:
+        with self._access.connection(host) as connection:
             progress.enter("facts")
             answer = run_probe(connection, host, read_only=True)
-            result = results[host.name]
-            result["reported"] = _describe_probe_answer(connection, answer)
+            result.reported = _describe_probe_answer(connection, answer)
             facts, unusable = parse_with_workdir_error(answer, host)
             progress.enter("noise")
-            result |= {
-                "facts": facts,
-                "findings": find_noise(facts, ask_usage(connection, facts)),
-            }
-            access.cancellation.raise_if_requested()
+            usage = ask_usage(connection, facts)
+            result.findings = find_noise(facts, usage)
+            result.facts = facts
+            self._access.cancellation.raise_if_requested()
             if unusable is not None:
                 raise unusable
             progress.enter("plan")  # may build an agent here, to ask it
             intended = _preview_run(
-                connection, host, facts, requested or RequestedOptions(), forecaster
+                connection, host, facts, self._requested, self._forecaster
             )
-        result["intended"] = intended
+        result.intended = intended
         return progress.completed_outcome()
-
-    outcomes = run_on_each(hosts, check_one, access)
-    return [CheckedHost(outcome, **results[outcome.host.name]) for outcome in outcomes]
 
 
 def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ...]:
@@ -95,8 +122,12 @@ def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ..
     if not lines:
         return ()
     with connection.sftp(SFTP_TIMEOUT_S) as sftp:
-        has_sftp = f"SFTP          {'yes' if sftp is not None else 'no'}"
-    return (*lines, has_sftp, f"SSH server    {connection.banner or 'unknown'}")
+        has_sftp = "no" if sftp is None else "yes"
+    return (
+        *lines,
+        f"SFTP          {has_sftp}",
+        f"SSH server    {connection.banner or 'unknown'}",
+    )
 
 
 def _preview_run(
@@ -112,17 +143,17 @@ def _preview_run(
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:
-        told = forecaster.from_host(connection, host, agent.path, plan)
-        choose_deadline_s(host, requested, plan, told)
-        return RunPreview(agent.description, plan, told)
+        forecast = forecaster.from_host(connection, host, agent.path, plan)
+        choose_deadline_s(host, requested, plan, forecast)  # raises what a run would
+        return RunPreview(agent.description, plan, forecast)
     if not facts.cpus:
         return RunPreview(
             agent.description, plan, why="only the agent can tell on how many CPUs"
         )
     try:
         forecast = forecaster.from_facts(host, facts, plan)
-        # which may have built one by now
+        # anew: one may have been built by now
         agent = preview(host, facts, forecaster.builder, plan.benchmarks)
-        return RunPreview(agent.description, plan, forecast)
     except BuildError as err:
         return RunPreview(agent.description, plan, why=str(err))
+    return RunPreview(agent.description, plan, forecast)

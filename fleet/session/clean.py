@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
@@ -31,40 +32,58 @@ class CleanedHost:
     left: tuple[str, ...] = ()
 
 
+class _Report(NamedTuple):
+    removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
 def clean_hosts(
     hosts: Sequence[Host], access: HostAccess, store: Store, *, dry_run: bool = False
 ) -> list[CleanedHost]:
     """Clean `hosts`; return results in order. Leave alone hosts that a session or an
     agent is using.
     """
-    paths: dict[
-        str, tuple[tuple[str, ...], tuple[str, ...]]
-    ] = {}  # by host name: removed, left
+    reports: dict[str, _Report] = {}
 
     def clean_one(progress: HostProgress) -> Outcome:
         host = progress.host
-        for session_id, (process, intent) in store.running_sessions().items():
-            if host.name in intent.hosts:
-                raise _make_in_use_error(
-                    host, f"session {session_id}, process {process} here, measures it"
-                )
+        _require_not_measured(host, store)
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("clean")
             script = render_script(host, dry_run=dry_run)
             done = connection.run("exec /bin/sh", stdin=script, timeout_s=TIMEOUT_S)
-        lines = list(_extract_report_lines(host, done.stdout))
-        if running := _collect_values("running", lines):
-            pid, _, path = running[0].partition(" ")
-            raise _make_in_use_error(host, f"process {pid} uses {path}")
-        removed = _collect_values("removed", lines) or _collect_values("found", lines)
-        paths[host.name] = removed, _collect_values("left", lines)
+        reports[host.name] = _parse_report(host, done.stdout)
         return progress.completed_outcome()
 
-    outcomes = run_on_each(hosts, clean_one, access)
-    return [
-        CleanedHost(outcome, *paths.get(outcome.host.name, ())) for outcome in outcomes
-    ]
+    cleaned = []
+    for outcome in run_on_each(hosts, clean_one, access):
+        report = reports.get(outcome.host.name, _Report())
+        cleaned.append(CleanedHost(outcome, report.removed, report.left))
+    return cleaned
+
+
+def _require_not_measured(host: Host, store: Store) -> None:
+    """Raise LockedError if a session on this machine measures the host."""
+    for session_id, (process, intent) in store.running_sessions().items():
+        if host.name in intent.hosts:
+            raise _make_in_use_error(
+                host, f"session {session_id}, process {process} here, measures it"
+            )
+
+
+def _parse_report(host: Host, output: bytes) -> _Report:
+    """Parse what the script printed. Raises LockedError if an agent runs there,
+    ProbeError if it is incomplete.
+    """
+    lines = list(_extract_report_lines(host, output))
+    running = _collect_values("running", lines)
+    if running:
+        pid, _, path = running[0].partition(" ")
+        raise _make_in_use_error(host, f"process {pid} uses {path}")
+    # found: to remove, by a dry run
+    removed = _collect_values("removed", lines) or _collect_values("found", lines)
+    return _Report(removed, _collect_values("left", lines))
 
 
 def _make_in_use_error(host: Host, why: str) -> LockedError:
@@ -82,20 +101,19 @@ def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes
         "DRY": "1" if dry_run else "",
         "ROOT": root,
     }
-    text = _SCRIPT.read_text(encoding="utf-8")
-    return (
-        f"{assign_variables(settings)}\n{text}\nmain </dev/null 2>/dev/null\n".encode()
-    )
+    functions = _SCRIPT.read_text(encoding="utf-8")
+    call = "main </dev/null 2>/dev/null"
+    return f"{assign_variables(settings)}\n{functions}\n{call}\n".encode()
 
 
 def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
     """Yield the script's lines between begin and end, escaped, without MARK. ProbeError
     if incomplete.
     """
+    text = output.decode("utf-8", "replace")
+    mark = f"{MARK} "
     lines = [
-        line[len(MARK) + 1 :]
-        for line in output.decode("utf-8", "replace").split("\n")
-        if line.startswith(f"{MARK} ")
+        line.removeprefix(mark) for line in text.split("\n") if line.startswith(mark)
     ]
     if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
         raise ProbeError(
@@ -106,4 +124,6 @@ def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
 
 
 def _collect_values(word: str, lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line[len(word) + 1 :] for line in lines if line.startswith(f"{word} "))
+    """Return what follows the word in the lines that begin with it."""
+    begin = f"{word} "
+    return tuple(line.removeprefix(begin) for line in lines if line.startswith(begin))

@@ -3,7 +3,6 @@ anything.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fleet.agent.build.on_controller import Builder
@@ -44,31 +43,48 @@ def forecast_hosts(
     """Forecast each host's plan. results: where last runs are stored. Raises
     UsageError, RefusedError.
     """
-    forecaster, facts_of_hosts = Forecaster(Builder()), _last_facts(hosts, results)
-    planned, typical_costs = list[PlannedHost](), dict[Plan, tuple[Cost, ...]]()
+    forecaster = Forecaster(Builder())
+    facts_by_host = _read_last_facts(hosts, results)
+    typical_costs = _TypicalCosts(requested, forecaster)
+    planned = []
     for host in hosts:
         plan = merge_plan(host, requested)
-        if (facts := facts_of_hosts.get(host.host_id)) is not None:
-            costs: tuple[Cost, ...] = (_forecast(host, requested, facts, forecaster),)
+        facts = facts_by_host.get(host.host_id)
+        if facts is None:
+            costs = typical_costs.forecast(host, plan)
         else:
-            seedless_plan = replace(plan, seed=0)  # costs do not depend on the seed
-            if seedless_plan not in typical_costs:
-                numbers = (
-                    [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
-                )
-                # of a kind of core nobody knows how many there are
-                machines = [
-                    make_typical_machine(cpus)
-                    for cpus in numbers
-                    if not isinstance(cpus, str)
-                ]
-                typical_costs[seedless_plan] = tuple(
-                    _forecast(host, requested, machine, forecaster)
-                    for machine in machines
-                )
-            costs = typical_costs[seedless_plan]
+            costs = (_forecast(host, requested, facts, forecaster),)
         planned.append(PlannedHost(host, plan, facts is not None, costs))
     return planned
+
+
+class _TypicalCosts:
+    """Forecasts for hosts that nobody has measured: the same for all of one plan."""
+
+    def __init__(self, requested: RequestedOptions, forecaster: Forecaster) -> None:
+        self._requested = requested
+        self._forecaster = forecaster
+        self._costs_by_plan: dict[Plan, tuple[Cost, ...]] = {}
+
+    def forecast(self, host: Host, plan: Plan) -> tuple[Cost, ...]:
+        """Forecast the host's plan on typical machines of several SIZES, or with the
+        CPUs that the plan names.
+        """
+        seedless_plan = replace(plan, seed=0)  # costs do not depend on the seed
+        if seedless_plan not in self._costs_by_plan:
+            self._costs_by_plan[seedless_plan] = tuple(
+                _forecast(host, self._requested, machine, self._forecaster)
+                for machine in _make_typical_machines(plan)
+            )
+        return self._costs_by_plan[seedless_plan]
+
+
+def _make_typical_machines(plan: Plan) -> list[Facts]:
+    if isinstance(plan.cpus, str):
+        return []  # of a kind of core nobody knows how many there are
+    if plan.cpus:
+        return [make_typical_machine(plan.cpus)]
+    return [make_typical_machine(range(size)) for size in SIZES]
 
 
 def _forecast(
@@ -83,10 +99,11 @@ def _forecast(
     except (UsageError, RefusedError) as err:
         if plan.cpus:
             raise
-        return Cost(count, why=f"refused: {err}".replace(f"{host.name}: ", "", 1))
+        reason = str(err).replace(f"{host.name}: ", "", 1)
+        return Cost(count, why=f"refused: {reason}")
 
 
-def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
+def _read_last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     """Return the facts of each host's last stored run, by host ID; {} for a bucket, to
     stay offline.
     """
@@ -95,15 +112,26 @@ def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
         return {}
     hosts_by_id = {host.host_id: host for host in hosts}
     listing = Listing(place)
-    last = {run.host_id: run for run in listing.runs if run.host_id in hosts_by_id}
-    records = listing.read_records(list(last.values()), ("probe",))
-    facts_of_hosts = {}
-    for host_id, run in last.items():
-        with suppress(ProbeError):  # of a probe that is no longer understood
-            if run.run_id in records and (answer := records[run.run_id].row["probe"]):
-                from fleet.facts.gather import (  # noqa: PLC0415  many files, of hosts measured only
-                    parse_answer,
-                )
+    last_runs = {run.host_id: run for run in listing.runs if run.host_id in hosts_by_id}
+    records = listing.read_records(list(last_runs.values()), ("probe",))
+    facts_by_host = {}
+    for host_id, run in last_runs.items():
+        record = records.get(run.run_id)
+        answer = record.row["probe"] if record is not None else None
+        if answer:
+            facts = _parse_probe(answer, hosts_by_id[host_id])
+            if facts is not None and facts.cpus:
+                facts_by_host[host_id] = facts
+    return facts_by_host
 
-                facts_of_hosts[host_id] = parse_answer(answer, hosts_by_id[host_id])
-    return {host_id: facts for host_id, facts in facts_of_hosts.items() if facts.cpus}
+
+def _parse_probe(answer: str, host: Host) -> Facts | None:
+    """Parse a stored probe; return None if it is no longer understood."""
+    from fleet.facts.gather import (  # noqa: PLC0415  many files, of hosts measured only
+        parse_answer,
+    )
+
+    try:
+        return parse_answer(answer, host)
+    except ProbeError:
+        return None

@@ -18,13 +18,15 @@ def parse_shard(text: str) -> tuple[int, int]:
     UsageError.
     """
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= count <= MAX_SHARDS:
-        raise UsageError(
-            f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
-            f"i from 1 to n, n at most {MAX_SHARDS}."
-        )
-    return number, count
+    if match is not None:
+        number = int(match[1])
+        count = int(match[2])
+        if 1 <= number <= count <= MAX_SHARDS:
+            return number, count
+    raise UsageError(
+        f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
+        f"i from 1 to n, n at most {MAX_SHARDS}."
+    )
 
 
 def select_shard(hosts: Sequence[Host], number: int, count: int) -> tuple[Host, ...]:
@@ -40,12 +42,14 @@ def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
     """Return at most `count` nearly equal groups, none empty. Entries of one machine
     stay together.
     """
-    machines: dict[str, list[Host]] = {}
+    hosts_by_machine: dict[str, list[Host]] = {}
     for host in hosts:
-        machines.setdefault(machine_key(host), []).append(host)
-    groups: list[list[Host]] = [[] for _ in range(min(count, len(machines)))]
-    for entries in machines.values():
-        min(groups, key=len).extend(entries)
+        hosts_by_machine.setdefault(machine_key(host), []).append(host)
+    group_count = min(count, len(hosts_by_machine))
+    groups: list[list[Host]] = [[] for _ in range(group_count)]
+    for entries in hosts_by_machine.values():
+        smallest = min(groups, key=len)
+        smallest.extend(entries)
     return groups
 
 
@@ -60,7 +64,7 @@ def machine_key(host: Host) -> str:
 
 
 def _choose_shard(key: str, count: int) -> int:
-    return max(
-        range(1, count + 1),
-        key=lambda number: hashlib.sha256(f"{number} {key}".encode()).digest(),
-    )
+    def weigh(number: int) -> bytes:
+        return hashlib.sha256(f"{number} {key}".encode()).digest()
+
+    return max(range(1, count + 1), key=weigh)
