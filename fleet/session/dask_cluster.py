@@ -24,36 +24,24 @@ from fleet.remote.connect import connect
 from fleet.session import events
 from fleet.session.context import SessionContext
 from fleet.session.events import Outcome, State
+from fleet.session.host_progress import find_cause
 from fleet.session.runner import measure_each, run_session
 from fleet.session.shards import split_into_groups
 from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
 
-HOSTS_A_SHARD = (
-    25  # few enough that a lost worker costs little, enough to keep its links busy
-)
+# few enough that a lost worker costs little, enough to keep its links busy
+HOSTS_A_SHARD = 25
 LOCAL_WORKERS = 2
 ANSWER_S = 10
 # modules of errors that say a worker was lost
-_OF_DASK = (
-    "distributed",
-    "dask",
-    "concurrent",
-    "asyncio",
-)
+_OF_DASK = ("distributed", "dask", "concurrent", "asyncio")
 _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
-PROGRESS_EVERY_S = (
-    0.5  # of a host: often enough for a table, seldom enough for a scheduler
-)
+_SCHEDULER = re.compile(r"(tcp|tls|ucx|ws|wss)://\S+")
+# of a host: often enough for a table, seldom enough for a scheduler
+PROGRESS_EVERY_S = 0.5
 # of a context, for workers
-_SETTINGS = (
-    "requested",
-    "parallel",
-    "lock",
-    "reconnect_s",
-    "require",
-    "wait_s",
-)
+_SETTINGS = ("requested", "parallel", "lock", "reconnect_s", "require", "wait_s")
 
 
 def _replace_host(event: Any, host: Any) -> Any:
@@ -80,22 +68,27 @@ class EventSender:
         """Send the event; too frequent progress is sent with the next event or replaced
         by newer progress.
         """
-        name, now = event.host.name, time.monotonic()
+        for pending in self._choose_to_send(event):
+            message = (event.host.name, _replace_host(pending, None))
+            # a worker about to end, or without its scheduler
+            with suppress(OSError, RuntimeError, ValueError):
+                self._send_message(pickle.dumps(message))
+
+    def _choose_to_send(self, event: events.Event) -> list[events.Event]:
+        """Return the events to send now: none if it is progress, to be held back."""
+        name = event.host.name
         with self._guard:
             held = self._held.pop(name, None)
-            if isinstance(event, events.BurstsReceived):
-                held, event = None, replace(event, live_medians=None)
-                if now - self._sent_at.get(name, -math.inf) < PROGRESS_EVERY_S:
-                    self._held[name] = event
-                    return
-                self._sent_at[name] = now
-        for pending in (held, event):
-            if pending is not None:
-                # a worker about to end, or without its scheduler
-                with suppress(OSError, RuntimeError, ValueError):
-                    self._send_message(
-                        pickle.dumps((name, _replace_host(pending, None)))
-                    )
+            if not isinstance(event, events.BurstsReceived):
+                return [event] if held is None else [held, event]
+            progress = replace(event, live_medians=None)
+            now = time.monotonic()
+            since_last_s = now - self._sent_at.get(name, -math.inf)
+            if since_last_s < PROGRESS_EVERY_S:
+                self._held[name] = progress
+                return []
+            self._sent_at[name] = now
+            return [progress]
 
 
 class EventReceiver:
@@ -114,8 +107,8 @@ class EventReceiver:
         """Unpack an event that a worker sent, give it its host again, and pass
         it on.
         """
-        name, event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
-        event = _replace_host(event, self._hosts[name])
+        name, hostless_event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
+        event = _replace_host(hostless_event, self._hosts[name])
         with self._guard:
             notes = self._notes.setdefault(name, {})
             match event:
@@ -136,12 +129,11 @@ class EventReceiver:
         """
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
-            if sent is not None and (sent.state, sent.run_id) == (
-                outcome.state,
-                outcome.run_id,
-            ):
-                # it has notes and a duration, which one only found stored lacks
-                return sent
+            if sent is not None:
+                is_same_run = sent.run_id == outcome.run_id
+                if is_same_run and sent.state is outcome.state:
+                    # it has notes and a duration, which one only found stored lacks
+                    return sent
             return self._record_and_emit(outcome)
 
     def record_lost(self, outcome: Outcome) -> Outcome:
@@ -149,9 +141,8 @@ class EventReceiver:
         return `outcome`.
         """
         with self._guard:
-            return self._outcomes.get(outcome.host.name) or self._record_and_emit(
-                outcome
-            )
+            sent = self._outcomes.get(outcome.host.name)
+            return sent or self._record_and_emit(outcome)
 
     def _record_and_emit(self, outcome: Outcome) -> Outcome:
         self._outcomes[outcome.host.name] = outcome
@@ -170,9 +161,15 @@ def measure_on_cluster(
     """
     settings = {name: getattr(context, name) for name in _SETTINGS}
     settings["labels"] = dict(context.labels)
-    job = (context.session_id, context.store.place.address, connect_timeout_s, settings)
+    measure = partial(
+        measure_shard,
+        context.session_id,
+        context.store.place.address,
+        connect_timeout_s,
+        settings,
+    )
     with _open_client(cluster) as client:
-        return run_session(hosts, context, partial(_measure_shards, client, job))
+        return run_session(hosts, context, partial(_measure_shards, client, measure))
 
 
 def measure_shard(
@@ -203,69 +200,67 @@ def measure_shard(
         for run in store.read_begun_runs()
         if run.session_id == session_id
     }
+    log_event = _import_distributed().get_worker().log_event
     context = SessionContext(
         session_id=session_id,
         store=store,
-        emit=EventSender(
-            partial(_import_distributed().get_worker().log_event, f"fleet-{session_id}")
-        ),
+        emit=EventSender(partial(log_event, f"fleet-{session_id}")),
         connect=partial(connect, timeout_s=connect_timeout_s),
         **settings,
     )
-
-    unfinished = [
-        host for host in hosts if host.name not in stored or host.name in begun
-    ]
-    finished = [
-        _outcome_of_stored_run(host, stored[host.name])
-        for host in hosts
-        if host not in unfinished
-    ]
-    return finished + measure_each(unfinished, context, begun)
+    outcomes = []
+    unfinished = []
+    for host in hosts:
+        if host.name in stored and host.name not in begun:
+            outcomes.append(_outcome_of_stored_run(host, stored[host.name]))
+        else:
+            unfinished.append(host)
+    return outcomes + measure_each(unfinished, context, begun)
 
 
 def _measure_shards(
-    client: Any, job: tuple[Any, ...], hosts: Sequence[Host], context: SessionContext
+    client: Any,
+    measure: Callable[[Sequence[Host]], list[Outcome]],
+    hosts: Sequence[Host],
+    context: SessionContext,
 ) -> list[Outcome]:
     """Measure hosts in shards; return all outcomes, including those of lost or
     withdrawn shards.
     """
     count = max(_check_and_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
-    shards = split_into_groups(hosts, count)
     receiver = EventReceiver(hosts, context.emit)
     # until the client is closed
     client.subscribe_topic(
         f"fleet-{context.session_id}", lambda event: receiver.receive(event[1])
     )
-    keys = (
-        f"{context.session_id}-shard-{number}" for number in range(1, len(shards) + 1)
-    )
-    futures = {
-        client.submit(measure_shard, *job, shard, key=key, pure=False): shard
-        for key, shard in zip(keys, shards, strict=True)
-    }
-    ended: dict[str, Outcome] = {}
+    shards: dict[Any, Sequence[Host]] = {}
+    for number, shard in enumerate(split_into_groups(hosts, count), 1):
+        key = f"{context.session_id}-shard-{number}"
+        future = client.submit(measure, shard, key=key, pure=False)
+        shards[future] = shard
+    outcomes: dict[str, Outcome] = {}
     try:
-        for future in _import_distributed().as_completed(futures):
-            try:
-                outcomes = [
-                    receiver.reconcile_with_sent(outcome) for outcome in future.result()
-                ]
-            except Exception as error:  # the worker's, or that the scheduler has gone
-                errors.print_traceback_if_debugging(error)
-                outcomes = [
-                    receiver.record_lost(_lost_outcome(host, error))
-                    for host in futures[future]
-                ]
-            ended |= {outcome.host.name: outcome for outcome in outcomes}
+        for future in _import_distributed().as_completed(shards):
+            for outcome in _collect_outcomes(future, shards[future], receiver):
+                outcomes[outcome.host.name] = outcome
     except KeyboardInterrupt:
-        client.cancel(list(futures))
-        withdrawn = [host for host in hosts if host.name not in ended]
-        ended |= {
-            host.name: receiver.record_lost(_withdrawn_outcome(host))
-            for host in withdrawn
-        }
-    return [ended[host.name] for host in hosts]
+        client.cancel(list(shards))
+        for host in hosts:
+            if host.name not in outcomes:
+                withdrawn = _withdrawn_outcome(host)
+                outcomes[host.name] = receiver.record_lost(withdrawn)
+    return [outcomes[host.name] for host in hosts]
+
+
+def _collect_outcomes(
+    future: Any, shard: Sequence[Host], receiver: EventReceiver
+) -> list[Outcome]:
+    """Return the outcomes of a shard that has ended, also if its worker was lost."""
+    try:
+        return [receiver.reconcile_with_sent(outcome) for outcome in future.result()]
+    except Exception as error:  # the worker's, or that the scheduler has gone
+        errors.print_traceback_if_debugging(error)
+        return [receiver.record_lost(_lost_outcome(host, error)) for host in shard]
 
 
 @contextmanager
@@ -274,23 +269,24 @@ def _open_client(address: str) -> Iterator[Any]:
     # what it reports is in the outcomes
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     local = _LOCAL.fullmatch(address)
+    local_workers = int(local[1] or LOCAL_WORKERS) if local else 0
     with ExitStack() as opened:
         where: Any = address
-        if local and int(local[1] or LOCAL_WORKERS) > 0:
+        if local_workers > 0:
             # else workers would import a module of the current folder as Python's own
             os.environ["PYTHONSAFEPATH"] = "1"
             where = opened.enter_context(
                 distributed.LocalCluster(
-                    n_workers=int(local[1] or LOCAL_WORKERS),
+                    n_workers=local_workers,
                     threads_per_worker=1,
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address=None,
-                    silence_logs=logging.CRITICAL
-                    + 1,  # it calls a client that left, after Ctrl-C, critical
+                    # it calls a client that left, after Ctrl-C, critical
+                    silence_logs=logging.CRITICAL + 1,
                 )
             )
-        elif not re.fullmatch(r"(tcp|tls|ucx|ws|wss)://\S+", address):
+        elif not _SCHEDULER.fullmatch(address):
             raise errors.UsageError(
                 f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor"
                 " local:N."
@@ -316,23 +312,20 @@ def _check_and_count_workers(client: Any) -> int:
         ) from None
     try:
         versions = client.run(_get_fleet_version)
-    except (
-        ImportError,
-        AttributeError,
-        OSError,
-        RuntimeError,
-    ) as err:  # as a worker without fleet, or lost
+    except (ImportError, AttributeError, OSError, RuntimeError) as err:
+        # as a worker without fleet, or lost
         raise errors.UsageError(
             f"--dask: fleet {VERSION} must be installed on every worker: {err}."
         ) from err
-    if others := {
-        worker: version for worker, version in versions.items() if version != VERSION
-    }:
-        named = ", ".join(
-            f"{worker} has {version}" for worker, version in sorted(others.items())[:5]
-        )
+    others = [
+        f"{worker} has {version}"
+        for worker, version in sorted(versions.items())
+        if version != VERSION
+    ]
+    if others:
         raise errors.UsageError(
-            f"--dask: workers need fleet {VERSION}, the version here, but {named}."
+            f"--dask: workers need fleet {VERSION}, the version here, but"
+            f" {', '.join(others[:5])}."
         )
     return len(versions)
 
@@ -351,34 +344,41 @@ def _import_distributed() -> ModuleType:
 
 
 def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
-    complete = run.state is RunState.COMPLETE
+    state = State.PARTIAL
+    exit_code = errors.EXIT_SOME_FAILED
+    if run.state is RunState.COMPLETE:
+        state = State.COMPLETE
+        exit_code = 0
     return Outcome(
         host,
-        State.COMPLETE if complete else State.PARTIAL,
+        state,
         run_id=run.run_id,
-        exit_code=0 if complete else errors.EXIT_SOME_FAILED,
+        exit_code=exit_code,
         bursts=run.bursts or 0,
     )
 
 
-def _lost_outcome(host: Host, error: BaseException) -> Outcome:
-    failed = partial(Outcome, host, State.FAILED)
-    if cause := (
-        error
-        if isinstance(error, errors.FleetError)
-        else errors.explain(error, f"{host.name}: ")
-    ):
-        return failed(stage=cause.stage, message=str(cause), exit_code=cause.exit_code)
-    if not (isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK)):
+def _lost_outcome(host: Host, error: Exception) -> Outcome:
+    """Return the outcome of a host whose shard ended by an error, not by outcomes."""
+    cause = find_cause(error, f"{host.name}: ")
+    if cause is not None:
+        stage = cause.stage
+        text = str(cause)
+        exit_code = cause.exit_code
+    elif isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK):
+        stage = "shard"
+        reason = " ".join(str(error).split()).rstrip(".")
+        text = (
+            f"{host.name}: its shard was given up: {type(error).__name__}: {reason}."
+            " What had arrived is in the journals of the workers; `fleet resume` there"
+            " continues the run."
+        )
+        exit_code = errors.EXIT_SOME_FAILED
+    else:
+        stage = "shard"
         text = f"{host.name}: {errors.describe_bug(error)}"
-        return failed(stage="shard", message=text, exit_code=errors.EXIT_BUG)
-    reason = " ".join(str(error).split()).rstrip(".")
-    text = (
-        f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What"
-        " had arrived is in the journals of the workers; `fleet resume` there"
-        " continues the run."
-    )
-    return failed(stage="shard", message=text, exit_code=errors.EXIT_SOME_FAILED)
+        exit_code = errors.EXIT_BUG
+    return Outcome(host, State.FAILED, stage=stage, message=text, exit_code=exit_code)
 
 
 def _withdrawn_outcome(host: Host) -> Outcome:
