@@ -7,11 +7,11 @@ import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.asked import check_machine
@@ -40,7 +40,8 @@ def import_step_files(
     """Publish the run in each file, also in folders. Each file is named after its host.
     Raises UsageError.
     """
-    files, session = _find_files_by_host(paths), new_session_id()
+    files = _find_files_by_host(paths)
+    session_id = new_session_id()
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -48,44 +49,79 @@ def import_step_files(
             store_errors("read what the step left", path),
             os.fdopen(open_regular(path), "rb") as stream,
         ):
-            attempt = _find_last_attempt(stream, progress)
-            run = _parse_run(path, stream, progress.host, attempt)
-            run = replace(run, session_id=session, labels=labels)
+            attempt = _find_last_attempt(path, stream, progress)
+            run = _parse_run(attempt, progress.host)
+            run = replace(run, session_id=session_id, labels=labels)
             require_readable(run, f"{path}: cannot be imported")
-            agent_start = stream.tell()
-            run_so_far = conversation.read_run([_read_lines(stream, attempt.end)])
-            if run_so_far.damage or run_so_far.hello is None:
-                rest = " ".join(run_so_far.notes) or "nothing follows the facts"
-                why = run_so_far.damage or f"{NO_HELLO}; {rest}"
-                raise AgentError(f"{path}: {why}. Nothing of it was imported.")
-            progress.bursts, hello = run_so_far.bursts, run_so_far.hello
-            _require_machine_of_probe(path, run, hello)
-            seed = hello.raw.get("seed")
-            benchmarks = tuple(
-                dict.fromkeys(benchmark for benchmark, *_ in list_planned_points(hello))
-            )
-            run = replace(
-                run,
-                plan=Plan(
-                    benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0
-                ),
-                agent=replace(run.agent, build=hello.build),
-            )
-            run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
-            progress.enter("store", run)
-            stream.seek(agent_start)
-            store.publish(
-                run,
-                conversation.decode_bursts([_read_lines(stream, attempt.end)]),
-                batch=True,
-            )
-        return progress.outcome_of_run(run)
+            stored = _store_run(attempt, run, progress, store)
+        return progress.outcome_of_run(stored)
 
-    outcomes = run_on_each(
-        [Host(name, name, Via.COMMAND) for name in files], import_one, access
-    )
+    hosts = [Host(name, name, Via.COMMAND) for name in files]
+    outcomes = run_on_each(hosts, import_one, access)
     store.flush()
     return outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """The part of a step's file that is imported: the output of one attempt."""
+
+    path: Path
+    stream: BinaryIO
+    begin: int
+    end: int
+    sha256: str  # of the part
+
+    def read_lines(self) -> Iterator[bytes]:
+        """Yield each complete line from the stream's position on, without its newline;
+        an overlong line in pieces.
+        """
+        left = self.end - self.stream.tell()
+        while True:
+            line = self.stream.readline(LINE_LIMIT_BYTES + 2)
+            is_whole = line.endswith(b"\n")
+            is_overlong = len(line) > LINE_LIMIT_BYTES
+            left -= len(line)
+            if left < 0 or not (is_whole or is_overlong):
+                return
+            yield line.removesuffix(b"\n")
+
+
+def _store_run(
+    attempt: _Attempt, run: Run, progress: HostProgress, store: Store
+) -> Run:
+    """Store a run whose agent's lines follow in the stream; return it as it is stored.
+    Raises AgentError.
+    """
+    agent_start = attempt.stream.tell()
+    run_so_far = conversation.read_run([attempt.read_lines()])
+    hello = run_so_far.hello
+    if run_so_far.damage or hello is None:
+        why = run_so_far.damage
+        if not why:
+            rest = " ".join(run_so_far.notes) or "nothing follows the facts"
+            why = f"{NO_HELLO}; {rest}"
+        raise AgentError(f"{attempt.path}: {why}. Nothing of it was imported.")
+    progress.bursts = run_so_far.bursts
+    _require_machine_of_probe(attempt.path, run, hello)
+    plan = _read_plan(hello)
+    run = replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
+    run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
+    progress.enter("store", run)
+    attempt.stream.seek(agent_start)
+    bursts = conversation.decode_bursts([attempt.read_lines()])
+    store.publish(run, bursts, batch=True)
+    return run
+
+
+def _read_plan(hello: Hello) -> Plan:
+    """Return what is known of the plan: its benchmarks, and its seed or 0."""
+    benchmarks = [benchmark for benchmark, _, _ in list_planned_points(hello)]
+    seed = hello.raw.get("seed")
+    return Plan(
+        benchmarks=tuple(dict.fromkeys(benchmarks)),
+        seed=seed if isinstance(seed, int) else 0,
+    )
 
 
 def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
@@ -105,10 +141,10 @@ def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
                     f"{file}: no host may be called {name!r}; give the file the host's"
                     " name."
                 )
-            if other := paths_by_name.get(name):
+            if name in paths_by_name:
                 raise UsageError(
-                    f"{file}: {other} also belongs to host {name}; import one at a"
-                    " time."
+                    f"{file}: {paths_by_name[name]} also belongs to host {name}; import"
+                    " one at a time."
                 )
             paths_by_name[name] = file
     if not paths_by_name:
@@ -127,47 +163,44 @@ def _list_files(path: Path) -> list[Path]:
             return [path]
 
 
-class _Attempt(NamedTuple):
-    begin: int
-    end: int
-    sha256: str
-
-
-def _find_last_attempt(stream: BinaryIO, progress: HostProgress) -> _Attempt:
+def _find_last_attempt(
+    path: Path, stream: BinaryIO, progress: HostProgress
+) -> _Attempt:
     """Find the last complete attempt in a file, or else the last attempt."""
     size = os.fstat(stream.fileno()).st_size
     if not size:
-        return _Attempt(0, 0, "")
+        return _Attempt(path, stream, 0, 0, "")
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
-        attempts = list(pairwise([0, *later, size]))
+        begins = [start.start() for start in STEP_BEGAN.finditer(data)]
+        later_begins = begins[1:]
+        attempts = list(pairwise([0, *later_begins, size]))
         complete = [
-            attempt
-            for attempt in attempts
-            if data.find(b'{"record":"end"', *attempt) >= 0
+            (begin, end)
+            for begin, end in attempts
+            if data.find(b'{"record":"end"', begin, end) >= 0
         ]
-        begin, end = chosen = (complete or attempts)[-1]
+        begin, end = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
             sha256 = hashlib.sha256(attempt_bytes).hexdigest()
-    if (
-        later
-    ):  # a job that the scheduler requeued appends to the file of its first attempt
-        number = attempts.index(chosen) + 1
+    # a job that the scheduler requeued appends to the file of its first attempt
+    if later_begins:
+        number = attempts.index((begin, end)) + 1
         progress.note(
             f"The file holds {len(attempts)} attempts; number {number} is imported."
         )
-    return _Attempt(begin, end, sha256)
+    return _Attempt(path, stream, begin, end, sha256)
 
 
-def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> Run:
+def _parse_run(attempt: _Attempt, host: Host) -> Run:
     """Parse the run from the file's head; leave the stream at the agent's first line.
     Raises ProbeError.
     """
-    stream.seek(attempt.begin)
-    beginning = stream.read(min(STEP_HEAD_BYTES, attempt.end - attempt.begin))
-    head = parse_step_head(path, beginning, host)
+    attempt.stream.seek(attempt.begin)
+    head_bytes = min(STEP_HEAD_BYTES, attempt.end - attempt.begin)
+    beginning = attempt.stream.read(head_bytes)
+    head = parse_step_head(attempt.path, beginning, host)
     started = datetime.fromisoformat(head.started_utc)
-    stream.seek(attempt.begin + head.length)
+    attempt.stream.seek(attempt.begin + head.length)
     return Run(
         run_id=f"{new_run_id(started)[:-8]}{attempt.sha256[:8]}",
         session_id="",
@@ -178,16 +211,3 @@ def _parse_run(path: Path, stream: BinaryIO, host: Host, attempt: _Attempt) -> R
         started_utc=head.started_utc,
         fleet_version=VERSION,
     )
-
-
-def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
-    """Yield each complete line before `end`, without its newline; an overlong line in
-    pieces.
-    """
-    left = end - stream.tell()
-    while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(
-        line
-    ) > LINE_LIMIT_BYTES:
-        if (left := left - len(line)) < 0:
-            return
-        yield line.removesuffix(b"\n")
