@@ -3,6 +3,7 @@ publication.
 """
 
 from array import array
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -23,7 +24,8 @@ _COUNTER_NUMBERS = (
     "enabled_ns",
     "running_ns",
 )
-_get_line, _get_counts = attrgetter(*schema.LINE), attrgetter(*_COUNTS)
+_get_line = attrgetter(*schema.LINE)
+_get_counts = attrgetter(*_COUNTS)
 _get_parameters = attrgetter(*schema.PARAMETERS)
 _UNKNOWN = -1
 _POINT_BYTES = 1000  # memory of the values of schema.POINT
@@ -37,18 +39,16 @@ class BurstColumns:
     """
 
     def __init__(self, max_bytes: int | None = None) -> None:
-        self.overflowed = (
-            False  # all bursts were dropped, and no further ones are taken
-        )
+        # all bursts were dropped, and no further ones are taken
+        self.overflowed = False
         self._max_bytes = max_bytes
         self._clear()
 
     def _clear(self) -> None:
         self.other_samples = 0
         self.flagged = 0
-        self._words: dict[
-            tuple[Any, ...], int
-        ] = {}  # numbers of (benchmark, variant, flags, CPUs)
+        # numbers of (benchmark, variant, flags, CPUs)
+        self._words: dict[tuple[Any, ...], int] = {}
         self._numbers = array("q")  # a row of _NUMBERS for each burst
         self._ticks = array("q")
         self._ends = array("i", [0])
@@ -72,48 +72,54 @@ class BurstColumns:
         """Add one burst; ignore it if the columns have overflowed."""
         if self.overflowed:
             return
-        group = burst.cpus if burst.cpus and len(burst.cpus) > 2 else None
-        words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), group)
-        optional = (
-            *_get_line(burst),
-            *(burst.switches or (None, None, None, None)),
-            *(burst.ran_ppm or (None, None)),
-            *(share or None for share in burst.steal_ppm or (None, None)),
-        )
-        # Twice the frequency of ping's core: right after the samples, else the mean of
-        # before and after.
-        mhz = (
-            2 * burst.sample_mhz
-            if burst.sample_mhz is not None
-            else burst.core_mhz and sum(burst.core_mhz)
-        )
-        row = [
-            self._words.setdefault(words, len(self._words)),
-            *_get_counts(burst),
-            *(_UNKNOWN if value is None else value for value in (*optional, mhz)),
-        ]
+        self._numbers.extend(self._make_row(burst))
         if burst.point is not None:
             self._points[len(self)] = _list_point_values(burst)
             others = len(burst.other_ticks or ()) + len(burst.other_units or ())
             self.other_samples += len(burst.ticks) * others
         if burst.counters is not None:
             self._add_counters(burst, burst.counters)
-        self._numbers.extend(row)
+        if burst.flags:
+            self.flagged += 1
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
-        self.flagged += bool(burst.flags)
-        values = (
-            len(self._numbers)
-            + len(self._ticks)
-            + self.other_samples
-            + len(self._counters)
-        )
-        if (
-            self._max_bytes is not None
-            and 8 * values + _POINT_BYTES * len(self._points) > self._max_bytes
-        ):
+        if self._max_bytes is not None and self._count_bytes() > self._max_bytes:
             self._clear()
             self.overflowed = True
+
+    def _make_row(self, burst: Burst) -> list[int]:
+        """Return the burst's row of _NUMBERS."""
+        group = burst.cpus
+        if group is not None and len(group) < 3:  # ping and pong say the same
+            group = None
+        flags = ",".join(sorted(burst.flags))
+        words = (burst.benchmark, burst.variant, flags, group)
+        number = self._words.setdefault(words, len(self._words))
+        optional = [
+            _UNKNOWN if value is None else value for value in _list_optional(burst)
+        ]
+        return [number, *_get_counts(burst), *optional]
+
+    def _add_counters(
+        self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]
+    ) -> None:
+        cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
+        units = burst.iterations * len(burst.ticks)
+        for cpu, counts in zip(cpus, counters, strict=True):
+            for event, counted in enumerate(counts):
+                if counted is None:
+                    continue
+                count, enabled_ns, running_ns = counted
+                if not running_ns:
+                    count = _UNKNOWN
+                self._counters.extend(
+                    (len(self), cpu, event, units, count, enabled_ns, running_ns)
+                )
+
+    def _count_bytes(self) -> int:
+        values = len(self._numbers) + len(self._ticks) + len(self._counters)
+        values += self.other_samples
+        return 8 * values + _POINT_BYTES * len(self._points)
 
     def to_table(self, run: Run) -> Any:
         """Return the bursts, sorted, as a pyarrow table in the schema of samples files.
@@ -123,40 +129,42 @@ class BurstColumns:
         types = {field.name: field.type for field in shape}
         rows = self._collect_rows()
         words = self._make_word_columns(run, rows)
-        keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
-        order = pc.sort_indices(
-            keys, [(name, "ascending") for name in _SORT_ORDER]
-        ).to_numpy()
+        order = _sort_bursts(words, rows)
         columns = {
             name: texts.take(order).dictionary_encode() for name, texts in words.items()
         }
-        columns |= {
-            name: _mask_unknown(rows[name][order], types[name])
-            for name in (*_COUNTS, *_OPTIONAL)
-        }
-        columns["ns_per_tick"] = pa.repeat(
-            1e9 / require_hello(run).ticks_per_second, len(self)
-        )
-        ends, ticks = (
-            np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks)
-        )
-        columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(
-            order
-        )
-        core_mhz = rows["core_mhz"][order]
+        for name in (*_COUNTS, *_OPTIONAL):
+            columns[name] = _mask_unknown(rows[name][order], types[name])
+        ns_per_tick = 1e9 / require_hello(run).ticks_per_second
+        columns["ns_per_tick"] = pa.repeat(ns_per_tick, len(self))
+        columns["ticks"] = self._make_ticks_column(types["ticks"]).take(order)
+        mhz_doubled = rows["core_mhz"][order]
+        is_unknown = mhz_doubled == _UNKNOWN
         columns["core_ghz"] = pa.array(
-            core_mhz / 2000, types["core_ghz"], mask=core_mhz == _UNKNOWN
+            mhz_doubled / 2000, types["core_ghz"], mask=is_unknown
         )
-        columns |= {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
-        if self._points:
-            null_row = (None,) * len(schema.POINT)
-            points = zip(
-                *(self._points.get(burst, null_row) for burst in order.tolist()),
-                strict=True,
-            )
-            named = zip(schema.POINT, points, strict=True)
-            columns |= {name: pa.array(values, types[name]) for name, values in named}
+        columns |= self._make_point_columns(order, types)
         return pa.table([columns[name] for name in shape.names], schema=shape)
+
+    def _make_ticks_column(self, type_: Any) -> Any:
+        """Return the ticks of each burst as a list, in order of arrival."""
+        ends = np.frombuffer(self._ends, self._ends.typecode)
+        ticks = np.frombuffer(self._ticks, self._ticks.typecode)
+        return pa.ListArray.from_arrays(ends, ticks, type_)
+
+    def _make_point_columns(
+        self, order: Any, types: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the columns schema.POINT of the bursts in this order."""
+        if not self._points:
+            return {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
+        no_point = (None,) * len(schema.POINT)
+        rows = [self._points.get(burst, no_point) for burst in order.tolist()]
+        values_by_column = zip(*rows, strict=True)
+        return {
+            name: pa.array(values, types[name])
+            for name, values in zip(schema.POINT, values_by_column, strict=True)
+        }
 
     def counters_table(self, run: Run) -> Any:
         """Return the event counts as a pyarrow table in the schema of `counters`; None
@@ -166,94 +174,130 @@ class BurstColumns:
             return None
         shape = schema.arrow_schema("counters")
         types = {field.name: field.type for field in shape}
-        counts = dict(
-            zip(
-                _COUNTER_NUMBERS,
-                _to_columns(self._counters, len(_COUNTER_NUMBERS)),
-                strict=True,
-            )
-        )
-        rows, burst = self._collect_rows(), counts["burst"]
-        counts |= {
-            name: rows[name][burst] for name in ("round", "ping_cpu", "pong_cpu")
-        }
-        benchmarks, variants, *_ = zip(*self._words, strict=True)
+        numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
+        burst = numbers["burst"]
+        rows = self._collect_rows()
+        for name in ("round", "ping_cpu", "pong_cpu"):
+            numbers[name] = rows[name][burst]
+        word = rows["words"][burst]
+        benchmarks, variants, _, _ = self._list_words()
         words = {
             "host_id": pa.repeat(run.host.host_id, len(burst)),
             "run_id": pa.repeat(run.run_id, len(burst)),
-            "benchmark": pa.array(benchmarks).take(rows["words"][burst]),
-            "variant": pa.array(variants).take(rows["words"][burst]),
-            "event": pa.array(require_hello(run).counters).take(counts["event"]),
+            "benchmark": pa.array(benchmarks).take(word),
+            "variant": pa.array(variants).take(word),
+            "event": pa.array(require_hello(run).counters).take(numbers["event"]),
         }
-        points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
         columns = {name: texts.dictionary_encode() for name, texts in words.items()}
+        points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
         columns["point"] = pa.array(points, types["point"])
-        columns |= {
-            name: _mask_unknown(counts[name], types[name])
-            for name in types.keys() - columns.keys()
-        }
+        for name in types.keys() - columns.keys():
+            columns[name] = _mask_unknown(numbers[name], types[name])
         return pa.table([columns[name] for name in types], schema=shape)
 
-    def _add_counters(
-        self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]
-    ) -> None:
-        cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
-        units = burst.iterations * len(burst.ticks)
-        for cpu, counts in zip(cpus, counters, strict=True):
-            for event, counted in enumerate(counts):
-                if counted is not None:
-                    count, enabled_ns, running_ns = counted
-                    count = count if running_ns else _UNKNOWN
-                    self._counters.extend(
-                        (len(self), cpu, event, units, count, enabled_ns, running_ns)
-                    )
-
     def _collect_rows(self) -> dict[str, Any]:
-        return dict(
-            zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True)
-        )
+        return _name_columns(_NUMBERS, self._numbers)
 
-    def _make_word_columns(self, run: Run, rows: Any) -> dict[str, Any]:
+    def _list_words(self) -> Sequence[tuple[Any, ...]]:
+        """Return the benchmarks, variants, flags and groups of CPUs, by the number of
+        the words.
+        """
+        if not self._words:
+            return [()] * 4
+        return list(zip(*self._words, strict=True))
+
+    def _make_word_columns(self, run: Run, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return the text columns of the bursts, with `relation`: how far apart each
         burst's CPUs are.
         """
-        benchmarks, variants, flags, cpus = (
-            zip(*self._words, strict=True) if self._words else [()] * 4
-        )
-        words = {"benchmark": benchmarks, "variant": variants, "flags": flags}
-        columns = {
-            name: pa.array(texts, pa.string()).take(rows["words"])
-            for name, texts in words.items()
+        benchmarks, variants, flags, groups = self._list_words()
+        number = rows["words"]
+        return {
+            "benchmark": pa.array(benchmarks, pa.string()).take(number),
+            "variant": pa.array(variants, pa.string()).take(number),
+            "flags": pa.array(flags, pa.string()).take(number),
+            "relation": _make_relation_column(Topology(run.facts.cpus), groups, rows),
         }
-        base = (
-            max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1
-            if len(self)
-            else 1
-        )
-        pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
-        distinct, which = np.unique(pairs, return_inverse=True)
-        topology, relations = Topology(run.facts.cpus), []
-        for pair in distinct.tolist():
-            word, ping, pong = pair // base // base, pair // base % base, pair % base
-            relations.append(_name_farthest_relation(topology, cpus[word], ping, pong))
-        return columns | {"relation": pa.array(relations, pa.string()).take(which)}
+
+
+def _make_relation_column(
+    topology: Topology,
+    groups: Sequence[tuple[int, ...] | None],
+    rows: Mapping[str, Any],
+) -> Any:
+    """Return the relation of each burst. groups: of CPUs, by the words' number."""
+    # one number for the words, ping and pong of a burst: equal ones are named once
+    base = 1 + max(rows["ping_cpu"].max(initial=0), rows["pong_cpu"].max(initial=0))
+    places = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
+    distinct, which = np.unique(places, return_inverse=True)
+    names = []
+    for place in distinct.tolist():
+        word_and_ping, pong = divmod(place, int(base))
+        word, ping = divmod(word_and_ping, int(base))
+        names.append(_name_farthest_relation(topology, groups[word], ping, pong))
+    return pa.array(names, pa.string()).take(which)
+
+
+def _sort_bursts(words: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
+    """Return the places of the bursts in _SORT_ORDER."""
+    keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
+    ascending = [(name, "ascending") for name in _SORT_ORDER]
+    return pc.sort_indices(keys, ascending).to_numpy()
 
 
 def _mask_unknown(numbers: Any, type_: Any) -> Any:
     return pa.array(numbers, type_, mask=numbers == _UNKNOWN)
 
 
-def _to_columns(rows: "array[int]", width: int) -> Any:
-    return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
+def _name_columns(names: Sequence[str], rows: "array[int]") -> dict[str, Any]:
+    """Return the columns, by name, of numbers that are stored row by row."""
+    columns = np.frombuffer(rows, "i8").reshape(-1, len(names)).T
+    return dict(zip(names, np.ascontiguousarray(columns), strict=True))
+
+
+def _list_optional(burst: Burst) -> list[int | None]:
+    """Return the values of _OPTIONAL, then the doubled frequency; None for what the
+    host left out.
+    """
+    ping_steal, pong_steal = burst.steal_ppm or (None, None)
+    return [
+        *_get_line(burst),
+        *(burst.switches or (None, None, None, None)),
+        *(burst.ran_ppm or (None, None)),
+        ping_steal or None,  # 0 is stored as null
+        pong_steal or None,
+        _double_core_mhz(burst),
+    ]
+
+
+def _double_core_mhz(burst: Burst) -> int | None:
+    """Return twice the frequency of ping's core: right after the samples, else the mean
+    of before and after.
+    """
+    if burst.sample_mhz is not None:
+        return 2 * burst.sample_mhz
+    if burst.core_mhz is None:
+        return None
+    return sum(burst.core_mhz)
 
 
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:
-    both = (burst.other_ticks, burst.other_units)
-    lists: Any = (
-        numbers and tuple(array("q", part) for part in numbers) for numbers in both
+    """Return the values of schema.POINT."""
+    return (
+        burst.point,
+        burst.unit,
+        *_get_parameters(burst.parameters or Parameters()),
+        burst.cpus,
+        _pack_lists(burst.other_ticks),
+        _pack_lists(burst.other_units),
+        burst.checked,
     )
-    parameters = _get_parameters(burst.parameters or Parameters())
-    return burst.point, burst.unit, *parameters, burst.cpus, *lists, burst.checked
+
+
+def _pack_lists(lists: tuple[tuple[int, ...], ...] | None) -> Any:
+    if not lists:
+        return lists
+    return tuple(array("q", numbers) for numbers in lists)
 
 
 def _name_farthest_relation(
@@ -264,7 +308,5 @@ def _name_farthest_relation(
     """
     if cpus is None or len(cpus) < 3:
         return topology.name_relation(ping, pong)
-    return max(
-        (topology.name_relation(ping, other) for other in cpus[1:]),
-        key=_NEAREST_FIRST.index,
-    )
+    relations = [topology.name_relation(ping, other) for other in cpus[1:]]
+    return max(relations, key=_NEAREST_FIRST.index)
