@@ -49,9 +49,8 @@ def check_machine(
     arches = {facts.arch}
     if narrow:
         arches.add(_NARROW.get(facts.arch, facts.arch))
-    if target.os.removesuffix("-standin") != facts.target.os or (
-        target.arch not in arches
-    ):
+    same_os = target.os.removesuffix("-standin") == facts.target.os
+    if not same_os or target.arch not in arches:
         target_text = quote_start(str(target))
         raise WireError(
             f"it is an agent for {target_text}, but the host is {facts.target}"
@@ -114,24 +113,34 @@ def _list_paired_cpus(plan: Plan) -> frozenset[int]:
 
 def _check_pairs(plan: Plan, hello: Hello) -> None:
     which = hello.raw["plan"].get("pairs") or Pairs.HALF
-    listed = plan.pairs.listed if plan.pairs is not None else ()
-    if listed:
-        expected = Pairs.LISTED
-    elif plan.pairs is not None:
-        expected = plan.pairs.which
-    else:  # a preset's
-        expected = Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
+    expected = _find_expected_pairs(plan, which)
     if which != expected:
         raise WireError(
             f"its pairs are {quote_start(which)}, but was asked for {expected}"
         )
-    count = len(hello.cpus) * (len(hello.cpus) - 1)
-    if expected is Pairs.HALF:
-        count //= 2
-    if listed:
-        count = len(listed)
+    count = _count_pairs(plan, hello, expected)
     if hello.pairs != count:
         raise WireError(f"it counts {hello.pairs} pairs, and the plan has {count}")
+
+
+def _find_expected_pairs(plan: Plan, which: str) -> Pairs:
+    """Return the pairs that a plan asks for. which: what the agent says, for presets
+    choose between two.
+    """
+    if plan.pairs is None:
+        return Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
+    if plan.pairs.listed:
+        return Pairs.LISTED
+    return plan.pairs.which
+
+
+def _count_pairs(plan: Plan, hello: Hello, which: Pairs) -> int:
+    if plan.pairs is not None and plan.pairs.listed:
+        return len(plan.pairs.listed)
+    both_ways = len(hello.cpus) * (len(hello.cpus) - 1)
+    if which is Pairs.HALF:
+        return both_ways // 2
+    return both_ways
 
 
 def _check_numbers(plan: Plan, hello: Hello) -> None:
@@ -148,17 +157,22 @@ def count_visits_due(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int
     """Return how many visits a round makes at each planned point; 1 where only the
     agent knows the number.
     """
-    few = run.plan.few_pairs if run is not None else None
-    due = {}
-    for point in list_planned_points(hello):
-        benchmark = hello.get_benchmark_or_shipped(point[0])
-        due[point] = 1
-        if run is not None and benchmark.shape is Shape.CPU:
-            due[point] = len(hello.cpus)
-        if run is not None and benchmark.shape is Shape.PAIR:
-            has_few = few is not None and benchmark.many_points
-            due[point] = len(few.listed) if few and has_few else hello.pairs
-    return due
+    points = list_planned_points(hello)
+    if run is None:
+        return dict.fromkeys(points, 1)
+    return {point: _count_visits(run.plan, hello, point[0]) for point in points}
+
+
+def _count_visits(plan: Plan, hello: Hello, name: str) -> int:
+    """Return how many visits a round makes at a point of a benchmark."""
+    benchmark = hello.get_benchmark_or_shipped(name)
+    if benchmark.shape is Shape.CPU:
+        return len(hello.cpus)
+    if benchmark.shape is not Shape.PAIR:
+        return 1
+    if benchmark.many_points and plan.few_pairs is not None:
+        return len(plan.few_pairs.listed)
+    return hello.pairs
 
 
 def list_left_out(run: Run) -> list[str]:
@@ -167,18 +181,21 @@ def list_left_out(run: Run) -> list[str]:
     """
     if run.hello is None:
         return []
-    measured = {name for name, _, _ in list_planned_points(run.hello)}
-    left_out = [name for name in run.plan.benchmarks if name not in measured]
-    if len(cpus_to_measure(run.plan, run.facts) or run.hello.cpus) < 2:
-        left_out = [name for name in left_out if _is_of_one_cpu(run.hello, name)]
+    left_out = _list_benchmarks_left_out(run, run.hello)
     cpus = _find_cpus_left_out(run, run.hello)
     if cpus:
         left_out.append(f"CPU {format_cpus(cpus)}")
     return left_out
 
 
-def _is_of_one_cpu(hello: Hello, benchmark: str) -> bool:
-    return hello.get_benchmark_or_shipped(benchmark).shape is Shape.CPU
+def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
+    measured = {name for name, _, _ in list_planned_points(hello)}
+    left_out = [name for name in run.plan.benchmarks if name not in measured]
+    cpus = cpus_to_measure(run.plan, run.facts) or hello.cpus
+    if len(cpus) > 1:
+        return left_out
+    shapes = {name: hello.get_benchmark_or_shipped(name).shape for name in left_out}
+    return [name for name in left_out if shapes[name] is Shape.CPU]
 
 
 def _find_cpus_left_out(run: Run, hello: Hello) -> frozenset[int]:

@@ -91,11 +91,10 @@ def ask_topology(connection: Connection, agent: Agent, facts: Facts) -> Facts:
     )
     try:
         if done.exit_code != 0:
-            raise WireError(
-                last_lines(done.stderr)
-                if done.stderr.strip()
-                else f"exit code {done.exit_code}"
-            )
+            why = f"exit code {done.exit_code}"
+            if done.stderr.strip():
+                why = last_lines(done.stderr)
+            raise WireError(why)
         return merge_facts(facts, read_machine(done.stdout))
     except WireError as err:
         note = f"the agent could not read the topology, so relations are unknown: {err}"
@@ -106,16 +105,10 @@ def read_machine(output: bytes) -> Machine:
     """Read the records of `--machine`, skipping lines before them. Raises WireError."""
     lines = [line for line in output.splitlines() if line.startswith(b'{"record":')]
     if not lines:
-        raise WireError(
-            f"a record `machine` of protocol {PROTOCOL} expected, got"
-            f" {quote_start(output)}"
-        )
+        raise _expect_machine(output)
     first = decode_line(_MACHINE_RECORD, lines[0])
     if first.protocol != PROTOCOL:
-        raise WireError(
-            f"a record `machine` of protocol {PROTOCOL} expected, got"
-            f" {quote_start(lines[0])}"
-        )
+        raise _expect_machine(lines[0])
     cpus = [decode_line(_CPU_RECORD, line) for line in lines[1 : CPU_LIMIT + 2]]
     if len(cpus) != first.cpus or len(cpus) > CPU_LIMIT:
         raise WireError(
@@ -123,16 +116,27 @@ def read_machine(output: bytes) -> Machine:
         )
     if len({cpu.cpu for cpu in cpus}) < len(cpus):
         raise WireError("machine: a CPU was named twice")
-    names = [cpu.name or "" for cpu in cpus] + [
-        cache.kind for cpu in cpus for cache in cpu.caches
-    ]
-    for text in (first.build, first.os, first.arch, *names):
+    for text in _list_texts(first, cpus):
         if not text.isprintable():
             raise WireError(
                 f"machine: printable text expected, got {quote_start(text)}"
             )
     text = b"\n".join(lines).decode("utf-8", "replace")
     return Machine(first.os, first.arch, _make_cpus(cpus, first.arch), text)
+
+
+def _expect_machine(got: bytes) -> WireError:
+    return WireError(
+        f"a record `machine` of protocol {PROTOCOL} expected, got {quote_start(got)}"
+    )
+
+
+def _list_texts(machine: _Machine, cpus: Sequence[_Cpu]) -> list[str]:
+    texts = [machine.build, machine.os, machine.arch]
+    for cpu in cpus:
+        texts.append(cpu.name or "")
+        texts += [cache.kind for cache in cpu.caches]
+    return texts
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
@@ -142,23 +146,31 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
     check_machine(facts, Target(machine.os, machine.arch), reported)
-    cpus = []
-    for number in sorted({*probed, *reported}):
-        own, cpu = probed.get(number, Cpu(number)), reported.get(number)
-        if cpu is None:
-            cpus.append(replace(own, allowed=False))
-        else:
-            model, max_khz = own.model or cpu.model, cpu.max_khz or own.max_khz
-            cpus.append(replace(cpu, model=model, max_khz=max_khz))
+    numbers = sorted({*probed, *reported})
+    cpus = [
+        _merge_cpu(probed.get(number, Cpu(number)), reported.get(number))
+        for number in numbers
+    ]
+    models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
     return replace(
         facts,
         os=machine.os,
         cpus=tuple(cpus),
-        cpu_model=facts.cpu_model
-        or " + ".join(dict.fromkeys(c.model for c in cpus if c.model))
-        or None,
+        cpu_model=facts.cpu_model or " + ".join(models) or None,
         probe=f"{facts.probe}\n{MACHINE_MARK}\n{machine.text}",
     )
+
+
+def _merge_cpu(probed: Cpu, reported: Cpu | None) -> Cpu:
+    if reported is None:
+        return replace(probed, allowed=False)
+    model = probed.model or reported.model
+    max_khz = reported.max_khz or probed.max_khz
+    return replace(reported, model=model, max_khz=max_khz)
+
+
+_GROUPS = ("core", "cluster", "die", "package")
+_Group = tuple[Any, ...]  # a kind of group, or a cache's level and kind; its number
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
@@ -166,49 +178,74 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     package; None if unknown.
     """
     records = sorted(records, key=lambda record: record.cpu)
-    names = ("core", "cluster", "die", "package")
+    groups = _list_groups(records, arch)
+    members = _find_members(records, groups)
+    return tuple(
+        _make_cpu(record, own_groups, members)
+        for record, own_groups in zip(records, groups, strict=True)
+    )
+
+
+def _list_groups(records: Sequence[_Cpu], arch: str) -> list[dict[str, Any]]:
+    """Return the number of each CPU's core, cluster, die and package."""
     groups: list[dict[str, Any]] = [
-        {name: getattr(record, name) for name in names} for record in records
+        {name: getattr(record, name) for name in _GROUPS} for record in records
     ]
-    if arch == "aarch64":
-        fields = _group_by_mpidr([record.hardware_id for record in records])
-        groups = [
-            group | core_and_cluster
-            for group, core_and_cluster in zip(groups, fields, strict=True)
-        ]
-    members = defaultdict[tuple[Any, ...], list[int]](list)
+    if arch != "aarch64":
+        return groups
+    by_mpidr = _group_by_mpidr([record.hardware_id for record in records])
+    return [
+        group | core_and_cluster
+        for group, core_and_cluster in zip(groups, by_mpidr, strict=True)
+    ]
+
+
+def _find_members(
+    records: Sequence[_Cpu], groups: Sequence[dict[str, Any]]
+) -> dict[_Group, list[int]]:
+    """Return the CPUs of each group and cache whose number is known."""
+    members = defaultdict[_Group, list[int]](list)
     for record, group in zip(records, groups, strict=True):
-        for key in (
-            *group.items(),
-            *((cache.level, cache.kind, cache.group) for cache in record.caches),
-        ):
-            if key[-1] is not None:
+        caches = [_make_cache_key(cache) for cache in record.caches]
+        for key in (*group.items(), *caches):
+            number = key[-1]
+            if number is not None:
                 members[key].append(record.cpu)
-    cpus = []
-    for record, group in zip(records, groups, strict=True):
-        sharing = [
-            tuple(members.get((c.level, c.kind, c.group), ())) for c in record.caches
-        ]
-        rows = zip(record.caches, sharing, strict=True)
-        caches = tuple(
-            Cache(c.level, c.kind, c.bytes, c.line_bytes, cpus_there)
-            for c, cpus_there in rows
+    return members
+
+
+def _make_cache_key(cache: _Cache) -> _Group:
+    return cache.level, cache.kind, cache.group
+
+
+def _make_cpu(
+    record: _Cpu, groups: dict[str, Any], members: dict[_Group, list[int]]
+) -> Cpu:
+    caches = tuple(
+        Cache(
+            cache.level,
+            cache.kind,
+            cache.bytes,
+            cache.line_bytes,
+            tuple(members.get(_make_cache_key(cache), ())),
         )
-        leaders: dict[str, Any] = {
-            key[0]: min(members.get(key, ()), default=None) for key in group.items()
-        }
-        khz, llc = (record.mhz or 0) * 1000 or None, lowest_llc_cpu(caches)
-        cpus.append(
-            Cpu(
-                record.cpu,
-                model=record.name,
-                max_khz=khz,
-                llc=llc,
-                caches=caches,
-                **leaders,
-            )
-        )
-    return tuple(cpus)
+        for cache in record.caches
+    )
+    leaders: dict[str, Any] = {
+        name: min(members.get((name, number), ()), default=None)
+        for name, number in groups.items()
+    }
+    max_khz = None
+    if record.mhz:
+        max_khz = 1000 * record.mhz
+    return Cpu(
+        record.cpu,
+        model=record.name,
+        max_khz=max_khz,
+        llc=lowest_llc_cpu(caches),
+        caches=caches,
+        **leaders,
+    )
 
 
 def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
@@ -220,15 +257,19 @@ def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
     fields are read as if the bit were set.
     """
     registers = [id_ for id_ in ids if id_ is not None]
-    places = [(id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for id_ in registers]
+    places = [_join_affinity_fields(register) for register in registers]
     if len(set(places)) < len(ids):
         return [{"core": None, "cluster": None}] * len(ids)
-    marked = all(id_ >> 24 & 1 for id_ in registers)
-    shift = (
-        8
-        if marked or (len(places) > 1 and not any(place & 0xFF for place in places))
-        else 0
-    )
+    is_marked = all(register >> 24 & 1 for register in registers)
+    is_cleared = len(places) > 1 and not any(place & 0xFF for place in places)
+    shift = 0
+    if is_marked or is_cleared:
+        shift = 8
     return [
         {"core": place >> shift, "cluster": place >> (shift + 8)} for place in places
     ]
+
+
+def _join_affinity_fields(mpidr: int) -> int:
+    """Return Aff3 to Aff0, which bits 24 to 31 part, as one number."""
+    return (mpidr >> 8 & 0xFF000000) | (mpidr & 0xFFFFFF)
