@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         judge_numbers,
         predict_next,
     )
+    from fleet.analysis.compare.baseline import mark_usual
     from fleet.analysis.compare.comparison import (
         Comparison,
         compare,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         find_best_splits,
         find_changes,
         find_changes_over_time,
-        mark_usual,
         measure_parts,
     )
     from fleet.analysis.compare.judge import (

@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 from typing import Any, NamedTuple
-from warnings import warn
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
-from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.numbers import ALL, Only
-from fleet.errors import StoreWarning, UsageError, explain
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions
@@ -310,6 +306,8 @@ def find_changes(logs: Floats) -> list[Change]:
             ends.setdefault(row, []).append(int(nights[cut]))
             further += [(row, part) for part in (nights[:cut], nights[cut:])]
         parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
+        if not parts:
+            break
         p, best_cuts, _ = _test_with_stretches(logs, parts)
     changes = []
     for (row, nights), row_q, wide in zip(
@@ -618,54 +616,54 @@ def find_changes_over_time(
     )
 
 
-def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
-    """Mark the rows that were measured since the last proved step of their host.
-
-    rows: with columns `host_id`, `run_id` and `benchmark`. Add `since`, the night of
-    the last step of this benchmark or of all benchmarks (None if there is none), and
-    `is_usual`, whether the run is from that night or later. Find steps in the runs of
-    `rows` only. Without scipy, warn and mark all rows as usual.
+class DatedStep(NamedTuple):
+    """A proved change of a host that has a date. row: of its numbers, None for several.
+    night: the first after it. ratio: the number after it to that before.
     """
-    nights, since = dict[str, date](), dict[tuple[str, str], date]()
-    for host, runs in group_by_host(
-        list_published(root, run_id=rows["run_id"].unique().tolist())
-    ).items():
-        begun = dict[str, date]()
-        for run in sorted(runs, key=lambda run: run.started_utc):
-            nights[run.run_id] = begun.setdefault(
-                run.session_id, run.started_utc.date()
-            )
-        if len({*begun.values()}) < MIN_NIGHTS:
-            continue
-        try:
-            steps = find_changes_over_time(
-                root, [",".join(run.run_id for run in runs)]
-            ).changes
-        except UsageError:  # no numbers that are compared
-            continue
-        except ImportError as err:  # of scipy, which `make run` leaves out
-            message = f"{explain(err)} Until then, runs before a change count as well."
-            warn(StoreWarning(message), stacklevel=2)
-            break
-        steps = steps[steps["dated"].astype(bool)].sort_values("after")
-        since |= {
-            (host, step["benchmark"]): step["after"] for _, step in steps.iterrows()
-        }
-    last = [
-        max(
-            filter(None, (since.get((host, benchmark)), since.get((host, "")))),
-            default=None,
-        )
-        for host, benchmark in zip(rows["host_id"], rows["benchmark"], strict=True)
-    ]
-    usual = [
-        day is None or nights[run] >= day
-        for run, day in zip(rows["run_id"], last, strict=True)
-    ]
-    return rows.assign(
-        since=pd.Series(last, rows.index, dtype=object),
-        is_usual=np.array(usual, dtype=bool),
+
+    row: int | None
+    night: date
+    ratio: float
+
+
+def find_steps(
+    logs: Floats, nights: Sequence[date], *, switches: bool
+) -> list[DatedStep]:
+    """Find the proved changes of one host that have a date, oldest first, as
+    `find_changes_over_time` does.
+
+    logs: a row per number, a column per run. nights: of each run. switches: whether the
+    host may switch levels.
+    """
+    if len({*nights}) < MIN_NIGHTS:
+        return []
+    days, by_night = _average_nights(logs, nights)
+    measured = np.flatnonzero(~np.isnan(by_night).all(axis=1))
+    clean = clean_series(by_night[measured], np.full(len(measured), switches))
+    relations = np.arange(len(measured))
+    pool = append_means(clean.logs, np.zeros_like(relations), relations)
+    steps = list[DatedStep]()
+    for change in drop_changes_of_parts(find_changes(pool.logs), pool):
+        if change.dated:
+            row = None
+            if change.row < len(measured):
+                row = int(measured[change.row])
+            ratio = float(np.exp(change.moved))
+            steps.append(DatedStep(row, days[change.night], ratio))
+    return steps
+
+
+def _average_nights(logs: Floats, nights: Sequence[date]) -> tuple[list[date], Floats]:
+    """Return the nights in order, and the mean of each row's runs of each of them."""
+    days, place = np.unique(
+        np.array(nights, dtype="datetime64[D]"), return_inverse=True
     )
+    sums = np.zeros((len(days), len(logs)))
+    counts = np.zeros((len(days), len(logs)))
+    np.add.at(sums, place, np.nan_to_num(logs).T)
+    np.add.at(counts, place, ~np.isnan(logs).T)
+    means = sums / np.where(counts > 0, counts, np.nan)
+    return days.tolist(), means.T
 
 
 def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:

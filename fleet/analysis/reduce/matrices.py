@@ -2,7 +2,7 @@
 unit of replication.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -297,8 +297,15 @@ def choose_number_column(*runs: pd.DataFrame) -> str:
     """Return the column to compare: that of the estimator that all of these runs share,
     else the median.
     """
-    kinds = to_records(pd.concat([rows[["preset", "estimator"]] for rows in runs]))
-    columns = {estimator_column(run) for run in kinds}
+    kinds = pd.concat([rows[["preset", "estimator"]] for rows in runs])
+    return choose_shared_column(to_records(kinds))
+
+
+def choose_shared_column(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Return the column of the estimator that all of these rows of `runs` share, else
+    the median.
+    """
+    columns = {estimator_column(run) for run in runs}
     return columns.pop() if len(columns) == 1 else "median_ns"
 
 

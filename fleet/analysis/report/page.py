@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.history import mark_usual
+from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.environment import list_properties
 from fleet.analysis.reduce.host_numbers import (

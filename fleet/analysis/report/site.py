@@ -27,7 +27,7 @@ from markupsafe import Markup
 
 from fleet.analysis.base import text
 from fleet.analysis.base.selection import group_by_host
-from fleet.analysis.compare.history import mark_usual
+from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.exchange.imports import (
     PREFIX,
     compute_half_widths,

@@ -15,7 +15,7 @@ from fleet.analysis.base.text import (
     format_json,
     indent_lines,
 )
-from fleet.analysis.compare.history import mark_usual
+from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.reduce import ladders, load
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS

@@ -46,6 +46,12 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
     assert gradual.moved > 0.03
 
 
+def test_rows_whose_parts_are_too_short_to_be_split_again_have_their_step() -> None:
+    logs = quiet(rows=2, nights=10)
+    logs[:, 5:] += 0.2
+    assert [(step.row, step.night) for step in find_changes(logs)] == [(0, 5), (1, 5)]
+
+
 def test_nothing_is_found_where_nothing_changed_nor_in_a_few_nights() -> None:
     assert find_changes(quiet()) == []
     logs = quiet(nights=7)
