@@ -140,10 +140,11 @@ def _override_settings(
     """Return the settings that ssh shall have whatever ssh_config says. folder: for
     the socket of the shared connection. file: as FLEET_SSH_CONFIG names it.
     """
-    key_must_be_known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
+    accepts_new = host.host_key is HostKeyPolicy.ACCEPT_NEW
+    key_checking = "accept-new" if accepts_new else "yes"
     settings: dict[str, object] = {
         "BatchMode": "yes",
-        "StrictHostKeyChecking": "yes" if key_must_be_known else "accept-new",
+        "StrictHostKeyChecking": key_checking,
         "ConnectTimeout": max(1, math.ceil(timeout_s)),
         "ServerAliveInterval": _KEEPALIVE_S,
         "ServerAliveCountMax": _MISSED,

@@ -57,9 +57,8 @@ def render_command(
     exports = "".join(
         f"export {name}={shlex.quote(value)}\n" for name, value in env.items()
     )
-    return f"{exports}{command}\n{'' if last else 'ask '}{mark}\n".encode(
-        errors="surrogateescape"
-    )
+    end = mark if last else f"ask {mark}"
+    return f"{exports}{command}\n{end}\n".encode(errors="surrogateescape")
 
 
 def assign_variables(settings: Mapping[str, str]) -> str:
@@ -71,9 +70,13 @@ def posix_cksum(data: bytes) -> str:
     """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first,
     and the size.
     """
-    length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
+    # zlib's CRC-32 has the same polynomial, but the lowest bit first; POSIX also counts
+    # the length, in as few bytes as it takes.
+    length_bytes = (len(data).bit_length() + 7) // 8
+    length = len(data).to_bytes(length_bytes, "little")
     mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
-    return f"{int(f'{mirrored:032b}'[::-1], 2)} {len(data)}"
+    crc = int(f"{mirrored:032b}"[::-1], 2)
+    return f"{crc} {len(data)}"
 
 
 def put_command(path: str, mode: int, data: bytes) -> str:
@@ -84,7 +87,8 @@ def put_command(path: str, mode: int, data: bytes) -> str:
     before `mv`.
     """
     sums = posix_cksum(data)
-    new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)
+    to = shlex.quote(path)
+    new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
     return (
         f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] &&"
         f" case $(cksum < {new} 2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes"

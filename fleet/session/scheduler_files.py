@@ -118,10 +118,9 @@ def _read_plan(hello: Hello) -> Plan:
     """Return what is known of the plan: its benchmarks, and its seed or 0."""
     benchmarks = [benchmark for benchmark, _, _ in list_planned_points(hello)]
     seed = hello.raw.get("seed")
-    return Plan(
-        benchmarks=tuple(dict.fromkeys(benchmarks)),
-        seed=seed if isinstance(seed, int) else 0,
-    )
+    if not isinstance(seed, int):
+        seed = 0
+    return Plan(benchmarks=tuple(dict.fromkeys(benchmarks)), seed=seed)
 
 
 def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:

@@ -1,208 +1,25 @@
-"""Resolves the route to a host from the inventory, which wins, and from ssh_config.
+"""Looks up what ssh_config says of a host: asks `ssh -G`, at best once for many hosts.
 
 FLEET_SSH_CONFIG replaces the user's and the system's file, as `ssh -F` does. Without
 ssh, paramiko reads it.
 """
 
 import contextlib
-import getpass
 import os
 import pwd
 import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
-from fleet.model import Host, HostKeyPolicy, InputError
 from fleet.remote.ssh.known_hosts import matches_pattern, read_stamp
-
-_NOT_HONOURED = {
-    "certificatefile": (
-        "CertificateFile (a certificate named KEY-cert.pub beside its key is)"
-    ),
-    "pkcs11provider": "PKCS11Provider",
-    "knownhostscommand": "KnownHostsCommand",
-    "bindaddress": "BindAddress",
-    "bindinterface": "BindInterface",
-}
-_USUAL_AGENT = "SSH_AUTH_SOCK"  # the value of IdentityAgent for the usual one
-_HOPS_AT_MOST = 8
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One sshd on the way to a host, and how to authenticate there."""
-
-    name: str  # as the user wrote it
-    address: str
-    port: int
-    user: str
-    inventory_files: tuple[str, ...]  # the inventory's keys, offered first
-    identity_files: tuple[str, ...]  # those of ssh_config
-    only_these: bool  # offer no other keys
-    use_agent: bool  # False forbids the agent even for these
-    host_key_name: str  # as in known_hosts
-    host_key: HostKeyPolicy
-    user_known_hosts: tuple[str, ...]
-    global_known_hosts: tuple[str, ...]
-    proxy_command: str | None  # tokens replaced
-    jump: tuple[str, ...]  # by its own ssh_config
-    connect_timeout_s: float | None
-    notes: tuple[str, ...]
-
-
-def resolve_route(host: Host) -> tuple[Endpoint, ...]:
-    """Return the SSH servers to pass, the host's own last. Raises UnreachableError if
-    ssh_config is bad.
-    """
-    target = _make_endpoint(host, host.address, host.user, host.port)
-    if host.identity_files:
-        target = replace(target, identity_files=(), only_these=True)
-    jump = host.jump or target.jump
-    if not jump:
-        return (target,)
-    hops = _resolve_hops(host, jump)
-    return (*hops, replace(target, proxy_command=None))
-
-
-def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
-    """Resolve the jump hosts in order. As in OpenSSH, only the first one's own
-    ProxyJump is followed.
-    """
-    hops: list[Endpoint] = []
-    pending = tuple(jump)
-    while pending:
-        if len(hops) + len(pending) > _HOPS_AT_MOST:
-            raise UnreachableError(
-                f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in"
-                " your ssh_config make a host jump through itself?"
-            )
-        first, *others = [_resolve_hop(host, hop) for hop in pending]
-        if first.jump:
-            first = replace(first, proxy_command=None)
-        through_first = [replace(hop, proxy_command=None) for hop in others]
-        hops = [first, *through_first, *hops]
-        pending = first.jump
-    return hops
-
-
-def _resolve_hop(host: Host, hop: str) -> Endpoint:
-    name, user, port = _parse_value(host, read_hop, hop, "ProxyJump")
-    return _make_endpoint(host, name, user, port)
-
-
-def _make_endpoint(
-    host: Host, name: str, user: str | None, port: int | None
-) -> Endpoint:
-    settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    host_name = _get_last(settings, "hostname", name)
-    address = _parse_value(host, read_address, host_name, "HostName")
-    port = port or int(_get_last(settings, "port", "22"))
-    user = user or _get_last(settings, "user", "") or getpass.getuser()
-    user = _parse_value(host, read_user, user, "User")
-    alias = _get_last(settings, "hostkeyalias", "")
-    jump = _get_unless_none(settings, "proxyjump")
-    return Endpoint(
-        name=name,
-        address=address,
-        port=port,
-        user=user,
-        inventory_files=_expand_user(host.identity_files),
-        identity_files=_expand_user(settings.get("identityfile", ())),
-        only_these=_get_last(settings, "identitiesonly") in ("yes", "true"),
-        use_agent=_get_last(settings, "identityagent", _USUAL_AGENT) != "none",
-        host_key_name=alias or known_hosts_name(address, port),
-        host_key=host.host_key,
-        user_known_hosts=_list_files(
-            settings, "userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"
-        ),
-        global_known_hosts=_list_files(
-            settings, "globalknownhostsfile", "/etc/ssh/ssh_known_hosts"
-        ),
-        proxy_command=_get_unless_none(settings, "proxycommand"),
-        jump=tuple(hop.strip() for hop in jump.split(",")) if jump else (),
-        connect_timeout_s=_parse_timeout_s(_get_last(settings, "connecttimeout")),
-        notes=tuple(_list_notes(settings)),
-    )
-
-
-def _get_last(settings: "Settings", key: str, default: str = "none") -> str:
-    """Return a setting's last value."""
-    values = settings.get(key)
-    return values[-1] if values else default
-
-
-def _get_unless_none(settings: "Settings", key: str) -> str | None:
-    value = _get_last(settings, key)
-    return None if value == "none" else value
-
-
-def _list_files(settings: "Settings", key: str, default: str) -> tuple[str, ...]:
-    files = split_files(_get_last(settings, key, default))
-    return _expand_user(file for file in files if file != "none")
-
-
-def _expand_user(paths: Iterable[str]) -> tuple[str, ...]:
-    """Replace ~ and ~user, as ssh does."""
-    return tuple(map(os.path.expanduser, paths))
-
-
-def _parse_timeout_s(text: str) -> float | None:
-    if text.isdecimal() and int(text):
-        return float(text)
-    return None
-
-
-def _list_notes(settings: "Settings") -> list[str]:
-    """Name the settings that ssh would follow, and fleet does not."""
-    notes = [
-        f"ssh_config: {name} is not honoured"
-        for key, name in _NOT_HONOURED.items()
-        if _get_last(settings, key) != "none"
-    ]
-    agent = _get_last(settings, "identityagent", _USUAL_AGENT)
-    if agent not in ("none", _USUAL_AGENT):
-        notes.append(
-            "ssh_config: IdentityAgent is not honoured, only the agent at"
-            " $SSH_AUTH_SOCK"
-        )
-    return notes
-
-
-def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Parse and check a value of ssh_config that a ProxyCommand's shell may get. Raises
-    UnreachableError.
-    """
-    try:
-        return parse(text)
-    except InputError as error:
-        raise UnreachableError(
-            f"{host.name}: {keyword} {text!r} in your ssh_config: {error}."
-        ) from error
-
-
-def known_hosts_name(address: str, port: int) -> str:
-    """Format a host as known_hosts does: `name`, or `[name]:port` if the port is not
-    22.
-    """
-    return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
-
-
-def split_files(text: str) -> list[str]:
-    """Split files as `ssh -G` prints them: "/a b/known_hosts ~/c" -> ["/a
-    b/known_hosts", "~/c"].
-    """
-    return re.split(r" +(?=[/~])", text) if text else []
-
 
 Settings = Mapping[str, tuple[str, ...]]
 
@@ -242,6 +59,12 @@ class _Query:
         if self.port:
             options += ["-p", str(self.port)]
         return options
+
+
+def get_last(settings: Settings, key: str, default: str = "none") -> str:
+    """Return a setting's last value; `default` if it has none."""
+    values = settings.get(key)
+    return values[-1] if values else default
 
 
 def look_up(
@@ -383,7 +206,7 @@ def _ask_ssh(query: _Query) -> Settings:
     """
     settings = _run_ssh(query, *_ANY_COMMAND)
     paths = settings.get("identityfile", ())
-    hops = [_get_last(settings, key) for key in _HOP_TOKENS]
+    hops = [get_last(settings, key) for key in _HOP_TOKENS]
     has_path_tokens = any(map(_TOKEN.search, paths))
     if not has_path_tokens and not any(map(_TOKEN.search, hops)):
         return settings
@@ -463,7 +286,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
             f" `{not_understood[0].strip()}`. Install OpenSSH's client, or remove this"
             " line."
         )
-    proxy_command = _get_last(settings, "proxycommand")
+    proxy_command = get_last(settings, "proxycommand")
     settings["proxycommand"] = (proxy_command.replace("%%", "%"),)
     return settings
 

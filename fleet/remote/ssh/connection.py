@@ -17,7 +17,7 @@ from paramiko.ssh_exception import ChannelException, SSHException
 from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
 from fleet.remote import output, shell
-from fleet.remote.connection import Connection, SftpChannel
+from fleet.remote.connection import Connection
 from fleet.remote.output import (
     Answer,
     Completed,
@@ -26,6 +26,7 @@ from fleet.remote.output import (
     collect_answer,
     timeout_message,
 )
+from fleet.remote.sftp import SftpChannel
 from fleet.remote.ssh.dial import dial, hang_up
 from fleet.remote.ssh.sockets import DEAD_PEER_S
 

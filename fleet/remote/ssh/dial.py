@@ -14,10 +14,10 @@ from paramiko.ssh_exception import SSHException
 
 from fleet.errors import UnreachableError
 from fleet.model import Host
-from fleet.remote.ssh.config import Endpoint, resolve_route
 from fleet.remote.ssh.failures import describe_failure, has_closed_early
 from fleet.remote.ssh.host_keys import HostKeyCheck
 from fleet.remote.ssh.identities import Identities, SilentError
+from fleet.remote.ssh.route import Endpoint, resolve_route
 from fleet.remote.ssh.sockets import open_proxy, open_tcp
 from fleet.remote.ssh.transport import make_transport
 

@@ -8,7 +8,7 @@ import fabric
 import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer
 
-from fleet.remote.ssh.config import Endpoint
+from fleet.remote.ssh.route import Endpoint
 from fleet.remote.ssh.sockets import ProxySocket
 from fleet.remote.ssh.transport import LINE_SHOWN, LINES_SHOWN, Transport
 

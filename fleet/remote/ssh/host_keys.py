@@ -12,8 +12,8 @@ import paramiko
 from fleet.errors import HostKeyError
 from fleet.model import HostKeyPolicy
 from fleet.remote.ssh import known_hosts
-from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
+from fleet.remote.ssh.route import Endpoint
 
 _log = logging.getLogger(__name__)
 # those that sign with the key type, unless its name is theirs

@@ -26,8 +26,8 @@ from paramiko.ssh_exception import (
 
 from fleet.errors import AuthError
 from fleet.late import once
-from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import fingerprint
+from fleet.remote.ssh.route import Endpoint
 
 _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from fleet.errors import UnreachableError
-from fleet.remote.ssh.config import Endpoint
+from fleet.remote.ssh.route import Endpoint
 
 DEAD_PEER_S = 15  # sent data unacknowledged for so long means that the peer is gone
 _SHOWN = 500  # characters of what a ProxyCommand printed

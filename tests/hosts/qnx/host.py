@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fleet.remote.connection import MinimalPut
+from fleet.remote.minimal_put import MinimalPut
 from fleet.remote.output import Answer, Completed
 from fleet.remote.shell import LOADER, new_mark, render_command
 from tests.hosts.odd import Options

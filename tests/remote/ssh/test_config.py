@@ -16,7 +16,7 @@ import pytest
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
-from fleet.remote.ssh.config import known_hosts_name, resolve_route, split_files
+from fleet.remote.ssh.route import known_hosts_name, resolve_route, split_files
 from tests import needs
 
 

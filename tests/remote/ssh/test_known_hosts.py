@@ -14,9 +14,9 @@ import pytest
 from fleet.errors import HostKeyError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote.ssh import known_hosts
-from fleet.remote.ssh.config import Endpoint, resolve_route
 from fleet.remote.ssh.host_keys import HostKeyCheck
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
+from fleet.remote.ssh.route import Endpoint, resolve_route
 from tests.hosts.sshd import keygen
 
 CLIENT = paramiko.SSHClient()
