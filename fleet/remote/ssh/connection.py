@@ -9,6 +9,7 @@ import select
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import paramiko
 from paramiko.common import cMSG_CHANNEL_REQUEST
@@ -101,17 +102,7 @@ class SshConnection(Connection):
         too_late = (
             f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
         )
-
-        @contextlib.contextmanager
-        def limit() -> Iterator[None]:
-            with self._limit(timeout_s, too_late):
-                try:
-                    yield
-                except LOST as err:
-                    if not self._transport.is_active():
-                        raise
-                    raise RefusedError(str(err) or type(err).__name__) from err
-
+        limit = partial(self._limit_sftp, timeout_s, too_late)
         with self._limit(timeout_s, too_late):
             channel = self._transport.open_session(timeout=_SFTP_OPENS_S)
             channel.settimeout(_SFTP_OPENS_S)
@@ -127,6 +118,17 @@ class SshConnection(Connection):
             yield opened
         finally:
             _close_channel(channel)
+
+    @contextlib.contextmanager
+    def _limit_sftp(self, timeout_s: float, too_late: str) -> Iterator[None]:
+        """Do as `_limit`, but raise RefusedError where the host refuses a request."""
+        with self._limit(timeout_s, too_late):
+            try:
+                yield
+            except LOST as err:
+                if not self._transport.is_active():
+                    raise
+                raise RefusedError(str(err) or type(err).__name__) from err
 
     def close(self) -> None:
         """See Connection.close."""
