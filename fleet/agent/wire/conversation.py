@@ -3,7 +3,7 @@ parts. Pure.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -68,14 +68,14 @@ NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
 # of notes and failed bursts, which are kept in the run's record
 WORDS_LIMIT_BYTES = 14 << 20
+_BYTE_ORDER_MARKS = b"\xef\xbb\xbf\xff\xfe"
 NO_HELLO = "the agent sent no hello record"
 # Times of two clocks differ by their rates, and by a host or controller that slept no
 # longer than a link stays up.
 CLOCK_SHARE = 0.1
 CLOCK_SLACK_S = 30.0
-MIN_NS = (
-    0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
-)
+# No CPU reads a clock or hands a line over in less; it would be shown as 0.0.
+MIN_NS = 0.1
 
 
 class Reader:
@@ -102,9 +102,8 @@ class Reader:
         self.bursts = 0
         self.failed: list[Failed] = []
         self.notes: list[str] = []
-        self.visiting: bytes | None = (
-            None  # the record that names the visit, until its burst is there
-        )
+        # the record that names the visit, until its burst is there
+        self.visiting: bytes | None = None
         self._noise = 0
         self._words = 0
         self._other_bytes = 0
@@ -134,21 +133,15 @@ class Reader:
             raise WireError(f"a line after the end record: {quote_start(line)}")
         record = decode_record(line)
         if isinstance(record, (Note, Failed)):
-            self._words += min(len(line), 2 * TEXT_LIMIT)
-            if self._words > WORDS_LIMIT_BYTES:
-                raise WireError(
-                    f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
-                )
+            self._count_words(line)
         self._add(record, self.hello, len(line))
         if not isinstance(record, Alive):
             self.visiting = None
         elif record.benchmark is not None:
             self.visiting = line
-        return (
-            add_flags_and_start(record, self.hello, self._first)
-            if isinstance(record, Burst)
-            else record
-        )
+        if isinstance(record, Burst):
+            return add_flags_and_start(record, self.hello, self._first)
+        return record
 
     def _count_bytes(self, line: bytes) -> None:
         if len(line) > LINE_LIMIT_BYTES:
@@ -160,6 +153,13 @@ class Reader:
             raise WireError(
                 f"more than {OTHER_LIMIT_BYTES >> 20} MiB of lines that are no visits;"
                 f" the last: {quote_start(line)}"
+            )
+
+    def _count_words(self, line: bytes) -> None:
+        self._words += min(len(line), 2 * TEXT_LIMIT)
+        if self._words > WORDS_LIMIT_BYTES:
+            raise WireError(
+                f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
             )
 
     def _add(self, record: Record, hello: Hello, length: int) -> None:
@@ -234,71 +234,90 @@ class Reader:
         return None
 
     def _read_hello(self, line: bytes) -> Record | None:
-        record = decode_hello(line)
-        if record is None:
+        hello = decode_hello(line)
+        if hello is None:
             self._skip_noise(line, "before hello")
             return None
-        if (done := record.raw.get("done") or 0) != self.done.visits:
+        self._check_continuation(hello)
+        if self._run is not None:
+            check_hello(self._run, hello)
+        self.hello = hello
+        self._visits_due = count_visits_due(self._run, hello)
+        self._places = {cpu: place for place, cpu in enumerate(hello.cpus)}
+        return hello
+
+    def _check_continuation(self, hello: Hello) -> None:
+        """Raise WireError unless the agent can continue what earlier ones measured."""
+        done = hello.raw.get("done") or 0
+        if done != self.done.visits:
             raise WireError(
                 f"the agent counts {done} visits as done, not {self.done.visits}"
             )
-        first, now = (
-            hello.raw.get("monotonic_ns") or 0
-            for hello in (self._first or record, record)
-        )
-        if 0 < now < first:
+        if self._first is None:
+            return
+        if 0 < _get_monotonic_ns(hello) < _get_monotonic_ns(self._first):
             raise WireError("the clock of this agent is behind that of the run's first")
-        check_same_run(self._first, record)
-        if self._run is not None:
-            check_hello(self._run, record)
-        self.hello = record
-        self._visits_due = count_visits_due(self._run, record)
-        self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
-        return record
+        check_same_run(self._first, hello)
 
     def _skip_noise(self, line: bytes, where: str) -> None:
         self._noise += 1
         if self._noise > NOISE_LIMIT_LINES:
-            still = (
-                "and still no hello record"
-                if self.hello is None
-                else "that are not records"
+            still = "that are not records"
+            if self.hello is None:
+                still = "and still no hello record"
+            raise WireError(
+                f"{NOISE_LIMIT_LINES} lines {still}; does a login script print? The"
+                f" last: {quote_start(line)}"
             )
-            words = f"{still}; does a login script print? The last: {quote_start(line)}"
-            raise WireError(f"{NOISE_LIMIT_LINES} lines {words}")
         if line.strip():
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
     def _check_and_count_visit(self, record: Burst | Failed, hello: Hello) -> None:
-        identity = get_planned_point(record)
-        if identity not in self._visits_due:
-            name = quote_start("/".join(filter(None, identity)))
-            raise WireError(f"{name} is not in the plan of the hello record")
-        others = record.cpus or () if isinstance(record, Burst) else ()
-        if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
-            raise WireError(
-                f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs"
-            )
+        self._require_planned(record)
         if isinstance(record, Burst):
             self._check_burst(record, hello)
         self._follow_round(record.round)
-        visit, bit = (*identity, record.ping_cpu), 1 << self._places[record.pong_cpu]
-        if self.done.has_visit(record) or self._visited[visit] & bit:
-            key = (*filter(None, identity), record.ping_cpu, record.pong_cpu)
-            raise WireError(f"visit {key} of round {record.round} came twice")
-        self._visited[visit] |= bit
-        self._first_visits[identity] += record.round == 0
+        self._require_new(record)
+        if record.round == 0:
+            self._first_visits[get_planned_point(record)] += 1
         if isinstance(record, Burst):
             self.bursts += 1
         else:
-            self.failed.append(record)
-            if len(self.failed) > FAILED_LIMIT:
-                last = quote_start(record.reason)
-                raise WireError(
-                    f"more than {FAILED_LIMIT} failed bursts; the last: {last}"
-                )
+            self._keep_failed(record)
         if self.bursts + len(self.failed) > hello.bursts_max:
             raise WireError(f"more bursts than the {hello.bursts_max} promised")
+
+    def _require_planned(self, record: Burst | Failed) -> None:
+        """Raise WireError unless the hello plans the visit's point and has its CPUs."""
+        point = get_planned_point(record)
+        if point not in self._visits_due:
+            name = quote_start("/".join(filter(None, point)))
+            raise WireError(f"{name} is not in the plan of the hello record")
+        cpus = {record.ping_cpu, record.pong_cpu}
+        if isinstance(record, Burst) and record.cpus:
+            cpus.update(record.cpus)
+        if not cpus <= self._places.keys():
+            raise WireError(
+                f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs"
+            )
+
+    def _require_new(self, record: Burst | Failed) -> None:
+        """Note the visit. Raises WireError if it came before, in this part or an
+        earlier one.
+        """
+        point = get_planned_point(record)
+        visit = (*point, record.ping_cpu)
+        bit = 1 << self._places[record.pong_cpu]
+        if self.done.has_visit(record) or self._visited[visit] & bit:
+            key = (*filter(None, point), record.ping_cpu, record.pong_cpu)
+            raise WireError(f"visit {key} of round {record.round} came twice")
+        self._visited[visit] |= bit
+
+    def _keep_failed(self, record: Failed) -> None:
+        self.failed.append(record)
+        if len(self.failed) > FAILED_LIMIT:
+            last = quote_start(record.reason)
+            raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
 
     def _follow_round(self, number: int) -> None:
         if number < self._round:
@@ -317,36 +336,22 @@ class Reader:
             raise WireError(f"burst: {why}")
         self._check_sampling(burst, hello)
         self._check_time(burst, hello, benchmark.shape)
-        if (
-            burst.parameters is not None
-        ):  # the same point has the same, except those known only after a burst
-            parameters = replace(burst.parameters, pages=None, state=None)
-            identity = (burst.benchmark, burst.variant, burst.point)
-            if parameters != self._points.setdefault(identity, parameters):
-                raise WireError(
-                    f"burst: point {burst.point} has other parameters than before"
-                )
+        if burst.parameters is not None:
+            self._check_parameters(burst, burst.parameters)
         if benchmark.view in (View.MATRIX, View.CPUS):
-            ns = (
-                median(burst.ticks[burst.warmup :])
-                * 1e9
-                / hello.ticks_per_second
-                / burst.iterations
+            _check_latency(burst, hello, benchmark.unit)
+        if burst.counters is not None:
+            _check_counters(burst, burst.counters, len(hello.counters))
+
+    def _check_parameters(self, burst: Burst, parameters: Parameters) -> None:
+        """Raise WireError if the burst's point had other parameters before, except for
+        those known only after a burst.
+        """
+        planned = replace(parameters, pages=None, state=None)
+        if planned != self._points.setdefault(get_planned_point(burst), planned):
+            raise WireError(
+                f"burst: point {burst.point} has other parameters than before"
             )
-            if ns < MIN_NS:
-                raise WireError(
-                    f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take"
-                )
-        events, threads = (
-            len(hello.counters),
-            len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}),
-        )
-        if (
-            burst.counters is not None
-            and [*map(len, burst.counters)] != [events] * threads
-        ):
-            lists, counts = format_count(threads, "list"), format_count(events, "count")
-            raise WireError(f"burst: counters must be {lists} of {counts}")
 
     def _check_sampling(self, burst: Burst, hello: Hello) -> None:
         """Raise WireError if the burst has other samples than its hello and the plan
@@ -393,12 +398,37 @@ class Reader:
         self._ticks += ticks
 
 
+def _get_monotonic_ns(hello: Hello) -> int:
+    """Return the host's clock at hello; 0 if unknown."""
+    return hello.raw.get("monotonic_ns") or 0
+
+
+def _check_latency(burst: Burst, hello: Hello, unit: str) -> None:
+    ticks = median(burst.ticks[burst.warmup :])
+    ns = ticks * 1e9 / hello.ticks_per_second / burst.iterations
+    if ns < MIN_NS:
+        raise WireError(f"burst: {ns:.2g} ns a {unit}, less than a CPU can take")
+
+
+def _check_counters(
+    burst: Burst, counters: Sequence[Sequence[object]], events: int
+) -> None:
+    """Raise WireError unless each of the burst's threads has a count of each event."""
+    threads = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
+    if [len(counts) for counts in counters] != [events] * threads:
+        lists = format_count(threads, "list")
+        counts = format_count(events, "count")
+        raise WireError(f"burst: counters must be {lists} of {counts}")
+
+
 def _stretch(seconds: float) -> float:
     return (1 + CLOCK_SHARE) * seconds + CLOCK_SLACK_S
 
 
 def _format_at_least(minimum: int, maximum: int) -> str:
-    return str(minimum) if minimum == maximum else f"at least {minimum}"
+    if minimum == maximum:
+        return str(minimum)
+    return f"at least {minimum}"
 
 
 def decode_hello(line: bytes) -> Hello | None:
@@ -407,7 +437,8 @@ def decode_hello(line: bytes) -> Hello | None:
     """
     begins = b'{"record":"hello"'
     if not line.lstrip().startswith(begins):
-        if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):
+        as_utf8 = line.replace(b"\0", b"").lstrip(_BYTE_ORDER_MARKS)
+        if as_utf8.startswith(begins):
             raise WireError(
                 "the hello record is in UTF-16, or has a byte order mark; keep the"
                 " output as it is"
@@ -416,7 +447,9 @@ def decode_hello(line: bytes) -> Hello | None:
     if not line.rstrip().endswith(b"}"):
         return None
     record = decode_record(line)
-    return record if isinstance(record, Hello) else None
+    if not isinstance(record, Hello):
+        return None
+    return record
 
 
 def add_flags_and_start(
@@ -425,11 +458,11 @@ def add_flags_and_start(
     """Return the burst with its flags, and its start in ns since the run's first hello
     (default: `hello`).
     """
-    began, zero = (
-        hello.raw.get("monotonic_ns") or 0,
-        (first or hello).raw.get("monotonic_ns") or 0,
-    )
-    later_ns = began - zero if began and zero else 0
+    began_ns = _get_monotonic_ns(hello)
+    zero_ns = _get_monotonic_ns(first or hello)
+    later_ns = 0
+    if began_ns and zero_ns:
+        later_ns = began_ns - zero_ns
     flags = derive_burst_flags(burst, hello)
     if not flags and not later_ns:
         return burst
@@ -460,11 +493,15 @@ class RunSoFar:
         """
         if reader.hello is None:
             return self
-        bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
+        bursts = self.bursts + reader.bursts
+        failed = (*self.failed, *reader.failed)
+        end = reader.end
+        if end is not None:
+            end = replace(end, bursts=bursts, failed=len(failed))
         return replace(
             self,
             hello=self.hello or reader.hello,
-            end=reader.end and replace(reader.end, bursts=bursts, failed=len(failed)),
+            end=end,
             failed=failed,
             bursts=bursts,
             parts=self.parts + 1,
@@ -481,59 +518,60 @@ def read_run(
     takes each burst. asked: the run with its plan, if an agent of ours was sent one.
     """
     run = RunSoFar()
-    notes: list[str] = []
     for part in parts:
-        reader, done, lines, good_lines = (
-            Reader(run.done, run.hello, asked),
-            run.done,
-            iter(part),
-            0,
-        )
-        before = (done.bursts, done.visits - done.bursts)
-        try:
-            for line in lines:
-                if line is None:
-                    raise WireError(
-                        f"line {good_lines + 1} is not what was written (checksum)"
-                    )
-                match record := reader.read_line(line):
-                    case Hello() as hello:
-                        done = (
-                            done
-                            if done.visits
-                            else Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
-                        )
-                    case Burst() | Failed():
-                        assert reader.hello is not None  # noqa: S101 - for the type checker
-                        done.add(
-                            record,
-                            reader.hello.get_benchmark_or_shipped(
-                                record.benchmark
-                            ).shape,
-                        )
-                        if on_burst is not None and isinstance(record, Burst):
-                            on_burst(record)
-                    case Note() as note:
-                        notes.append(note.text)
-                    case _:
-                        pass
-                good_lines += 1
-        except WireError as err:
-            run = replace(
-                run,
-                damage=run.damage or str(err),
-                refused=run.refused + 1 + sum(1 for _ in lines),
-            )
-            # the reader may have counted the bad line
-            reader.bursts = done.bursts - before[0]
-            del reader.failed[done.visits - done.bursts - before[1] :]
-        run = replace(
-            run.add_part(reader),
-            done=done,
-            notes=tuple(notes),
-            lines=(*run.lines, good_lines),
-        )
+        run = _read_part(run, part, on_burst, asked)
     return run
+
+
+def _read_part(
+    run: RunSoFar,
+    part: Part,
+    on_burst: Callable[[Burst], None] | None,
+    asked: Run | None,
+) -> RunSoFar:
+    """Return the run with another part, up to the first bad line of that."""
+    reader = Reader(run.done, run.hello, asked)
+    done = run.done
+    bursts_before = done.bursts
+    failed_before = done.visits - done.bursts
+    notes = list(run.notes)
+    good_lines = 0
+    lines = iter(part)
+    try:
+        for line in lines:
+            if line is None:
+                raise WireError(
+                    f"line {good_lines + 1} is not what was written (checksum)"
+                )
+            match record := reader.read_line(line):
+                case Hello() as hello if not done.visits:
+                    done = Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+                case Burst() | Failed():
+                    done.add(record, _find_shape(reader, record))
+                    if on_burst is not None and isinstance(record, Burst):
+                        on_burst(record)
+                case Note() as note:
+                    notes.append(note.text)
+                case _:
+                    pass
+            good_lines += 1
+    except WireError as err:
+        refused = 1 + sum(1 for _ in lines)
+        run = replace(run, damage=run.damage or str(err), refused=run.refused + refused)
+        # the reader may have counted the bad line
+        reader.bursts = done.bursts - bursts_before
+        del reader.failed[done.visits - done.bursts - failed_before :]
+    return replace(
+        run.add_part(reader),
+        done=done,
+        notes=tuple(notes),
+        lines=(*run.lines, good_lines),
+    )
+
+
+def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
+    assert reader.hello is not None  # noqa: S101 - for the type checker
+    return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:
@@ -561,7 +599,10 @@ def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
             if hello is None:
                 hello = decode_hello(line)
                 first = first or hello
-            elif (text := split_noise(line)[1]) and isinstance(
-                record := decode_record(text), Burst
-            ):
+                continue
+            _, text = split_noise(line)
+            if not text:
+                continue
+            record = decode_record(text)
+            if isinstance(record, Burst):
                 yield add_flags_and_start(record, hello, first)
