@@ -2,6 +2,7 @@
 or WireError. Pure.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median, median_low
 from typing import Annotated, Any, Literal, TypeVar
@@ -38,12 +39,10 @@ DEPTH_LIMIT = 8  # of what is nested in a hello
 # Limits beyond which a burst is flagged (docs/flags.md).
 COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
 BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
-PREEMPTED_RATIO = (
-    1.25  # longest sample of an interrupted burst over its median: preempted
-)
-FREQUENCY_SHARE = (
-    0.03  # difference of the core's frequency before and after: frequency_moved
-)
+# longest sample of an interrupted burst over its median: preempted
+PREEMPTED_RATIO = 1.25
+# difference of the core's frequency before and after: frequency_moved
+FREQUENCY_SHARE = 0.03
 SKEW_SHARE = 0.1  # of a sample, between the threads' first samples: skewed
 UNEVEN_SHARE = 0.1  # difference of a load's rate between samples: uneven
 
@@ -64,7 +63,9 @@ def split_noise(line: bytes) -> tuple[bytes, bytes]:
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')
-    return (line, b"") if start < 0 else (line[:start], line[start:])
+    if start < 0:
+        return line, b""
+    return line[:start], line[start:]
 
 
 def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
@@ -83,13 +84,13 @@ def quote_start(output: bytes | str) -> str:
     """Return the start of a host's output, safe to print: escaped, at most 120
     characters.
     """
-    text = (
-        output[:200].decode("utf-8", "replace")
-        if isinstance(output, bytes)
-        else output[:200]
-    )
-    escaped = ascii(text)
-    return escaped if len(escaped) <= 120 else escaped[:117] + "..."
+    start = output[:200]
+    if isinstance(start, bytes):
+        start = start.decode("utf-8", "replace")
+    escaped = ascii(start)
+    if len(escaped) <= 120:
+        return escaped
+    return escaped[:117] + "..."
 
 
 def int_range(
@@ -276,86 +277,120 @@ def decode_record(line: bytes) -> Record:
     match decode_line(_RECORD, line):
         case _Burst() as burst:
             return _make_burst(burst)
-        case _Failed(reason=reason, parameters=parameters) as wire:
-            failed = Failed(*msgspec.structs.astuple(wire))
-            return replace(
-                failed, reason=_shorten(reason), parameters=_make_parameters(parameters)
-            )
+        case _Failed() as failed:
+            return _make_failed(failed)
         case _Note(text):
             return Note(_shorten(text))
-        case _End(bursts, failed, reason, converged, unconverged, reached_ppm):
-            reached = None if reached_ppm is None else reached_ppm / 1e6
-            return End(
-                bursts, failed, _shorten(reason), converged, unconverged, reached
-            )
+        case _End() as end:
+            return _make_end(end)
         case _Version() as version:
             return _make_hello(version, line)
         case (Alive() | Exit()) as record:
             return record
 
 
+def _make_failed(wire: _Failed) -> Failed:
+    failed = Failed(*msgspec.structs.astuple(wire))
+    return replace(
+        failed,
+        reason=_shorten(wire.reason),
+        parameters=_make_parameters(wire.parameters),
+    )
+
+
+def _make_end(wire: _End) -> End:
+    reached = None
+    if wire.reached_ppm is not None:
+        reached = wire.reached_ppm / 1e6
+    return End(
+        wire.bursts,
+        wire.failed,
+        _shorten(wire.reason),
+        wire.converged,
+        wire.unconverged,
+        reached,
+    )
+
+
 def _make_burst(wire: _Burst) -> Burst:
+    _check_samples(wire)
+    ping_cpus, pong_cpus = wire.ping_cpus, wire.pong_cpus
+    if {*ping_cpus} != {wire.ping} or {*pong_cpus} != {wire.pong}:
+        raise WireError(
+            f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {ping_cpus} and"
+            f" {pong_cpus}"
+        )
+    burst = Burst(*msgspec.structs.astuple(wire))
+    if wire.point is not None:
+        _check_threads(wire)
+        return replace(burst, parameters=_make_parameters(wire.parameters))
+    if any(getattr(wire, name) is not None for name in _OF_POINTS):
+        raise WireError(f"burst: without a point it has no {', '.join(_OF_POINTS)}")
+    return burst
+
+
+_OF_POINTS = ("unit", "parameters", "cpus", "other_ticks", "other_units")
+
+
+def _check_samples(wire: _Burst) -> None:
+    """Raise WireError if a burst leaves no samples, takes no time or cannot be
+    counted.
+    """
     if len(wire.ticks) <= wire.warmup:
         raise WireError(
             f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups"
             " leave none"
         )
-    if 2 * wire.ticks[wire.warmup :].count(0) > len(wire.ticks) - wire.warmup:
+    samples = wire.ticks[wire.warmup :]
+    if 2 * samples.count(0) > len(samples):
         raise WireError("burst: most samples took no time")
-    if wire.iterations * len(wire.ticks) * len(wire.cpus or (0, 1)) > INT64_MAX:
+    threads = len(wire.cpus or (wire.ping, wire.pong))
+    if wire.iterations * len(wire.ticks) * threads > INT64_MAX:
         raise WireError(
             f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too"
             " many"
         )
-    cpus = wire.ping_cpus, wire.pong_cpus
-    if cpus != ((wire.ping,) * 2, (wire.pong,) * 2):
-        raise WireError(
-            f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {cpus[0]} and"
-            f" {cpus[1]}"
-        )
-    burst = Burst(*msgspec.structs.astuple(wire))
-    if wire.point is not None:
-        return _check_threads_and_add_parameters(burst, wire)
-    point_fields = ("unit", "parameters", "cpus", "other_ticks", "other_units")
-    if any(getattr(wire, name) is not None for name in point_fields):
-        raise WireError(f"burst: without a point it has no {', '.join(point_fields)}")
-    return burst
 
 
-def _check_threads_and_add_parameters(burst: Burst, wire: _Burst) -> Burst:
-    """Return the burst with its parameters. Raises WireError if its lists do not fit
-    its threads.
-    """
+def _check_threads(wire: _Burst) -> None:
+    """Raise WireError if the lists of a point's burst do not fit its threads."""
     cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
     others = wire.other_ticks or ()
-    if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
+    if wire.unit is None or cpus[0] != wire.ping or cpus[-1] != wire.pong:
         raise WireError(
             f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to"
             f" {wire.pong}"
         )
-    for name, lists in (
-        ("other_ticks", others),
-        ("other_units", wire.other_units or ()),
-    ):
-        if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
-            raise WireError(
-                f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of"
-                f" {name}"
-            )
-        if any(len(values) != len(wire.ticks) for values in lists):
-            raise WireError(
-                f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is"
-            )
+    _check_lists(wire, cpus, "other_ticks", others)
+    _check_lists(wire, cpus, "other_units", wire.other_units or ())
     if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
         raise WireError(
             f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)}"
             " threads"
         )
-    return replace(burst, parameters=_make_parameters(wire.parameters))
+
+
+def _check_lists(
+    wire: _Burst, cpus: Sequence[int], name: str, lists: Sequence[Sequence[int]]
+) -> None:
+    """Raise WireError unless there is a list of samples for each CPU but ping's, or
+    none.
+    """
+    if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
+        raise WireError(
+            f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of"
+            f" {name}"
+        )
+    if any(len(values) != len(wire.ticks) for values in lists):
+        raise WireError(
+            f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is"
+        )
 
 
 def _make_parameters(wire: _Parameters | None) -> Parameters | None:
-    return Parameters(*msgspec.structs.astuple(wire)) if wire is not None else None
+    if wire is None:
+        return None
+    return Parameters(*msgspec.structs.astuple(wire))
 
 
 def _make_hello(version: _Version, line: bytes) -> Hello:
@@ -363,7 +398,33 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
         raise WireError(
             f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}"
         )
-    wire, raw = decode_line(_HELLO, line), decode_line(_ANY, line)
+    wire = decode_line(_HELLO, line)
+    raw = decode_line(_ANY, line)
+    _check_hello(wire, raw)
+    precision = None
+    if wire.plan.precision_ppm is not None:
+        precision = wire.plan.precision_ppm / 1e6
+    return Hello(
+        build=wire.build,
+        os=wire.os,
+        arch=wire.arch,
+        clock=wire.clock,
+        ticks_per_second=wire.ticks_per_second,
+        pairs=wire.pairs,
+        bursts=wire.bursts,
+        cpus=wire.cpus,
+        raw=raw,
+        bursts_max=wire.bursts_max or 0,
+        precision=precision,
+        preset=wire.plan.preset,
+        estimator=wire.plan.estimator or Estimator.MEDIAN,
+        counters=tuple(counter.event for counter in wire.counters),
+        benchmarks={benchmark.name: benchmark for benchmark in wire.benchmarks},
+    )
+
+
+def _check_hello(wire: _Hello, raw: Mapping[str, Any]) -> None:
+    """Raise WireError if values of a hello contradict each other, or nest too deep."""
     if wire.bursts_max is not None and wire.bursts_max < wire.bursts:
         raise WireError(
             f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}"
@@ -372,29 +433,8 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
         raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
     if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
-    precision_ppm = wire.plan.precision_ppm
     if why := find_description_problem(wire.benchmarks):
         raise WireError(f"hello: {why}")
-    names = (
-        "build",
-        "os",
-        "arch",
-        "clock",
-        "ticks_per_second",
-        "pairs",
-        "bursts",
-        "cpus",
-    )
-    return Hello(
-        **{name: getattr(wire, name) for name in names},
-        raw=raw,
-        bursts_max=wire.bursts_max or 0,
-        precision=precision_ppm / 1e6 if precision_ppm is not None else None,
-        preset=wire.plan.preset,
-        estimator=wire.plan.estimator or Estimator.MEDIAN,
-        counters=tuple(counter.event for counter in wire.counters),
-        benchmarks={benchmark.name: benchmark for benchmark in wire.benchmarks},
-    )
 
 
 def list_planned_points(hello: Hello) -> list[PlannedPoint]:
@@ -407,7 +447,9 @@ def list_planned_points(hello: Hello) -> list[PlannedPoint]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+    if len(text) <= TEXT_LIMIT:
+        return text
+    return text[: TEXT_LIMIT - 3] + "..."
 
 
 def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
@@ -415,36 +457,48 @@ def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
     (docs/flags.md).
     """
     quantum = hello.raw.get("clock_quantum_ticks") or 1
-    ticks, switches, mhz = (
-        burst.ticks[burst.warmup :] or burst.ticks,
-        burst.switches,
-        burst.core_mhz,
-    )
-    usual_ns = median(ticks) * 1e9 / hello.ticks_per_second
-    is_outlying = max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
     flags = {
-        "preempted": (
-            switches is not None and (switches[1] or switches[3]) and is_outlying
-        ),
+        "preempted": _is_preempted(burst),
         "busy_cpu": burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM,
         "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
-        "frequency_moved": (
-            mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz)
-        ),
-        "skewed": (
-            burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns
-        ),
+        "frequency_moved": _has_frequency_moved(burst),
+        "skewed": _is_skewed(burst, hello),
         "uneven": _has_uneven_load_rate(burst),
     }
     return tuple(name for name, is_set in flags.items() if is_set)
 
 
+def _get_samples(burst: Burst) -> Sequence[int]:
+    """Return the ticks without warm-ups, unless there are only these."""
+    return burst.ticks[burst.warmup :] or burst.ticks
+
+
+def _is_preempted(burst: Burst) -> bool:
+    if burst.switches is None:
+        return False
+    _, ping_involuntary, _, pong_involuntary = burst.switches
+    if not ping_involuntary and not pong_involuntary:
+        return False
+    ticks = _get_samples(burst)
+    return max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
+
+
+def _has_frequency_moved(burst: Burst) -> bool:
+    mhz = burst.core_mhz
+    return mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz)
+
+
+def _is_skewed(burst: Burst, hello: Hello) -> bool:
+    if burst.begin_ns is None:
+        return False
+    usual_ns = median(_get_samples(burst)) * 1e9 / hello.ticks_per_second
+    return max(burst.begin_ns) > SKEW_SHARE * usual_ns
+
+
 def _has_uneven_load_rate(burst: Burst) -> bool:
-    if (
-        burst.other_units is None
-        or burst.parameters is None
-        or not burst.parameters.load_bytes
-    ):
+    if burst.other_units is None or burst.parameters is None:
+        return False
+    if not burst.parameters.load_bytes:
         return False
     samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
     rates = [
