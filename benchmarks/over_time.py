@@ -32,6 +32,7 @@ from fleet.analysis.compare import (
     find_changes,
     measure_parts,
 )
+from fleet.analysis.reduce import label_levels_of_hosts
 
 HOSTS, RELATIONS = 20, 8
 NOISES = ("normal", "heavy", "AR", "levels", "sticky", "spikes", "drift", "season")
@@ -87,8 +88,15 @@ def find_session_changes(logs: Floats, noise: str) -> list[Change]:
     """Find the changes of one session."""
     hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
     switches = np.full(len(logs), noise in ("levels", "sticky"))
-    clean = clean_series(logs, switches).logs
+    levels = label_levels_of_hosts(logs, hosts)
+    clean = clean_series(logs, levels, switches).logs
     return find_changes(append_means(clean, hosts, relations).logs)
+
+
+def clean_unchanged(logs: Floats) -> Floats:
+    """Clean the series of machines that do not switch levels."""
+    levels = label_levels_of_hosts(logs, np.zeros(len(logs), dtype=np.int64))
+    return clean_series(logs, levels, np.zeros(len(logs), dtype=bool)).logs
 
 
 def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:
@@ -143,7 +151,7 @@ def print_calibration(chance: np.random.Generator, sessions: int) -> None:
             walks[1, :, night] = (
                 0.5 * walks[1, :, night - 1] + 0.75**0.5 * walks[1, :, night]
             )
-        clean = (clean_series(logs, np.zeros(4000, dtype=bool)).logs for logs in walks)
+        clean = (clean_unchanged(logs) for logs in walks)
         left, correlated = (
             np.array([find_best_splits(logs)[2:] for logs in clean]).mean(axis=2).T
         )
@@ -163,9 +171,7 @@ def print_calibration(chance: np.random.Generator, sessions: int) -> None:
         for noise in ("normal", "heavy"):
             p = []
             for _ in range(sessions):
-                logs = clean_series(
-                    make_series(chance, nights, noise), np.zeros(160, dtype=bool)
-                ).logs
+                logs = clean_unchanged(make_series(chance, nights, noise))
                 parts = [(row, np.arange(nights)) for row in range(160)]
                 p.append(measure_parts(logs, parts, calibration)[0])
             by_noise.append(_AT / np.quantile(np.concatenate(p), _AT))

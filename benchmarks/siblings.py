@@ -24,6 +24,7 @@ from fleet.analysis.compare import (
     measure_distances,
     reduce_machines,
 )
+from fleet.analysis.reduce import label_levels_of_hosts
 
 RELATIONS, CPUS = 8, 32
 CELLS = [
@@ -57,7 +58,10 @@ def session(
     )
     if kind == "levels":
         of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
-    logs, _, noise = reduce_machines(of_runs, machines, switches=kind == "levels")
+    levels = label_levels_of_hosts(of_runs, np.zeros(len(of_runs), dtype=np.int64))
+    logs, _, noise = reduce_machines(
+        of_runs, levels, machines, switches=kind == "levels"
+    )
     return measure_distances(logs, THRESHOLD, noise=noise)
 
 

@@ -39,13 +39,12 @@ if TYPE_CHECKING:
         assign_passes,
         compute_level_probability,
         compute_nanmedian,
+        compute_share_probability,
         control_false_discovery,
         estimate_detectable_change,
-        estimate_scatter,
         find_chance_limits,
         fit_within_blocks,
         judge_rows,
-        label_levels,
         moderate_variances,
     )
     from fleet.analysis.compare.siblings import (

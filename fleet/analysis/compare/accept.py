@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_like_last_run
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.tables import Floats, number_groups
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
@@ -23,6 +23,7 @@ from fleet.analysis.compare.sides import (
 )
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.analysis.reduce.run_levels import label_levels_of_hosts
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
@@ -184,7 +185,8 @@ def _compute_expected(
         values: logarithms.
         """
         if run["hypervisor"] is not None:  # it may be at one of several levels
-            labels = judge.label_levels(np.column_stack([own, values]))
+            kinds = number_groups(numbers, CLASS[:2])
+            labels = label_levels_of_hosts(np.column_stack([own, values]), kinds)
             values = np.where(labels[:, 1:] == labels[:, :1], values, np.nan)
         if noun == MACHINE and values.shape[1]:  # as --siblings finds them
             values = np.where(

@@ -18,6 +18,7 @@ from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.analysis.reduce.run_levels import add_run_levels, label_levels_of_hosts
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions
@@ -189,16 +190,15 @@ class Change(NamedTuple):
     dated: bool
 
 
-def clean_series(logs: Floats, switches: Bools) -> Cleaned:
-    """Shift each row to its commonest level and clip outliers. switches: whether each
-    row may switch levels.
+def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
+    """Shift each row to its commonest level and clip outliers. levels: of each night,
+    by `run_levels`. switches: whether each row may switch levels.
 
     A row that may not switch keeps its levels unless one of them recurs. Nights at a
     rare level go to `odd`; a lasting switch to a new level goes to `elsewhere`. Rows of
     under eight nights are left alone.
     """
     cleaned = Cleaned(logs.copy(), [], [])
-    levels = judge.label_levels(logs)
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < MIN_NIGHTS:
@@ -565,20 +565,13 @@ def find_changes_over_time(
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
-    tables, _, medians = reduce_to_relations(listing, runs, cpus, only)
-    own = (
-        runs.set_index("run_id")
-        .loc[medians["run_id"], ["host_id", "night"]]
-        .to_numpy()
-        .T
-    )
-    medians = medians.assign(
-        host=own[0], night=own[1], log=np.log(medians["median_ns"])
-    )
-    table = medians.groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
+    tables, _, numbers = reduce_to_relations(listing, runs, cpus, only)
+    nights_of_runs = runs.set_index("run_id")["night"]
+    table, levels = _tabulate_runs_by_night(numbers, nights_of_runs)
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
-    clean = clean_series(logs, rows["host"].isin(virtual).to_numpy())
+    switches = rows["host"].isin(virtual).to_numpy()
+    clean = clean_series(logs, levels, switches)
     relations = np.asarray(rows.groupby(CLASS, sort=False).ngroup())
     pool = append_means(
         clean.logs, np.asarray(rows.groupby("host").ngroup()), relations
@@ -616,6 +609,26 @@ def find_changes_over_time(
     )
 
 
+def _tabulate_runs_by_night(
+    numbers: pd.DataFrame, nights: "pd.Series[Any]"
+) -> tuple[pd.DataFrame, Ints]:
+    """Return logarithms of ns, a row per host and relation, a column per night; and
+    their levels. numbers: rows of `numbers`. nights: by run ID.
+    """
+    rows = add_run_levels(numbers).rename(columns={"host_id": "host"})
+    hosts = rows.groupby(_ROW, sort=True)
+    days, night = np.unique(rows["run_id"].map(nights), return_inverse=True)
+    logs, levels = _reduce_nights(
+        np.asarray(hosts.ngroup(), dtype=np.int64),
+        night,
+        rows["run_level"].to_numpy(),
+        np.log(rows["median_ns"].to_numpy(dtype=float)),
+        (hosts.ngroups, len(days)),
+    )
+    index = hosts.size().index
+    return pd.DataFrame(logs, index, pd.Index(days, name="night")), levels
+
+
 class DatedStep(NamedTuple):
     """A proved change of a host that has a date. row: of its numbers, None for several.
     night: the first after it. ratio: the number after it to that before.
@@ -627,19 +640,33 @@ class DatedStep(NamedTuple):
 
 
 def find_steps(
-    logs: Floats, nights: Sequence[date], *, switches: bool
+    logs: Floats, kinds: Ints, nights: Sequence[date], *, switches: bool
 ) -> list[DatedStep]:
     """Find the proved changes of one host that have a date, oldest first, as
     `find_changes_over_time` does.
 
-    logs: a row per number, a column per run. nights: of each run. switches: whether the
-    host may switch levels.
+    logs: a row per number, a column per run. kinds: the benchmark and variant of each
+    row, as a number from 0. nights: of each run. switches: whether the host may switch
+    levels.
     """
     if len({*nights}) < MIN_NIGHTS:
         return []
-    days, by_night = _average_nights(logs, nights)
+    days, night = np.unique(
+        np.array(nights, dtype="datetime64[D]"), return_inverse=True
+    )
+    levels_of_runs = label_levels_of_hosts(logs, kinds)
+    place, run = np.nonzero(levels_of_runs >= 0)
+    by_night, levels = _reduce_nights(
+        place,
+        night[run],
+        levels_of_runs[place, run],
+        logs[place, run],
+        (len(logs), len(days)),
+    )
     measured = np.flatnonzero(~np.isnan(by_night).all(axis=1))
-    clean = clean_series(by_night[measured], np.full(len(measured), switches))
+    clean = clean_series(
+        by_night[measured], levels[measured], np.full(len(measured), switches)
+    )
     relations = np.arange(len(measured))
     pool = append_means(clean.logs, np.zeros_like(relations), relations)
     steps = list[DatedStep]()
@@ -649,21 +676,27 @@ def find_steps(
             if change.row < len(measured):
                 row = int(measured[change.row])
             ratio = float(np.exp(change.moved))
-            steps.append(DatedStep(row, days[change.night], ratio))
+            steps.append(DatedStep(row, days[change.night].item(), ratio))
     return steps
 
 
-def _average_nights(logs: Floats, nights: Sequence[date]) -> tuple[list[date], Floats]:
-    """Return the nights in order, and the mean of each row's runs of each of them."""
-    days, place = np.unique(
-        np.array(nights, dtype="datetime64[D]"), return_inverse=True
-    )
-    sums = np.zeros((len(days), len(logs)))
-    counts = np.zeros((len(days), len(logs)))
-    np.add.at(sums, place, np.nan_to_num(logs).T)
-    np.add.at(counts, place, ~np.isnan(logs).T)
-    means = sums / np.where(counts > 0, counts, np.nan)
-    return days.tolist(), means.T
+def _reduce_nights(
+    row: Ints, night: Ints, level: Ints, logs: Floats, shape: tuple[int, int]
+) -> tuple[Floats, Ints]:
+    """Return each row's number of each night, and its level (NaN and -1: not measured):
+    the mean of the night's runs at the level of most of them, of several the lowest.
+
+    row, night, level, logs: of each run's numbers. shape: how many rows and nights.
+    """
+    counts = np.zeros((*shape, int(level.max(initial=0)) + 1))
+    sums = np.zeros_like(counts)
+    np.add.at(counts, (row, night, level), 1)
+    np.add.at(sums, (row, night, level), logs)
+    main = counts.argmax(axis=2)
+    runs = counts.max(axis=2)
+    total = np.take_along_axis(sums, main[:, :, None], axis=2)[:, :, 0]
+    means = total / np.where(runs > 0, runs, np.nan)
+    return means, np.where(runs > 0, main, -1)
 
 
 def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:

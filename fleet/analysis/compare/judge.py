@@ -12,12 +12,11 @@ import numpy as np
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.analysis.reduce.run_levels import estimate_scatter
 from fleet.late import special
 
 ALPHA = 0.05  # the share of errors
 POWER = 0.8
-LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
-LEVEL_SCATTERS = 6.0  # and as a multiple of the usual scatter
 MIN_AT_LEVEL = 2  # runs of each side, to be compared there
 MIN_PASSES = 4  # from which on runs are compared within passes
 MIN_HOSTS = 3  # that show what all hosts have in common
@@ -25,7 +24,6 @@ MIN_HOSTS = 3  # that show what all hosts have in common
 SESSION_SHARE = 0.1
 # the least variance: a sample is at least 1,000 steps of the clock
 ROUNDING = 0.001**2 / 12
-_QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
 _MIN_PAIRS = 8  # of a relation, to estimate how its pairs scatter
 _TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
 
@@ -63,48 +61,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     )
 
 
-def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
-    """Estimate the standard deviation of a side's runs by the quarter nearest its
-    median; 0 if all equal.
-    """
-    nearest = [np.empty(0)]
-    for rows, is_b in tables:
-        sides = [rows[:, side] for side in (is_b, ~is_b)]
-        off = [
-            values - compute_nanmedian(values, axis=1, lower=True)[:, None]
-            for values in sides
-        ]
-        sizes = np.abs(np.concatenate(off, axis=1))
-        sizes[sizes < 1e-9] = np.nan  # the median itself, which is a value of the row
-        counts = (~np.isnan(sizes)).sum(axis=1)
-        ordered, counts = np.sort(sizes, axis=1)[counts > 0], counts[counts > 0]
-        nearest.append(ordered[np.arange(len(ordered)), (counts - 1) // 4])
-    every = np.concatenate(nearest)
-    return float(np.median(every)) / _QUARTER_OF_NORMAL if len(every) else 0.0
-
-
-def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
-    """Number the level of each value within its row, from 0 for the lowest; -1 where
-    the value is missing.
-
-    A gap of more than 8 %, or six times the usual scatter if that is more, begins
-    another level. If `scatter` is None, it is estimated from these rows as if all runs
-    were of one side.
-    """
-    if scatter is None:
-        scatter = estimate_scatter([(rows, np.zeros(rows.shape[1], dtype=bool))])
-    order = np.argsort(rows, axis=1)  # NaN last
-    gaps = np.diff(np.take_along_axis(rows, order, axis=1), axis=1) > max(
-        LEVEL_GAP, LEVEL_SCATTERS * scatter
-    )
-    labels = np.zeros(rows.shape, dtype=np.int64)
-    np.put_along_axis(labels, order[:, 1:], np.cumsum(gaps, axis=1), axis=1)
-    return np.where(np.isnan(rows), -1, labels)
-
-
-def estimate_session_shifts(
-    rows: Floats, labels: Ints, is_b: Bools, scatter: float
-) -> Floats:
+def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     """Estimate the shift that all rows share in each run; 0 for all if shifts are too
     small to subtract.
 
@@ -114,15 +71,23 @@ def estimate_session_shifts(
     """
     off = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=0)) + 1):
-        at_level = (labels == level) & ((labels == level).sum(axis=1) >= 3)[:, None]
-        means = compute_nanmean(np.where(at_level, rows, np.nan), axis=1)
-        off = np.where(at_level, rows - means[:, None], off)
+        is_at_level = labels == level
+        has_enough = is_at_level.sum(axis=1) >= MIN_RUNS
+        is_known = is_at_level & has_enough[:, None]
+        means = compute_nanmean(np.where(is_known, rows, np.nan), axis=1)
+        off = np.where(is_known, rows - means[:, None], off)
     session = np.nan_to_num(compute_nanmedian(off, axis=0))
-    variance = np.mean(
-        [session[side].var(ddof=1) for side in (is_b, ~is_b) if side.sum() > 1] or [0.0]
-    )
-    smallest = max(SESSION_SHARE, np.pi / max(len(rows), 1)) * scatter**2
-    return session if variance >= smallest > 0 else 0 * session
+    sides = (session[is_b], session[~is_b])
+    variances = [side.var(ddof=1) for side in sides if len(side) > 1]
+    variance = float(np.mean(variances or [0.0]))
+    of_a = np.where(is_b, np.nan, rows)
+    of_b = np.where(is_b, rows, np.nan)
+    scatter = estimate_scatter(np.vstack([of_a, of_b]))
+    by_chance = np.pi / max(len(rows), 1)
+    smallest = max(SESSION_SHARE, by_chance) * scatter**2
+    if variance >= smallest > 0:
+        return session
+    return np.zeros_like(session)
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:
@@ -211,77 +176,160 @@ def judge_rows(
     """Fit each row's change at levels where each side has two runs, else from A's main
     level to B's.
 
-    labels: from `label_levels`. blocks: the block of each run; None: use passes if
-    there are four or more, and fit nothing below three runs a side. session: the shift
-    of each run, to subtract. Return the columns of `LeastSquares`; `levels`, how many
-    there are; `are_apart`, whether different levels were compared; for a and for b,
-    `a_runs` of the `a_units` runs are at the side's main level, where their mean is
-    `a_ns`.
+    labels: from `run_levels`. blocks: the block of each run; None: use passes if there
+    are four or more, and fit nothing below three runs a side. session: the shift of
+    each run, to subtract. Return the columns of `LeastSquares`; `levels`, how many
+    there are; `are_apart`, whether different levels were compared; `shares`, from
+    `compute_share_probability`; `whole`, the change of the mean over all levels; for a
+    and for b, `a_ns`, the mean of `a_compared` runs at the level that was compared, and
+    `a_runs` of the `a_units` runs are at the side's main level.
     """
     are_asked = blocks is not None
+    usual = assign_passes(is_b, MIN_PASSES) if blocks is None else blocks
     has_enough = are_asked or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
-    usual, sides = (
-        assign_passes(is_b, MIN_PASSES) if blocks is None else blocks,
-        (~is_b, is_b),
-    )
-    fit, are_apart = np.full((4, len(rows)), np.nan), np.zeros(len(rows), dtype=bool)
-    every = np.arange(labels.max(initial=0) + 1)
-    counts = np.stack(
-        [(labels[:, side, None] == every).sum(axis=1) for side in sides], axis=1
-    )
-    places_by_levels = dict[bytes, list[int]]()
-    for place, levels in enumerate(labels):
-        places_by_levels.setdefault(levels.tobytes(), []).append(place)
-    for places in (
-        places_by_levels.values()
-    ):  # rows whose runs are at the same levels are fitted at once
-        row = places[0]
-        groups, are_apart[places] = _choose_blocks(
-            labels[row], counts[row], is_b, usual, are_asked=are_asked
-        )
-        keep = groups >= 0
-        if (
-            has_enough
-            and min((keep & is_b).sum(), (keep & ~is_b).sum()) >= MIN_AT_LEVEL
-        ):
-            values = (rows[places] - session)[:, keep]
-            fit[:, places] = fit_within_blocks(values, is_b[keep], groups[keep])
-    columns = {"levels": labels.max(axis=1, initial=0) + 1, "are_apart": are_apart}
-    for letter, side, own in zip("ab", sides, counts.swapaxes(0, 1), strict=True):
-        at_main = side & (labels == own.argmax(axis=1)[:, None])
-        means = compute_nanmean(np.where(at_main, rows, np.nan), axis=1)
-        numbers = {
-            "runs": own.max(axis=1),
-            "units": own.sum(axis=1),
-            "ns": np.exp(means),
-        }
-        columns |= {f"{letter}_{name}": values for name, values in numbers.items()}
-    return {**LeastSquares(*fit)._asdict(), **columns}
+    fit = np.full((4, len(rows)), np.nan)
+    are_apart = np.zeros(len(rows), dtype=bool)
+    level_of_a = np.zeros(len(rows), dtype=np.int64)
+    level_of_b = np.zeros(len(rows), dtype=np.int64)
+    for places in _group_equal_rows(labels):
+        choice = _choose_levels(labels[places[0]], is_b, usual, are_asked=are_asked)
+        are_apart[places] = choice.are_apart
+        level_of_a[places] = choice.level_of_a
+        level_of_b[places] = choice.level_of_b
+        used = choice.blocks >= 0
+        fewest = min((used & is_b).sum(), (used & ~is_b).sum())
+        if has_enough and fewest >= MIN_AT_LEVEL:
+            values = (rows[places] - session)[:, used]
+            fit[:, places] = fit_within_blocks(values, is_b[used], choice.blocks[used])
+    of_a = _count_runs_at_levels(labels[:, ~is_b], labels.max(initial=0) + 1)
+    of_b = _count_runs_at_levels(labels[:, is_b], labels.max(initial=0) + 1)
+    mean_of_a = compute_nanmean(rows[:, ~is_b], axis=1)
+    mean_of_b = compute_nanmean(rows[:, is_b], axis=1)
+    return {
+        **LeastSquares(*fit)._asdict(),
+        "levels": labels.max(axis=1, initial=0) + 1,
+        "are_apart": are_apart,
+        "shares": compute_share_probability(of_a, of_b),
+        "whole": mean_of_b - mean_of_a,
+        "a_runs": of_a.max(axis=1),
+        "b_runs": of_b.max(axis=1),
+        "a_units": of_a.sum(axis=1),
+        "b_units": of_b.sum(axis=1),
+        **_describe_level("a", rows[:, ~is_b], labels[:, ~is_b], level_of_a),
+        **_describe_level("b", rows[:, is_b], labels[:, is_b], level_of_b),
+    }
 
 
-def _choose_blocks(
-    levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
-) -> tuple[Ints, bool]:
-    """Return each run's block (-1: left out), and whether two levels are compared.
-    counts: side x level.
+def _group_equal_rows(labels: Ints) -> list[list[int]]:
+    """Return the places of equal rows, a list per distinct row; these are fitted at
+    once.
     """
-    shared, main = (
-        np.flatnonzero((counts >= MIN_AT_LEVEL).all(axis=0)),
-        counts.argmax(axis=1),
+    places_by_row = dict[bytes, list[int]]()
+    for place, row in enumerate(labels):
+        places_by_row.setdefault(row.tobytes(), []).append(place)
+    return list(places_by_row.values())
+
+
+class _Choice(NamedTuple):
+    """Which runs are compared.
+
+    blocks: the block of each run, to fit the change within; -1: left out. level_of_a,
+    level_of_b: whose means are shown. are_apart: whether these two were compared.
+    """
+
+    blocks: Ints
+    level_of_a: int
+    level_of_b: int
+    are_apart: bool
+
+
+def _choose_levels(
+    levels: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
+) -> _Choice:
+    """Choose the runs to compare. levels, is_b, blocks: of each run. are_asked: whether
+    the user asked for these blocks.
+    """
+    count = int(levels.max(initial=0)) + 1
+    has_number = levels >= 0
+    of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
+    of_b = np.bincount(levels[has_number & is_b], minlength=count)
+    main_of_a = int(of_a.argmax())
+    main_of_b = int(of_b.argmax())
+    if count == 1:
+        return _Choice(_keep_common_blocks(blocks, has_number, is_b), 0, 0, False)
+    shared = np.flatnonzero(np.minimum(of_a, of_b) >= MIN_AT_LEVEL)
+    if len(shared):
+        commonest = int(shared[(of_a + of_b)[shared].argmax()])
+        of_levels = levels + count * blocks if are_asked else levels
+        kept = _keep_common_blocks(of_levels, np.isin(levels, shared), is_b)
+        return _Choice(kept, commonest, commonest, False)
+    have_main = 2 * of_a.max() > of_a.sum() and 2 * of_b.max() > of_b.sum()
+    if main_of_a == main_of_b or not have_main:
+        none = np.full(len(levels), -1)
+        return _Choice(none, main_of_a, main_of_b, False)
+    is_at_main = levels == np.where(is_b, main_of_b, main_of_a)
+    if not (is_at_main | ~has_number).all():
+        blocks = np.zeros_like(blocks)
+    kept = _keep_common_blocks(blocks, is_at_main, is_b)
+    return _Choice(kept, main_of_a, main_of_b, True)
+
+
+def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
+    """Return each used run's block; -1 for runs of blocks that one side lacks."""
+    common = np.intersect1d(blocks[is_used & is_b], blocks[is_used & ~is_b])
+    return np.where(is_used & np.isin(blocks, common), blocks, -1)
+
+
+def _count_runs_at_levels(labels: Ints, count: int) -> Ints:
+    """Count each row's runs at each of `count` levels: rows x levels."""
+    counts = [(labels == level).sum(axis=1) for level in range(count)]
+    return np.stack(counts, axis=1)
+
+
+def _describe_level(
+    side: str, rows: Floats, labels: Ints, level: Ints
+) -> dict[str, Any]:
+    """Return the columns `ns` and `compared` of a side. level: of each row."""
+    is_at_level = labels == level[:, None]
+    means = compute_nanmean(np.where(is_at_level, rows, np.nan), axis=1)
+    return {
+        f"{side}_ns": np.exp(means),
+        f"{side}_compared": is_at_level.sum(axis=1),
+    }
+
+
+def compute_share_probability(a: Ints, b: Ints) -> Floats:
+    """Return how likely two sides with the same share of runs at a level differ as
+    these do, or more: the least of all levels, by Fisher's exact test (two-sided).
+
+    a, b: how many runs of each side are at each level, rows x levels.
+    """
+    total_a = a.sum(axis=1)[:, None, None]
+    total_b = b.sum(axis=1)[:, None, None]
+    both = (a + b)[:, :, None]
+    of_a = np.arange(a.sum(axis=1).max(initial=0) + 1)
+    of_b = both - of_a
+    is_possible = (of_a <= total_a) & (of_b >= 0) & (of_b <= total_b)
+    ways = _log_choose(total_a, of_a) + _log_choose(total_b, of_b)
+    chance = np.exp(ways - _log_choose(total_a + total_b, both))
+    chance = np.where(is_possible, chance, 0.0)
+    observed = np.take_along_axis(chance, a[:, :, None], axis=2)
+    is_as_unlike = chance <= observed * (1 + 1e-9)  # equal ones may differ by rounding
+    p = np.where(is_as_unlike, chance, 0.0).sum(axis=2)
+    return np.asarray(p.min(axis=1, initial=1.0))
+
+
+def _log_choose(total: Ints, taken: Ints) -> Floats:
+    """Return the logarithm of the number of ways to take so many of `total`; of
+    impossible ones any number.
+    """
+    left = np.maximum(total - taken, 0)
+    ways: Floats = (
+        special.gammaln(total + 1)
+        - special.gammaln(np.maximum(taken, 0) + 1)
+        - special.gammaln(left + 1)
     )
-    keep, are_apart = levels >= 0, False
-    if levels.max(initial=0) and len(shared):
-        blocks, keep = (
-            levels + counts.shape[1] * blocks * are_asked,
-            np.isin(levels, shared),
-        )
-    elif levels.max(initial=0):
-        if main[0] == main[1] or (2 * counts.max(axis=1) <= counts.sum(axis=1)).any():
-            return np.full(len(levels), -1), False
-        at_main, are_apart = levels == main[is_b.astype(int)], True
-        blocks, keep = blocks * (at_main | ~keep).all(), at_main
-    keep &= np.isin(blocks, np.intersect1d(blocks[keep & is_b], blocks[keep & ~is_b]))
-    return np.where(keep, blocks, -1), are_apart
+    return ways
 
 
 def compute_level_probability(
@@ -327,20 +375,17 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     return largest
 
 
-def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floats:
-    """Return the median, ignoring NaN; NaN if none is left. lower: of two middle values
-    take the lower.
-    """
-    ordered = np.sort(values, axis=axis)
+def compute_nanmedian(values: Floats, axis: int) -> Floats:
+    """Return the median, ignoring NaN; NaN if none is left."""
+    ordered = np.sort(values, axis=axis)  # NaN last
+    length = values.shape[axis]
     count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
-    if not values.shape[axis]:
+    if not length:
         return np.full(count.squeeze(axis).shape, np.nan)
-    below = np.maximum(count - 1, 0) // 2
-    middles = (
-        below,
-        below if lower else np.minimum(count // 2, values.shape[axis] - 1),
-    )
-    low, high = (np.take_along_axis(ordered, middle, axis=axis) for middle in middles)
+    lower = np.maximum(count - 1, 0) // 2
+    upper = np.minimum(count // 2, length - 1)
+    low = np.take_along_axis(ordered, lower, axis=axis)
+    high = np.take_along_axis(ordered, upper, axis=axis)
     return np.asarray((low + high).squeeze(axis) / 2)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
@@ -23,6 +23,7 @@ from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import lay_out_matrices
 from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.analysis.reduce.run_levels import label_levels_of_hosts
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions, View
@@ -182,8 +183,11 @@ def _compare_group(
     machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
     switches = bool(runs["hypervisor"].notna().any())
     machines = machine_of_run[table.columns].to_numpy()
+    of_runs = np.log(table.to_numpy())
+    kinds = number_groups(table.index.to_frame(index=False), CLASS[:2])
+    levels = label_levels_of_hosts(of_runs, kinds)
     logs, elsewhere, noise = reduce_machines(
-        np.log(table.to_numpy()), machines, switches=switches
+        of_runs, levels, machines, switches=switches
     )
     ns = np.exp(logs)
     ns[len(table) :] = np.nan  # that of the mean
@@ -365,22 +369,20 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def reduce_machines(
-    runs: Floats, machines: Ints, *, switches: bool = False
+    runs: Floats, levels: Ints, machines: Ints, *, switches: bool = False
 ) -> tuple[Floats, Bools, Floats]:
     """Return each machine's numbers, whether it has runs at other levels, and its
     noise.
 
-    runs: a row per number, a column per run, NaN where a run lacks it. machines: each
-    run's machine, from 0. A machine's number is the median of its runs at the usual
-    level. If there are several rows, a last row has their means. switches: whether
-    machines may switch levels. If they may, or one does, a machine with fewer than
-    three runs gets NaN, since all of these may be at another level. noise: the variance
-    that differences between a machine's runs add to its numbers; NaN for a machine with
-    one run of each.
+    runs: a row per number, a column per run, NaN where a run lacks it. levels: of each,
+    by `run_levels`. machines: each run's machine, from 0. A machine's number is the
+    median of its runs at the usual level. If there are several rows, a last row has
+    their means. switches: whether machines may switch levels. If they may, or one does,
+    a machine with fewer than three runs gets NaN, since all of these may be at another
+    level. noise: the variance that differences between a machine's runs add to its
+    numbers; NaN for a machine with one run of each.
     """
-    is_usual = np.array(
-        [_are_at_usual_level(row, machines) for row in judge.label_levels(runs)]
-    )
+    is_usual = np.array([_are_at_usual_level(row, machines) for row in levels])
     left_out = ~np.isnan(runs) & ~is_usual
     enough = MIN_RUNS if switches or left_out.any() else 1
     parts = (~np.isnan(runs), left_out)

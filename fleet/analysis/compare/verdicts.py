@@ -5,15 +5,17 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import ALPHA, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.analysis.reduce.run_levels import label_levels_of_hosts
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
@@ -208,23 +210,11 @@ def judge_comparisons(
     would give a row at several levels a verdict; `q`; `smallest`: the change that would
     be found; `verdict`, `why`.
     """
-    scatter = judge.estimate_scatter(
-        (comparison.logs, comparison.is_b) for comparison in comparisons
-    )
-    labels = [
-        judge.label_levels(comparison.logs, scatter) for comparison in comparisons
-    ]
-    sessions = _estimate_shared_shifts(comparisons, labels, scatter)
-    parts = []
-    for comparison, levels in zip(comparisons, labels, strict=True):
-        session = sessions.get(comparison.sides, _NO_SESSION)
-        off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-        fits = judge.judge_rows(
-            comparison.logs, levels, comparison.is_b, comparison.blocks, off
-        )
-        parts.append(comparison.rows.assign(**fits, shared=np.exp(session.change)))
-    table, fleets = _test_rows(pd.concat(parts, ignore_index=True)), []
-    owner = np.repeat(np.arange(len(parts)), [*map(len, parts)])
+    labels = _label_levels(comparisons)
+    sessions = _estimate_shared_shifts(comparisons, labels)
+    table = _test_rows(_fit_rows(comparisons, labels, sessions))
+    owner = _number_owners(comparisons)
+    fleets = []
     for sides, session in {} if are_pairs else sessions.items():
         hosts = [
             number
@@ -240,11 +230,68 @@ def judge_comparisons(
         for part in _add_q_values([table, *fleets], questions)
     ]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
-    owner = np.where(are_pairs & table["p"].isna(), -1, owner)
-    tables = [
-        table[owner == number].reset_index(drop=True) for number in range(len(parts))
-    ]
+    tables = _split_by_owner(table, owner, len(comparisons))
+    if are_pairs:
+        tables = [part[part["p"].notna()] for part in tables]
+    tables = [part.reset_index(drop=True) for part in tables]
     return tables, dict(zip(sessions, fleets, strict=False))
+
+
+def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
+    """Return, for each row of all comparisons end to end, the number of its
+    comparison.
+    """
+    counts = [len(comparison.rows) for comparison in comparisons]
+    return np.repeat(np.arange(len(comparisons)), counts)
+
+
+def _split_by_owner(table: pd.DataFrame, owner: Ints, count: int) -> list[pd.DataFrame]:
+    """Return the rows of each comparison. owner: in rising order."""
+    ends = np.searchsorted(owner, np.arange(count + 1))
+    return [table.iloc[first:end] for first, end in pairwise(ends)]
+
+
+def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
+    """Number the levels between the runs of each comparison (docs/statistics.md)."""
+    width = max(len(comparison.is_b) for comparison in comparisons)
+    padded = [
+        np.pad(
+            comparison.logs,
+            ((0, 0), (0, width - len(comparison.is_b))),
+            constant_values=np.nan,
+        )
+        for comparison in comparisons
+    ]
+    rows = pd.concat([comparison.rows for comparison in comparisons])
+    rows = rows.assign(owner=_number_owners(comparisons))
+    groups = number_groups(rows, ["owner", *CLASS[:2]])
+    labels = label_levels_of_hosts(np.vstack(padded), groups)
+    ends = np.cumsum([len(comparison.rows) for comparison in comparisons])
+    parts = np.split(labels, ends[:-1])
+    return [
+        part[:, : len(comparison.is_b)]
+        for part, comparison in zip(parts, comparisons, strict=True)
+    ]
+
+
+def _fit_rows(
+    comparisons: Sequence[SideRuns],
+    labels: Sequence[Ints],
+    sessions: Mapping[Hashable, _Session],
+) -> pd.DataFrame:
+    """Return the rows of all comparisons with the columns of `judge_rows`."""
+    fits = []
+    for comparison, levels in zip(comparisons, labels, strict=True):
+        session = sessions.get(comparison.sides, _NO_SESSION)
+        off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
+        fit = judge.judge_rows(
+            comparison.logs, levels, comparison.is_b, comparison.blocks, off
+        )
+        fit["shared"] = np.full(len(levels), np.exp(session.change))
+        fits.append(fit)
+    columns = {name: np.concatenate([fit[name] for fit in fits]) for name in fits[0]}
+    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
+    return rows.assign(**columns)
 
 
 def compare_relations(
@@ -268,7 +315,7 @@ def compare_pairs(
 
 
 def _estimate_shared_shifts(
-    comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
+    comparisons: Sequence[SideRuns], labels: Sequence[Ints]
 ) -> dict[Hashable, _Session]:
     """Return the shifts that all rows share, for each `sides` that three or more
     comparisons have.
@@ -292,7 +339,7 @@ def _estimate_shared_shifts(
             )
             logs[cells], all_levels[cells] = host.logs, levels
         is_b = np.array([side for _, side in keys], dtype=bool)
-        off = judge.estimate_session_shifts(logs, all_levels, is_b, scatter)
+        off = judge.estimate_session_shifts(logs, all_levels, is_b)
         sessions[sides] = _NO_SESSION
         if off.any():
             fit = judge.fit_within_blocks(

@@ -88,7 +88,12 @@ if TYPE_CHECKING:
         reduce_run,
         verify_pairs,
     )
-    from fleet.analysis.reduce.run_levels import add_run_levels
+    from fleet.analysis.reduce.run_levels import (
+        add_run_levels,
+        estimate_scatter,
+        label_levels,
+        label_levels_of_hosts,
+    )
     from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout
     from fleet.analysis.reduce.topology_check import FINDING_MEANINGS, check_topology
 

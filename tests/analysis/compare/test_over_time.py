@@ -21,7 +21,7 @@ from fleet.analysis.compare import (
     find_changes,
     mark_usual,
 )
-from fleet.analysis.reduce import load_overview
+from fleet.analysis.reduce import label_levels_of_hosts, load_overview
 from fleet.errors import StoreWarning
 from fleet.store import Listing, Store
 from tests import builders
@@ -83,12 +83,13 @@ def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
     logs = quiet(rows=2)
     logs[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
     logs[1, 18:] += np.log(2)
-    clean = clean_series(logs, np.array([True, True]))
+    levels = label_levels_of_hosts(logs, np.arange(2))
+    clean = clean_series(logs, levels, np.array([True, True]))
     assert np.ptp(clean.logs, axis=1).max() < 0.05
     ((row, night, moved),) = clean.elsewhere
     assert (row, night) == (1, 18)
     assert moved == pytest.approx(np.log(2), abs=0.01)
-    cleaned = clean_series(logs, np.array([False, False]))
+    cleaned = clean_series(logs, levels, np.array([False, False]))
     assert cleaned.elsewhere == []
     assert np.ptp(cleaned.logs[1]) > 0.6, (
         "of a machine that does not switch it is a change"
@@ -99,7 +100,8 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs = quiet()
     logs[3, 17:] += 0.05
     logs[3, [5, 24]] += np.log(1.3)
-    clean = clean_series(logs, np.zeros(12, dtype=bool))
+    levels = label_levels_of_hosts(logs, np.zeros(12, dtype=np.int64))
+    clean = clean_series(logs, levels, np.zeros(12, dtype=bool))
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
     assert [(change.row, change.night) for change in find_changes(clean.logs)] == [
         (3, 17)

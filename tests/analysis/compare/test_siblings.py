@@ -11,6 +11,7 @@ import pytest
 from benchmarks import siblings as simulated
 from fleet import open as open_results
 from fleet.analysis.base import Floats
+from fleet.analysis.base.tables import Ints
 from fleet.analysis.compare import (
     THRESHOLD,
     compare_cpus,
@@ -19,6 +20,7 @@ from fleet.analysis.compare import (
     measure_distances,
     reduce_machines,
 )
+from fleet.analysis.reduce import label_levels_of_hosts
 from fleet.errors import UsageError
 from fleet.model import Host
 from fleet.store.store import Store
@@ -44,6 +46,11 @@ def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
     )
 
 
+def label_one_kind(runs: Floats) -> Ints:
+    """Number the levels of rows that are all of one benchmark and variant."""
+    return label_levels_of_hosts(runs, np.zeros(len(runs), dtype=np.int64))
+
+
 def test_three_machines_get_distances_and_no_verdict() -> None:
     moves = measure_distances(machines(3), THRESHOLD)
     assert np.isnan(moves.q).all()
@@ -55,12 +62,12 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
     whose = np.repeat(np.arange(4), 3)
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
-    levels, elsewhere, _ = reduce_machines(switched, whose)
+    levels, elsewhere, _ = reduce_machines(switched, label_one_kind(switched), whose)
     assert np.exp(levels[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
     slow = runs.copy()
     slow[0, :3] += np.log(2)
-    levels, elsewhere, _ = reduce_machines(slow, whose)
+    levels, elsewhere, _ = reduce_machines(slow, label_one_kind(slow), whose)
     assert np.exp(levels[0, 0]) == pytest.approx(100, rel=0.02), (
         "all runs of one machine alone"
     )
@@ -69,8 +76,11 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
 
 def test_where_levels_switch_two_runs_have_no_number() -> None:
     runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
-    assert not np.isnan(reduce_machines(runs, whose)[0]).any()
-    assert np.isnan(reduce_machines(runs, whose, switches=True)[0][0]).tolist() == [
+    levels = label_one_kind(runs)
+    assert not np.isnan(reduce_machines(runs, levels, whose)[0]).any()
+    assert np.isnan(
+        reduce_machines(runs, levels, whose, switches=True)[0][0]
+    ).tolist() == [
         False,
         True,
     ]
@@ -82,7 +92,7 @@ def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart
     chance, whose = np.random.default_rng(3), np.repeat(np.arange(30), 3)
     runs = 0.002 * chance.standard_normal((8, 90))
     runs[:, :3] = [-0.06, 0.0, 0.06]
-    logs, _, noise = reduce_machines(runs, whose)
+    logs, _, noise = reduce_machines(runs, label_one_kind(runs), whose)
     assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
     assert noise[1:].max() < 1e-5
     for machine, odd in ((0, False), (1, True)):

@@ -1,0 +1,28 @@
+"""The one rule of levels between runs."""
+
+import numpy as np
+
+from fleet.analysis.reduce import estimate_scatter, label_levels, label_levels_of_hosts
+
+
+def test_a_gap_of_eight_percent_or_six_times_the_scatter_is_another_level() -> None:
+    rows = np.log([[50, 50.5, 54.6, 128, np.nan], [50, 50.5, 54, 57, 61]])
+    assert label_levels(rows, 0.01).tolist() == [[0, 0, 1, 2, -1], [0, 0, 0, 0, 0]]
+    assert label_levels(rows[:1], 0.02).tolist() == [[0, 0, 0, 1, -1]]
+
+
+def test_runs_at_other_levels_do_not_widen_the_usual_scatter() -> None:
+    logs = np.random.default_rng(1).normal(0, 0.01, (200, 10))
+    plain = estimate_scatter(logs)
+    assert 0.007 < plain < 0.013
+    logs[:, [2, 7]] += np.log(2)
+    assert estimate_scatter(logs) < 2 * plain
+
+
+def test_levels_of_a_quiet_benchmark_are_not_hidden_by_a_noisy_one() -> None:
+    chance = np.random.default_rng(2)
+    noisy = chance.normal(0, 0.03, (4, 12))
+    quiet = chance.normal(0, 0.003, (4, 12)) + np.log(1.12) * (np.arange(12) % 2)
+    labels = label_levels_of_hosts(np.vstack([noisy, quiet]), np.repeat([0, 1], 4))
+    assert labels[:4].max() == 0
+    assert (labels[4:] == np.arange(12) % 2).all()
