@@ -4,10 +4,10 @@ export.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -93,7 +93,8 @@ def write_report(
     if not to_stdout:
         report.require_writable_output(file, force=force)
     if file.suffix in report.CARDS:
-        card = report.make_card(root, runs[-1].run_id, ranges)
+        last = base.find_last_with_samples(runs)
+        card = report.make_card(root, last.run_id, ranges)
         write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
         typer.echo(report.render_paste_text(card, file.name))
         return
@@ -127,7 +128,7 @@ def _select_runs_with_heading(
         ids = dict.fromkeys(run_id for run_ids in chosen for run_id in run_ids)
         runs = base.filter_runs([by_id[run_id] for run_id in ids], benchmarks)
         return runs, views.render_heading(runs, command="report")
-    selected = views.select_runs_to_show(root, words)
+    selected = views.select_runs_to_show(root, words, benchmarks)
     runs = base.filter_runs(selected.runs, benchmarks)
     return runs, views.render_heading(
         runs, selected.left_out, selected.missing, "report"
@@ -340,67 +341,50 @@ def export(
             raise UsageError(
                 "--benchmark: a file of runs holds whole runs; leave the option out."
             )
-        run_ids = _select_run_ids(root, select, only_last=output.suffix != ".zip")
+        run_ids = _select_run_ids(root, select)
+        if output.suffix != ".zip":
+            run_ids = [_select_last_run_id(root, select)]
         cli.print_text(
             export_runs(root, run_ids, output, keep or (), medians=without_samples)
         )
     elif format_ in exports.DASHBOARDS:
-        _write(
-            [_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])],
-            output,
-        )
+        chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
+        only = reduce.Only(benchmarks)
+        _write([exports.export_numbers(root, chosen, format_, only)], output)
     elif format_ == exports.SAMPLES:
         if value is not None:
             raise UsageError(
                 "--value chooses a number per pair; -F samples exports every sample."
             )
-        _write(
-            exports.export_samples(root, _select_run_ids(root, select), benchmarks),
-            output,
-        )
+        run_ids = _select_run_ids(root, select)
+        _write(exports.export_samples(root, run_ids, benchmarks), output)
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
-            name = _select_run_ids(root, select, only_last=True)[0]
+            name = _select_last_run_id(root, select, benchmarks)
         _write([exports.export_matrix(root, name, format_, benchmarks, value)], output)
 
 
-def _select_run_ids(
-    root: "store.Listing", select: list[str] | None, *, only_last: bool = False
-) -> list[str]:
-    """Return the IDs of the selected runs, by default all. only_last: only the last
-    one; say so on stderr.
-    """
+def _select_run_ids(root: "store.Listing", select: list[str] | None) -> list[str]:
+    """Return the IDs of the selected runs, by default all."""
     runs = base.select_runs(root.runs, select or ["all"], root.place)
-    if only_last and len(runs) > 1:
-        last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
-        cli.print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
-    return [run.run_id for run in (runs[-1:] if only_last else runs)]
+    return [run.run_id for run in runs]
 
 
-def _format_medians(
-    root: "store.Listing",
-    select: list[str] | None,
-    benchmark: str | None,
-    render: Callable[[Any], str],
+def _select_last_run_id(
+    root: "store.Listing", select: list[str] | None, benchmark: str | None = None
 ) -> str:
-    """Render the hosts' medians, by default of the last session. Raises UsageError if
-    there are none.
+    """Return the ID of the last selected run that has samples of `benchmark`; if it is
+    not the only one, say so on stderr. Raises UsageError if none measured it.
     """
-    runs = views.select_runs_to_show(root, select or []).runs
-    descriptions = reduce.merge_descriptions(runs)
-    rows = reduce.load_overview(root, runs, reduce.Only(benchmark), descriptions)
-    table = reduce.summarize_hosts(reduce.drop_points(rows, descriptions))
-    if table.empty:
-        raise UsageError(
-            "these runs have no latencies between CPUs; -F samples exports every"
-            " sample."
-        )
-    last_run = {
-        run.host_id: run.started_utc
-        for run in sorted(runs, key=lambda run: run.started_utc)
-    }
-    return render(table.assign(measured_utc=table["host_id"].map(last_run)))
+    selected = base.select_runs(root.runs, select or ["all"], root.place)
+    runs = base.filter_runs(selected, benchmark)
+    last = base.find_last_with_samples(runs)
+    if len(selected) > 1:
+        name = one_line(last.host_name)
+        words = f"1 of {len(selected)} runs: the last, {last.run_id} of {name}."
+        cli.print_text(words, err=True)
+    return last.run_id
 
 
 def _write(text: Iterable[str], output: Path | None) -> None:

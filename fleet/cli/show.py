@@ -124,8 +124,9 @@ def show(
         _print_summaries(select or [], results, *others, json=json)
         return
     root, only = cli.open_listing(results), reduce.Only(cli.join_lists(benchmark), cpus)
-    chosen = views.select_runs_to_show(root, select or ())
-    run_ids = [run.run_id for run in chosen.runs]
+    chosen = views.select_runs_to_show(root, select or (), only.benchmark)
+    having = base.filter_runs(chosen.runs, only.benchmark)
+    run_ids = [run.run_id for run in having]
     if cpus_of is not None:
         _print_cpus(root, chosen.latest, cpus_of, json=json)
     elif pair is not None:

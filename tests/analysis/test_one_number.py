@@ -122,8 +122,10 @@ def test_exports_have_the_number_of_show(place: Path) -> None:
         markdown = command("export", "all", "-F", "markdown").stdout
         bencher = json.loads(command("export", "all", "-F", "bmf").stdout)
     for (host, relation), own in levels.items():
-        total = sum(runs for _, runs in own)
-        row = rf"^\| {host} \| {_KIND} \| {relation} \| {total} \| {own[0][0]:.1f} \|"
+        counts = str(own[0][1])
+        if len(own) > 1:
+            counts = ", ".join(f"{runs} at {ns:.1f}" for ns, runs in own)
+        row = rf"^\| {host} \| {_KIND} \| {relation} \| {counts} \| {own[0][0]:.1f} \|"
         assert re.search(row, markdown, re.MULTILINE)
         value = bencher[f"{host} {_KIND} {relation}"]["latency"]["value"]
         assert value == pytest.approx(own[0][0])

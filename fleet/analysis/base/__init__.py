@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         describe_smt_by_host,
         filter_runs,
         find_last_session_runs,
+        find_last_with_samples,
         find_run,
         select_runs,
     )

@@ -144,13 +144,17 @@ def _match_any(
     return ids
 
 
-def find_last_session_runs(listed: Sequence[RunSummary], place: Place) -> list[str]:
-    """Return the run IDs of the latest session, in order. Raises UsageError if no runs
-    are stored.
+def find_last_session_runs(
+    listed: Sequence[RunSummary], place: Place, benchmark: str | None = None
+) -> list[str]:
+    """Return the run IDs of the latest session that has samples of `benchmark`, in
+    order; of the latest session if none has. Raises UsageError if no runs are stored.
     """
     if not listed:
         raise UsageError(_describe_empty_root(place))
-    last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
+    having = [run for run in _keep_measured(listed, benchmark) if run.samples]
+    newest = max(having or listed, key=lambda run: (run.started_utc, run.run_id))
+    last = newest.session_id
     return [run.run_id for run in listed if run.session_id == last]
 
 
@@ -266,13 +270,21 @@ def _describe_empty_root(place: Place) -> str:
     )
 
 
-def keep_comparable_with_last(runs_of_host: Sequence[RunSummary]) -> list[RunSummary]:
+def keep_comparable_with_last(
+    runs_of_host: Sequence[RunSummary], benchmark: str | None = None
+) -> list[RunSummary]:
     """Keep a host's published runs with the benchmarks, target, CPU model and CPU count
     of its last run.
+
+    The last run is the last one with samples that measured `benchmark` (see
+    `parse_benchmark_names`; None: any). Without one, no run is kept; but if no run at
+    all has samples, their last counts.
     """
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
-    return [run for run in published if identify(run) == identify(published[-1])]
+    with_samples = [run for run in published if run.samples]
+    candidates = _keep_measured(with_samples or published, benchmark)
+    return [run for run in candidates if identify(run) == identify(candidates[-1])]
 
 
 def select_like_last_run(
@@ -281,29 +293,48 @@ def select_like_last_run(
     place: Place,
     benchmark: str | None = None,
 ) -> list[RunSummary]:
-    """Select each host's comparable runs that have `benchmark`. Raises UsageError if
-    there are none.
+    """Select each host's runs that are comparable with its last one with `benchmark`.
+    Raises UsageError if there are none.
     """
-    hosts = group_by_host(select_runs(listed, texts, place)).values()
-    comparable = [run for runs in hosts for run in keep_comparable_with_last(runs)]
-    if not comparable:
+    selected = select_runs(listed, texts, place)
+    comparable = [
+        run
+        for runs in group_by_host(selected).values()
+        for run in keep_comparable_with_last(runs, benchmark)
+    ]
+    if not selected:
         raise UsageError(
             f"{place}: no runs are stored here. `fleet run` measures; --results names a"
             " root."
         )
-    return filter_runs(comparable, benchmark)
+    return comparable or filter_runs(selected, benchmark)
 
 
 def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
     """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all).
     UsageError if none.
     """
-    if benchmark is None:
-        return list(runs)
-    if not (chosen := [run for run in runs if select_kinds(benchmark, run.benchmarks)]):
+    chosen = _keep_measured(runs, benchmark)
+    if benchmark is not None and not chosen:
         kinds = sorted({kind for run in runs for kind in run.benchmarks})
         raise UsageError(describe_unmeasured_benchmark(benchmark, kinds))
     return chosen
+
+
+def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
+    """Find the last of these runs, oldest first, that has samples; the last if none has
+    any.
+    """
+    having = [run for run in runs if run.samples]
+    return (having or runs)[-1]
+
+
+def _keep_measured(
+    runs: Sequence[RunSummary], benchmark: str | None
+) -> list[RunSummary]:
+    if benchmark is None:
+        return list(runs)
+    return [run for run in runs if select_kinds(benchmark, run.benchmarks)]
 
 
 def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:

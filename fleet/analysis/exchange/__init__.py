@@ -7,6 +7,7 @@ from fleet.late import import_on_access
 if TYPE_CHECKING:
     from fleet.analysis.exchange.export import (
         export_matrix,
+        export_numbers,
         export_samples,
         render_markdown,
         render_openmetrics,

@@ -17,11 +17,14 @@ from fleet.analysis.exchange.imports import (
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.overview import describe_interval
+from fleet.analysis.views.usual import load_usual_numbers
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
 from fleet.plan.benchmark_names import parse_benchmark_names, select_kinds
+from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
@@ -279,6 +282,26 @@ def _cut_into_samples(
         yield long.assign(sample=long["sample"] + first, **columns)
 
 
+def export_numbers(
+    root: Root, runs: Sequence[RunSummary], tool: str, only: Only = ALL
+) -> str:
+    """Format what number each host has between CPUs and of single CPUs, for another
+    program.
+
+    tool: a key of DASHBOARDS. Raises UsageError if there are no such numbers.
+    """
+    table, rows, descriptions = load_usual_numbers(root, runs, only)
+    views = load.get_views(table["benchmark"], descriptions)
+    table = table[views.isin((View.MATRIX, View.CPUS))]
+    if table.empty:
+        raise UsageError(
+            "these runs have no latencies between CPUs; -F samples exports every"
+            " sample."
+        )
+    last = rows.groupby("host_id")["started_utc"].max()
+    return DASHBOARDS[tool](table.assign(measured_utc=table["host_id"].map(last)))
+
+
 def render_openmetrics(table: pd.DataFrame) -> str:
     """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
 
@@ -287,7 +310,8 @@ def render_openmetrics(table: pd.DataFrame) -> str:
     """
     families: dict[str, tuple[str, list[str]]] = {
         "fleet_median_latency": (
-            "Median one-way latency between CPUs of a relation.",
+            "Median one-way latency between CPUs of a relation, of the runs at the"
+            " level of most.",
             [],
         ),
         "fleet_median_latency_lower": ("Lower end of its 95 % interval.", []),
@@ -344,7 +368,9 @@ def render_bmf(table: pd.DataFrame) -> str:
 
 
 def render_markdown(table: pd.DataFrame) -> str:
-    """Render a table for a pull request: a row per host, benchmark and relation."""
+    """Render a table for a pull request: a row per host, benchmark and relation. Runs
+    at several levels are counted by level.
+    """
     lines = [
         (
             "| host | benchmark | relation | runs | ns, one way | ±95%"
@@ -356,16 +382,17 @@ def render_markdown(table: pd.DataFrame) -> str:
         names = map(
             _escape_cell, (row["host_name"], text.name_benchmark(row), row["relation"])
         )
-        numbers = (
-            str(row["runs"]),
-            f"{row['median_ns']:.1f}",
-            text.format_half_width(row["half"]),
-        )
+        runs = str(row["runs"])
+        if len(row["levels"]) > 1:
+            counts = (f"{level.runs} at {level.ns:.1f}" for level in row["levels"])
+            runs = ", ".join(counts)
+        half = text.format_half_width(row["half"])
+        numbers = (runs, f"{row['median_ns']:.1f}", half)
         lines.append(f"| {' | '.join((*names, *numbers))} |")
     return "\n".join([*lines, ""])
 
 
-DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
+DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], str]] = {
     "bmf": render_bmf,
     "openmetrics": render_openmetrics,
     "markdown": render_markdown,

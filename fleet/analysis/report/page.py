@@ -13,15 +13,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.environment import list_properties
-from fleet.analysis.reduce.host_numbers import (
-    OVERVIEW,
-    load_overview,
-    sort_overview,
-    summarize_hosts,
-)
+from fleet.analysis.reduce.host_numbers import OVERVIEW, sort_overview
 from fleet.analysis.reduce.numbers import Only
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
@@ -34,13 +28,18 @@ from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readi
 from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
+from fleet.analysis.views.usual import (
+    list_last_changes,
+    list_several_levels,
+    load_usual_numbers,
+)
 from fleet.analysis.views.warnings import ADVICE, ORDER
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
-from fleet.model import Descriptions
+from fleet.model import Benchmark, Descriptions
 from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
-from fleet.store.runs import Listing, Root, open_listing
+from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
@@ -89,8 +88,8 @@ def render(
     readings, tables_read = load_readings(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     descriptions = tables_read.descriptions
-    overall = _compute_overview(root, readings, benchmark, descriptions)
-    usual = summarize_hosts(overall)
+    runs = root.find_runs(set(run_ids))
+    usual, overall, _ = load_usual_numbers(root, runs, Only(benchmark))
     maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
     for reading in detailed:
         for part in reading.parts:
@@ -119,15 +118,16 @@ def render(
         title=title,
         made=datetime.now(UTC),
         readings=readings,
-        heading=heading or overview.render_heading(root.find_runs(set(run_ids))),
+        heading=heading or overview.render_heading(runs),
         kinds=select_kinds(benchmark or ALL, dict.fromkeys(measured)),
         warnings=_list_page_warnings(readings),
         tables=_split_overview_into_tables(usual, descriptions),
         within=overview.describe_interval(usual) if len(usual) else "",
-        since=overview.list_last_changes(usual),
+        since=list_last_changes(usual),
+        levels=list_several_levels(usual, descriptions),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=(
-            _draw_dots_by_kind_and_relation(overall, readings, descriptions)
+            _draw_dots_by_kind_and_relation(overall, usual, readings, descriptions)
             if len(readings) > 1
             else {}
         ),
@@ -229,22 +229,6 @@ def _group_by_host(
         yield last[host], f"{count} of {format_count(counts[host], 'run')}"
 
 
-def _compute_overview(
-    root: Listing,
-    readings: Sequence[Reading],
-    benchmark: str | None,
-    descriptions: Descriptions,
-) -> pd.DataFrame:
-    """Return a row per run and overview cell, in the order of the runs, marked by
-    `mark_usual`.
-    """
-    runs = root.find_runs({reading.run["run_id"] for reading in readings})
-    rows = load_overview(root, runs, Only(benchmark), descriptions)
-    by_id = {reading.run["run_id"]: reading.run for reading in readings}
-    place = rows["run_id"].map({run_id: place for place, run_id in enumerate(by_id)})
-    return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
-
-
 def _split_overview_into_tables(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> list[list[overview.Group]]:
@@ -259,20 +243,27 @@ def _split_overview_into_tables(
 
 
 def _draw_dots_by_kind_and_relation(
-    rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
+    rows: pd.DataFrame,
+    usual: pd.DataFrame,
+    readings: Sequence[Reading],
+    descriptions: Descriptions,
 ) -> dict[str, dict[str, Markup]]:
     """Draw a panel per column, by overview group, with a line per host, a dot per run,
-    a tick per round.
+    a tick per round and a bar at the number of a host's runs. rows, usual: of
+    `UsualNumbers`.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    groups = sort_overview(rows).groupby(OVERVIEW[:4], sort=False)
-    for (benchmark, variant, about, column), own in groups:
+    by_id = {reading.run["run_id"]: reading.run for reading in readings}
+    places = {run_id: place for place, run_id in enumerate(by_id)}
+    ordered = rows.iloc[rows["run_id"].map(places).argsort(kind="stable")]
+    numbers = dict(iter(usual.groupby(OVERVIEW[:4])))
+    groups = sort_overview(ordered).groupby(OVERVIEW[:4], sort=False)
+    for key, own in groups:
         if len(own) < 2:
             continue
-        kind, description = (
-            f"{benchmark}/{variant}".rstrip("/"),
-            descriptions[str(benchmark)],
-        )
+        benchmark, variant, about, column = map(str, key)
+        kind = f"{benchmark}/{variant}".rstrip("/")
+        description = descriptions[benchmark]
         ns = text.convert_to_shown(description, own["median_ns"])
         runs = own.assign(host=own["host_name"].map(figures.shorten_middle), ns=ns)
         rounds = [
@@ -283,20 +274,27 @@ def _draw_dots_by_kind_and_relation(
             for part in reading.parts
             if part.name == kind and len(part.rounds)
         ]
-        ticks, unit = pd.concat(rounds) if rounds else None, description.label
-        medians = runs.groupby("host", sort=False)["ns"].median()
-        listed = "; ".join(
-            f"{host} {format_ns(float(ns))}" for host, ns in medians.items()
-        )
+        ticks = pd.concat(rounds) if rounds else None
+        unit = description.label
+        bars = _list_bars(numbers[key], description)
+        bars = {host: bars[host] for host in runs["host"].unique() if host in bars}
+        listed = "; ".join(f"{host} {format_ns(ns)}" for host, ns in bars.items())
         title = f"{kind} {about}".rstrip()
-        panels[title][str(column)] = figures.draw(
+        panels[title][column] = figures.draw(
             f"dots-{title.replace('/', '-')}-{column}",
             f"Run medians of {title}, {column}: {listed} {unit.rpartition(' ')[2]}",
-            (figures.PANEL, 62 + 24 * len(medians)),
-            partial(plots.run_dots, runs, ticks, unit=unit),
+            (figures.PANEL, 62 + 24 * runs["host"].nunique()),
+            partial(plots.run_dots, runs, ticks, usual=bars, unit=unit),
             margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
         )
     return panels
+
+
+def _list_bars(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:
+    """Return each host's number as it is shown, by its shortened name."""
+    hosts = usual["host_name"].map(figures.shorten_middle)
+    shown = text.convert_to_shown(benchmark, usual["median_ns"])
+    return dict(zip(hosts, shown.tolist(), strict=True))
 
 
 def _build_map(

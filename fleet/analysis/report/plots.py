@@ -8,6 +8,7 @@ a host is never read as mathematics or markup. docs/report.md explains each pict
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -172,9 +173,10 @@ def run_dots(
     rounds: pd.DataFrame | None = None,
     axes: Axes | None = None,
     *,
+    usual: Mapping[str, float] = MappingProxyType({}),
     unit: str = "one way, ns",
 ) -> Axes:
-    """Draw every run as a dot on its host's line, with a bar at the median of several.
+    """Draw every run as a dot on its host's line, with a bar at its number in `usual`.
 
     runs: columns `host` and `ns`, a row per run. rounds: these columns, a row per
     round, drawn small beneath.
@@ -193,9 +195,9 @@ def run_dots(
                 alpha=0.7,
             )
         values = runs.loc[runs["host"] == host, "ns"].to_numpy()
-        if len(values) > 1:
+        if len(values) > 1 and host in usual:
             bar = [place - 0.35, place + 0.35]
-            axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
+            axes.plot([usual[host]] * 2, bar, color="#c2500c", linewidth=2)
         axes.plot(
             values,
             np.full(len(values), place),

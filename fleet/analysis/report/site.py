@@ -27,7 +27,6 @@ from markupsafe import Markup
 
 from fleet.analysis.base import text
 from fleet.analysis.base.selection import group_by_host
-from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.exchange.imports import (
     PREFIX,
     compute_half_widths,
@@ -36,17 +35,18 @@ from fleet.analysis.exchange.imports import (
     load_imports,
 )
 from fleet.analysis.exchange.run_files import export_runs
-from fleet.analysis.reduce.host_numbers import load_overview, summarize_hosts
-from fleet.analysis.reduce.load import merge_descriptions, read_runs
+from fleet.analysis.reduce.load import read_runs
 from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.compare import CHANGE_TITLES
-from fleet.analysis.views.overview import (
-    draw_sparkline,
+from fleet.analysis.views.overview import draw_sparkline
+from fleet.analysis.views.usual import (
     list_last_changes,
+    list_several_levels,
+    load_usual_numbers,
 )
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
@@ -404,8 +404,7 @@ def _render_machines(
     for start in range(0, len(hosts), _AT_ONCE):
         batch = list(hosts)[start : start + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        history = load_overview(listing, every, descriptions=merge_descriptions(every))
-        past = mark_usual(listing, history)
+        table, past, _ = load_usual_numbers(listing, every)
         runs, _, cpus = read_runs(listing, [hosts[host][-1].run_id for host in batch])
         pairs = as_float64(load_pairs(listing, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
@@ -414,7 +413,7 @@ def _render_machines(
                 for table in (pairs, cpus)
             )
             own_past = past[past["host_id"] == host]
-            usual = summarize_hosts(own_past).rename(columns={"half": "spread"})
+            usual = table[table["host_id"] == host].rename(columns={"half": "spread"})
             cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
             file = _encode_medians(listing, run["run_id"])
@@ -499,6 +498,7 @@ def _render_machine(
         lines=_list_usual_numbers(usual, past, descriptions),
         card=card,
         since=list_last_changes(usual),
+        levels=list_several_levels(usual, descriptions, names_host=False),
         findings=findings,
         file=file,
     )
@@ -608,6 +608,7 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
         )
     )
     cells = summarize_relations(pairs).assign(run_id=run_id, about="", since=None)
+    cells["levels"] = [()] * len(cells)
     return _render_machine(
         run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot
     )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         show_runs,
     )
     from fleet.analysis.views.topology import describe_topology, list_cpu_groups
+    from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
     from fleet.analysis.views.warnings import (
         ADVICE,
         load_marked_bursts,

@@ -16,10 +16,14 @@ from fleet.analysis.base import text
 from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.cells import are_pairs
-from fleet.analysis.reduce.host_numbers import summarize_levels
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
+from fleet.analysis.views.usual import (
+    UsualNumbers,
+    list_last_changes,
+    list_several_levels,
+)
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
@@ -32,6 +36,7 @@ _SEPARATE_UP_TO = (
 )
 _LISTED = 3  # hosts that are named as changed, and numbers that are at several levels
 _GAP, _WIDE_GAP = "  ", "    "
+_NUMBER = ["benchmark", "variant", "about", "relation"]
 
 
 class Cell(NamedTuple):
@@ -420,38 +425,17 @@ def _explain_numbers(
         f"numbers: {text.describe_units(table['benchmark'], descriptions)}, median of"
         f" the pairs; {others}"
     )
-    rows = text.to_records(table)
-    if changed := list_last_changes(table):
+    changed = list_last_changes(table)
+    if changed:
         more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
         yield one_line(
             f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}"
         )
-    switching = [row for row in rows if len(row["levels"]) > 1]
-    for row in switching[:_LISTED]:
-        benchmark = descriptions[row["benchmark"]]
-        levels = [
-            f"{format_count(level.runs, 'run')} at"
-            f" {text.format_value(benchmark, level.ns)}"
-            for level in row["levels"]
-        ]
-        yield one_line(
-            f"levels differ between runs: {row['host_name']}, {row['benchmark']},"
-            f" {row['relation']}: {', '.join(levels)}"
-        )
+    switching = list_several_levels(table, descriptions)
+    for line in switching[:_LISTED]:
+        yield f"levels differ between runs: {line}"
     if len(switching) > _LISTED:
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
-
-
-def list_last_changes(rows: pd.DataFrame) -> list[str]:
-    """List hosts and benchmarks with the night since which their runs count: "lucca
-    cas, 2026-11-04".
-    """
-    changed = text.to_records(rows[rows["since"].notna()])
-    return list(
-        dict.fromkeys(
-            f"{row['host_name']} {row['benchmark']}, {row['since']}" for row in changed
-        )
-    )
 
 
 SPARKS = 24
@@ -546,61 +530,42 @@ def render_relation_history(
     return f"{title}: {explanation}\n" + "\n\n".join(body)
 
 
-def render_host_history(
-    runs: Sequence[RunSummary], history: pd.DataFrame, descriptions: Descriptions
-) -> str:
-    """Render a host's comparable runs: usual number, extremes, sparkline. history: from
-    `mark_usual`.
-    """
+def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
+    """Render a host's comparable runs: usual number, extremes, sparkline."""
     rows = []
-    keys = ["benchmark", "variant", "about", "place", "relation"]
-    for (name, variant, about, _, relation), part in history.groupby(keys, sort=False):
-        values = part["median_ns"].to_numpy(dtype=float)
-        levels = summarize_levels(part[part["is_usual"]], ["host_id"])
-        usual = levels.iloc[0]
-        ends = sorted(
-            (values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)])
+    courses = dict(iter(usual.rows.groupby(_NUMBER, sort=False)["median_ns"]))
+    for row in text.to_records(usual.table):
+        benchmark = usual.descriptions[row["benchmark"]]
+        medians = courses[tuple(row[name] for name in _NUMBER)]
+        ends = sorted((medians.min(), medians.max()), reverse=text.is_rate(benchmark))
+        number, low, high = (
+            text.format_value(benchmark, ns) for ns in (row["median_ns"], *ends)
         )
-        numbers = [
-            text.format_value(descriptions[str(name)], ns)
-            for ns in (usual["ns"], *ends)
-        ]
-        of = f"{usual['runs']} of {len(values)}"
-        title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        half = text.format_half_width(float(usual["mean_half"]))
+        half = text.format_half_width(row["half"])
+        counts = f"{row['levels'][0].runs} of {len(medians)}"
+        name = f"{row['benchmark']}/{row['variant']}".rstrip("/")
         rows.append(
             (
-                title,
-                str(relation),
-                numbers[0],
-                half,
-                of,
-                *numbers[1:],
-                draw_sparkline(values),
+                f"{name} {row['about']}".rstrip(),
+                row["relation"],
+                *(number, half, counts, low, high),
+                draw_sparkline(medians),
             )
         )
+    titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max")
     first, last = runs[0].started_utc, runs[-1].started_utc
-    titles = (
-        "benchmark",
-        "of",
-        "usual",
-        "±95%",
-        "runs",
-        "min",
-        "max",
-        "oldest to newest",
-    )
-    return (
+    lines = [
         f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by"
-        " run\n"
-        + laid_out(titles, rows, right={2, 3, 4, 5, 6})
-        + "\nusual: geometric mean of the runs at the main level; ±95%: between them"
-        + "".join(
-            f"\nusual since the last change: {one_line(line)}"
-            for line in list_last_changes(history)
-        )
-        + "\nThe last run:"
-    )
+        " run",
+        laid_out((*titles, "oldest to newest"), rows, right={2, 3, 4, 5, 6}),
+        "usual: geometric mean of the runs at the main level",
+        f"±95%: {describe_interval(usual.table)}",
+    ]
+    changes = list_last_changes(usual.table)
+    lines += [f"usual since the last change: {one_line(line)}" for line in changes]
+    levels = list_several_levels(usual.table, usual.descriptions, names_host=False)
+    lines += [f"levels differ between runs: {line}" for line in levels]
+    return "\n".join([*lines, "The last run:"])
 
 
 def draw_sparkline(values: npt.ArrayLike) -> str:

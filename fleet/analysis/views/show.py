@@ -15,11 +15,9 @@ from fleet.analysis.base.text import (
     format_json,
     indent_lines,
 )
-from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.reduce import ladders, load
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.host_numbers import load_overview, summarize_hosts
 from fleet.analysis.reduce.line_place import explain_place_scatter
 from fleet.analysis.reduce.matrices import (
     estimator_column,
@@ -36,6 +34,7 @@ from fleet.analysis.views.overview import render_host_history
 from fleet.analysis.views.point_tables import render_ladder, render_tables
 from fleet.analysis.views.samples import render_message_directions
 from fleet.analysis.views.topology import describe_topology
+from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     list_warnings,
@@ -460,13 +459,15 @@ class RunsToShow:
 
     left_out: if nothing was selected, how many hosts have runs but were not in the last
     session. missing: selected hosts that the session of the last run, or a later one,
-    could not measure.
+    could not measure. others: lines on selected runs of a single host that are not
+    shown but have what the last run lacks, or no samples.
     """
 
     runs: tuple[RunSummary, ...]
     latest: tuple[str, ...]
     left_out: int = 0
     missing: tuple[selection.MissingHost, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def show_as_json(
@@ -512,23 +513,24 @@ def show_run(
     all_sizes: bool = False,
     both_ways: bool = False,
     as_map: bool = False,
-    earlier: Sequence[RunSummary] = (),
+    among: RunsToShow | None = None,
 ) -> str:
     """Render one run: header, a table by relation, the matrix, the ladders, the
     warnings.
 
     all_sizes: every size of ladders and every counted event. both_ways: with the
     directions of messages.
-    as_map: as in `draw_matrix`. earlier: comparable runs of the host; two or more get a
-    table.
+    as_map: as in `draw_matrix`. among: the selection that the run is the
+    last of; two or more comparable runs get a table.
     """
     data = load_run_data(root, run_id, only)
     run, pairs, descriptions = data.run, data.pairs, data.descriptions
     parts = [*render_sections(data, canvas, all_sizes=all_sizes, as_map=as_map)]
-    if len(earlier) > 1:
-        past = load.merge_descriptions(earlier)
-        cells = mark_usual(root, load_overview(root, earlier, only, past))
-        parts.insert(1, render_host_history(earlier, cells, past))
+    if among and len(among.runs) > 1:
+        usual = load_usual_numbers(root, among.runs, only)
+        parts.insert(1, render_host_history(among.runs, usual))
+    if among:
+        parts.insert(1, "\n".join(among.others))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_message_directions(root, run) or none)
@@ -593,15 +595,24 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
     return {"run": run, "cpus": list(data.order.cpus), "number": data.number, **tables}
 
 
-def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
+def select_runs_to_show(
+    root: Listing, texts: Sequence[str], benchmark: str | None = None
+) -> RunsToShow:
     """Select the comparable runs of a selection, or of the last session. Raises
     UsageError if none.
+
+    benchmark: take each host's last run that has it; a host without it keeps its last
+    run. Raises UsageError if no host has it.
     """
     listed, left_out = root.runs, 0
-    chosen = texts or selection.find_last_session_runs(listed, root.place)
-    hosts = selection.group_by_host(selection.select_runs(listed, chosen, root.place))
+    chosen = texts or selection.find_last_session_runs(listed, root.place, benchmark)
+    selected = selection.select_runs(listed, chosen, root.place)
+    selection.filter_runs(selected, benchmark)
+    hosts = selection.group_by_host(selected)
     comparable_runs = [
-        selection.keep_comparable_with_last(runs) for runs in hosts.values()
+        selection.keep_comparable_with_last(runs, benchmark)
+        or selection.keep_comparable_with_last(runs)
+        for runs in hosts.values()
     ]
     ids = {run.run_id for runs in comparable_runs for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
@@ -611,7 +622,36 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     else:
         left_out = len({run.host_id for run in listed}) - len(hosts)
     latest = tuple(runs[-1].run_id for runs in comparable_runs)
-    return RunsToShow(counting, latest, left_out, tuple(missing))
+    others = list[str]()
+    if len(latest) == 1 and benchmark is None:
+        others = [*_describe_others(selected, counting[-1])]
+    return RunsToShow(counting, latest, left_out, tuple(missing), tuple(others))
+
+
+def _describe_others(
+    runs_of_host: Sequence[RunSummary], last: RunSummary
+) -> Iterator[str]:
+    """Yield a line on what earlier runs of a host have and its last run lacks, and one
+    on each later run without samples.
+    """
+    days = dict[str, str]()
+    for run in runs_of_host:
+        if run.samples:
+            names = {kind for kind in run.benchmarks if kind not in last.benchmarks}
+            days |= dict.fromkeys(sorted(names), f"{run.started_utc:%Y-%m-%d}")
+    if days:
+        listed = ", ".join(f"{name} of {day}" for name, day in days.items())
+        command = format_command(
+            "fleet", "show", last.host_name, "-b", next(iter(days))
+        )
+        yield one_line(f"only earlier runs have {listed}: {command}")
+    for run in runs_of_host:
+        if not run.samples and run.started_utc > last.started_utc:
+            began = f"{run.started_utc:%Y-%m-%d %H:%M}"
+            failed = format_count(run.failed or 0, "burst")
+            yield one_line(
+                f"later, without samples: {run.run_id}, {began}, {failed} failed"
+            )
 
 
 def show_runs(
@@ -627,17 +667,15 @@ def show_runs(
             shown.latest[0],
             canvas=canvas,
             only=only,
-            earlier=shown.runs,
+            among=shown,
             **detail,
         )
         return f"{heading}\n\n{page}" if shown.missing else page
-    descriptions = load.merge_descriptions(shown.runs)
-    history = mark_usual(root, load_overview(root, shown.runs, only, descriptions))
-    medians = summarize_hosts(history)
-    parts = [heading, _render_hosts(medians, shown.runs, canvas, only, descriptions)]
+    usual = load_usual_numbers(root, shown.runs, only)
+    parts = [heading, _render_hosts(usual, shown.runs, canvas, only)]
     if detail.get("as_map"):
         parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
-    hosts_with_numbers = set(medians["host_id"])
+    hosts_with_numbers = set(usual.table["host_id"])
     named = (run.host_name for run in shown.runs if run.host_id in hosts_with_numbers)
     parts += [
         f"Details: {format_command('fleet', 'show', name)}" for name in islice(named, 1)
@@ -656,29 +694,22 @@ def render_overview(
     """Render an overview of runs; name hosts it lacks. earlier: comparable runs. ends:
     extreme hosts only.
     """
-    descriptions = load.merge_descriptions([*earlier, *runs])
-    history = load_overview(root, [*earlier, *runs], ALL, descriptions)
-    if earlier:
-        own = history[history["run_id"].isin({run.run_id for run in runs})]
-        medians = summarize_hosts(own, history)
-    else:
-        medians = summarize_hosts(mark_usual(root, history))
-    return _render_hosts(medians, runs, canvas, ALL, descriptions, ends=ends)
+    usual = load_usual_numbers(root, runs, earlier=earlier)
+    return _render_hosts(usual, runs, canvas, ALL, ends=ends)
 
 
 def _render_hosts(
-    medians: pd.DataFrame,
+    usual: UsualNumbers,
     runs: Sequence[RunSummary],
     canvas: Canvas,
     only: Only,
-    descriptions: Descriptions,
     *,
     ends: bool = False,
 ) -> str:
-    if ends and len(medians):
-        listed = overview.render_extremes(medians, canvas.width, descriptions)
+    table, descriptions = usual.table, usual.descriptions
+    if ends and len(table):
+        listed = overview.render_extremes(table, canvas.width, descriptions)
     else:
-        listed = overview.render_host_table(medians, canvas, descriptions)
-    return "\n\n".join(
-        filter(None, (listed, overview.name_hosts_without_numbers(medians, runs, only)))
-    )
+        listed = overview.render_host_table(table, canvas, descriptions)
+    missing = overview.name_hosts_without_numbers(table, runs, only)
+    return "\n\n".join(filter(None, (listed, missing)))

@@ -69,9 +69,9 @@ def test_one_slow_pair_does_not_take_all_the_colours() -> None:
     assert plots.choose_limits([]) == (0.0, 1.0)
 
 
-def test_every_run_is_a_dot_and_several_have_a_bar_at_their_median(axes: Axes) -> None:
+def test_every_run_is_a_dot_and_several_have_a_bar_at_their_number(axes: Axes) -> None:
     runs = pd.DataFrame({"host": ["a", "b", "a", "a"], "ns": [10.0, 30.0, 11.0, 15.0]})
-    plots.run_dots(runs, axes=axes)
+    plots.run_dots(runs, axes=axes, usual={"a": 10.5, "b": 30.0})
     dots = {
         (float(x), float(y))
         for line in axes.lines
@@ -80,7 +80,7 @@ def test_every_run_is_a_dot_and_several_have_a_bar_at_their_median(axes: Axes) -
     }
     assert dots == {(10, 0), (11, 0), (15, 0), (30, 1)}
     bars = [line for line in axes.lines if line.get_marker() == "None"]
-    assert [float(line.get_xdata()[0]) for line in bars] == [11]
+    assert [float(line.get_xdata()[0]) for line in bars] == [10.5]
 
 
 def test_runs_that_hardly_differ_do_not_look_far_apart(axes: Axes) -> None:

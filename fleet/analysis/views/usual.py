@@ -1,0 +1,88 @@
+"""Load what number each host has. All that shows or exports numbers of hosts asks here.
+
+A host's number is of its runs since the last proved change, at the level of most.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.compare.baseline import mark_usual
+from fleet.analysis.reduce.host_numbers import Level, load_overview, summarize_hosts
+from fleet.analysis.reduce.load import merge_descriptions
+from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.model import Benchmark, Descriptions
+from fleet.store import RunSummary
+from fleet.store.runs import Root
+from fleet.text import format_count, one_line
+
+
+class UsualNumbers(NamedTuple):
+    """What number each host has. table: a row per host and column of the overview, from
+    `summarize_hosts`. rows: a row per run and column, from `mark_usual`.
+    """
+
+    table: pd.DataFrame
+    rows: pd.DataFrame
+    descriptions: Descriptions
+
+
+def load_usual_numbers(
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only = ALL,
+    earlier: Sequence[RunSummary] = (),
+) -> UsualNumbers:
+    """Load the numbers of hosts from these runs.
+
+    earlier: comparable runs, from which the interval of a host with few `runs` is
+    predicted; `runs` then count as they are.
+    """
+    every = [*earlier, *runs]
+    descriptions = merge_descriptions(every)
+    rows = mark_usual(root, load_overview(root, every, only, descriptions))
+    if not earlier:
+        return UsualNumbers(summarize_hosts(rows), rows, descriptions)
+    own = rows[rows["run_id"].isin({run.run_id for run in runs})]
+    table = summarize_hosts(
+        own.drop(columns=["since", "is_usual"]), rows[rows["is_usual"]]
+    )
+    return UsualNumbers(table, own, descriptions)
+
+
+def list_last_changes(rows: pd.DataFrame) -> list[str]:
+    """List hosts and benchmarks with the night since which their runs count: "lucca
+    cas, 2026-11-04".
+    """
+    changed = text.to_records(rows[rows["since"].notna()])
+    return list(
+        dict.fromkeys(
+            f"{row['host_name']} {row['benchmark']}, {row['since']}" for row in changed
+        )
+    )
+
+
+def list_several_levels(
+    table: pd.DataFrame, descriptions: Descriptions, *, names_host: bool = True
+) -> list[str]:
+    """List the numbers whose runs are at several levels: "lucca, cas, core: 5 runs at
+    43.4, 9 runs at 45.9".
+    """
+    listed = []
+    for row in text.to_records(table[table["levels"].map(len) > 1]):
+        name = f"{row['benchmark']}, {row['relation']}"
+        if names_host:
+            name = f"{row['host_name']}, {name}"
+        levels = _describe_levels(descriptions[row["benchmark"]], row["levels"])
+        listed.append(one_line(f"{name}: {levels}"))
+    return listed
+
+
+def _describe_levels(benchmark: Benchmark, levels: Iterable[Level]) -> str:
+    """Describe levels between runs, each with its count."""
+    return ", ".join(
+        f"{format_count(level.runs, 'run')} at {text.format_value(benchmark, level.ns)}"
+        for level in levels
+    )
