@@ -77,16 +77,15 @@ class Process:
                 self.close_stdin()
             while self._unread and self._child.poll() is None:
                 for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
-                    if key.data is not None:
-                        data = self._read_or_unregister(key.data, selector)
-                        if data:
-                            yield key.data is self.stderr, data
-                        continue
-                    unwritten = self._write(unwritten)
-                    if not unwritten:
-                        selector.unregister(key.fileobj)
-                        if not no_eof:
-                            self.close_stdin()
+                    output = key.data
+                    if output is None:  # it is stdin that is ready
+                        unwritten = self._write(unwritten)
+                        if not unwritten:
+                            selector.unregister(key.fileobj)
+                            if not no_eof:
+                                self.close_stdin()
+                    elif data := self._read_or_unregister(output, selector):
+                        yield output is self.stderr, data
         yield from self._read_remaining()
 
     def write_if_open(self, data: bytes) -> None:

@@ -227,14 +227,15 @@ def _measure_shards(
     """Measure hosts in shards; return all outcomes, including those of lost or
     withdrawn shards.
     """
-    count = max(_check_and_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD))
     receiver = EventReceiver(hosts, context.emit)
+    workers = _check_and_count_workers(client)
     # until the client is closed
     client.subscribe_topic(
         f"fleet-{context.session_id}", lambda event: receiver.receive(event[1])
     )
     shards: dict[Any, Sequence[Host]] = {}
-    for number, shard in enumerate(split_into_groups(hosts, count), 1):
+    shard_count = max(workers, math.ceil(len(hosts) / HOSTS_A_SHARD))
+    for number, shard in enumerate(split_into_groups(hosts, shard_count), 1):
         key = f"{context.session_id}-shard-{number}"
         future = client.submit(measure, shard, key=key, pure=False)
         shards[future] = shard

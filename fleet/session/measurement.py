@@ -244,7 +244,7 @@ def complete_run(run: Run, run_so_far: RunSoFar, progress: HostProgress) -> Run:
     """
     run = replace(run, hello=run_so_far.hello, end=run_so_far.end)
     left_out = list_left_out(run)
-    _note_what_to_know(run_so_far, left_out, progress)
+    _add_notes(run_so_far, left_out, progress)
     is_cut = run_so_far.end is not None and run_so_far.end.out_of_time
     state = RunState.COMPLETE
     if run_so_far.failed or run_so_far.missing or is_cut or left_out:
@@ -261,7 +261,7 @@ def complete_run(run: Run, run_so_far: RunSoFar, progress: HostProgress) -> Run:
     )
 
 
-def _note_what_to_know(
+def _add_notes(
     run_so_far: RunSoFar, left_out: Sequence[str], progress: HostProgress
 ) -> None:
     """Add the agents' notes, and notes on CPUs, benchmarks and parts, to the host's."""

@@ -166,13 +166,10 @@ def _find_last_attempt(
     path: Path, stream: BinaryIO, progress: HostProgress
 ) -> _Attempt:
     """Find the last complete attempt in a file, or else the last attempt."""
-    size = os.fstat(stream.fileno()).st_size
-    if not size:
+    if not os.fstat(stream.fileno()).st_size:
         return _Attempt(path, stream, 0, 0, "")
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        begins = [start.start() for start in STEP_BEGAN.finditer(data)]
-        later_begins = begins[1:]
-        attempts = list(pairwise([0, *later_begins, size]))
+        attempts = _list_attempts(data)
         complete = [
             (begin, end)
             for begin, end in attempts
@@ -181,13 +178,21 @@ def _find_last_attempt(
         begin, end = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
             sha256 = hashlib.sha256(attempt_bytes).hexdigest()
-    # a job that the scheduler requeued appends to the file of its first attempt
-    if later_begins:
+    if len(attempts) > 1:
         number = attempts.index((begin, end)) + 1
         progress.note(
             f"The file holds {len(attempts)} attempts; number {number} is imported."
         )
     return _Attempt(path, stream, begin, end, sha256)
+
+
+def _list_attempts(data: mmap.mmap) -> list[tuple[int, int]]:
+    """Return where each attempt begins and ends. A job that the scheduler requeued
+    appends to the file of its first attempt.
+    """
+    begins = [match.start() for match in STEP_BEGAN.finditer(data)]
+    later_begins = begins[1:]  # the first has what was printed before it, too
+    return list(pairwise([0, *later_begins, len(data)]))
 
 
 def _parse_run(attempt: _Attempt, host: Host) -> Run:
