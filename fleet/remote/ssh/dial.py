@@ -73,27 +73,7 @@ def _open_session(
     way = _describe_way(endpoint, gateway)
     _log.info("%s: connecting to %s%s", host_name, where, way)
     check = HostKeyCheck(host_name, endpoint)
-    connect_kwargs = {
-        "auth_strategy": Identities(host_name, endpoint),
-        "transport_factory": partial(make_transport, check, timeout_s),
-        "timeout": timeout_s,
-        "banner_timeout": timeout_s,
-        "auth_timeout": timeout_s,
-        "channel_timeout": timeout_s,
-    }
-    if gateway is None:
-        connect_kwargs["sock"] = _open_socket(host_name, endpoint, timeout_s)
-    link = fabric.Connection(
-        host=endpoint.address,
-        user=endpoint.user,
-        port=endpoint.port,
-        gateway=False if gateway is None else gateway,
-        # its own, which threads cannot share
-        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),
-        connect_kwargs=connect_kwargs,
-        forward_agent=False,
-    )
-    link.client.set_missing_host_key_policy(check)
+    link = _prepare_session(endpoint, gateway, check, timeout_s)
     try:
         with _handshakes:
             link.open()
@@ -111,6 +91,37 @@ def _open_session(
     # paramiko's 0.1 costs 19 ms of CPU a host and minute
     link.transport.sock.settimeout(1.0)
     return link, check.notes
+
+
+def _prepare_session(
+    endpoint: Endpoint,
+    gateway: fabric.Connection | None,
+    check: HostKeyCheck,
+    timeout_s: float,
+) -> fabric.Connection:
+    """Return a session to be opened. Without a gateway its socket is connected."""
+    connect_kwargs = {
+        "auth_strategy": Identities(check.host_name, endpoint),
+        "transport_factory": partial(make_transport, check, timeout_s),
+        "timeout": timeout_s,
+        "banner_timeout": timeout_s,
+        "auth_timeout": timeout_s,
+        "channel_timeout": timeout_s,
+    }
+    if gateway is None:
+        connect_kwargs["sock"] = _open_socket(check.host_name, endpoint, timeout_s)
+    link = fabric.Connection(
+        host=endpoint.address,
+        user=endpoint.user,
+        port=endpoint.port,
+        gateway=False if gateway is None else gateway,
+        # its own, which threads cannot share
+        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),
+        connect_kwargs=connect_kwargs,
+        forward_agent=False,
+    )
+    link.client.set_missing_host_key_policy(check)
+    return link
 
 
 def _describe_way(endpoint: Endpoint, gateway: fabric.Connection | None) -> str:
