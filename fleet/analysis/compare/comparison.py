@@ -98,10 +98,16 @@ class Comparison:
 
     @property
     def is_at_another_level(self) -> bool:
-        """Report whether the verdict of a relation is AT_ANOTHER_LEVEL: its sides may
-        differ by chance.
+        """Report whether the sides of a relation may differ by chance: its verdict is
+        AT_ANOTHER_LEVEL, or its runs are at levels in unlike shares.
         """
-        return verdicts.Verdict.AT_ANOTHER_LEVEL in set(self.relations["verdict"])
+        if verdicts.Verdict.AT_ANOTHER_LEVEL in set(self.relations["verdict"]):
+            return True
+        is_open = self.relations["verdict"] == verdicts.Verdict.CANNOT_TELL
+        return any(
+            verdicts.are_shares_unlike(row, self.threshold)
+            for row in self.relations[is_open].to_dict("records")
+        )
 
 
 def compare(

@@ -22,6 +22,9 @@ CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _MAX_RUNS = 200  # a side, the most that a message advises to measure
+# chance makes shares of levels as unlike in one of two comparisons; below that the
+# sides are not equivalent
+LIKELY_SHARES = 0.5
 # of sessions with so many runs must have two runs of each side at a common level
 _TOLD = 0.9
 _COLUMNS = (
@@ -30,7 +33,11 @@ _COLUMNS = (
         "b_units",
         "a_ns",
         "b_ns",
+        "a_compared",
+        "b_compared",
         "levels",
+        "shares",
+        "whole",
         "shared",
         "error",
         "freedom",
@@ -202,8 +209,11 @@ def judge_comparisons(
     out those that cannot be tested, and make no tables over all hosts.
 
     Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
-    each side have the row; `a_ns`, `b_ns`: their mean at the main level; `levels`: the
-    number of levels; `shared`: the change of all hosts that was subtracted, else 1;
+    each side have the row; `a_ns`, `b_ns`: the mean of `a_compared` and `b_compared` of
+    them at the level that was compared; `levels`: the number of levels; `shares`: the
+    probability that sides with equal shares of runs at each level differ as these;
+    `whole`: the change of the mean over all levels, a logarithm; `shared`: the change
+    of all hosts that was subtracted, else 1;
     `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of
     that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
     probability that the sides' levels differ by chance; `more`: how many runs a side
@@ -405,9 +415,8 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table = pd.DataFrame(
         numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"]
     )
-    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan)).drop(
-        columns="change"
-    )
+    table = table.assign(chance=0.0, levels=1, more=np.nan, shares=1.0, whole=0.0)
+    return _apply_student(table).drop(columns=["change", "shares", "whole"])
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
@@ -493,48 +502,77 @@ def _choose_verdict(
     row: Mapping[Any, Any], threshold: float, tests: int
 ) -> tuple[Verdict, str]:
     """Return the first verdict that applies to a row, and the reason for it."""
-    matters, share, is_tested = (
-        float(np.log1p(threshold)),
-        f"{threshold * 100:g}%",
-        not np.isnan(row["p"]),
+    matters = float(np.log1p(threshold))
+    if np.isnan(row["p"]):
+        why = _describe_levels(row) if row["levels"] > 1 else "too few runs"
+        return Verdict.NONE, why
+    if row["q"] < ALPHA and abs(np.log(row["ratio"])) > matters:
+        return Verdict.CHANGED, _describe_change(row, threshold)
+    is_within = max(-np.log(row["low"]), np.log(row["high"])) < matters
+    if is_within and not are_shares_unlike(row, threshold):
+        beside = " of all hosts" if row["shared"] != 1 else ""
+        return Verdict.EQUIVALENT, f"within ±{threshold * 100:g}%{beside}"
+    if row["chance"] > 0:
+        return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
+    return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
+
+
+def _describe_change(row: Mapping[Any, Any], threshold: float) -> str:
+    """Say in which direction a row changed, and whether surely beyond the threshold."""
+    direction = "slower" if row["ratio"] > 1 else "faster"
+    if row["shared"] != 1:
+        direction += " than all hosts"
+    size = "perhaps by less than"
+    if min(abs(np.log(row["low"])), abs(np.log(row["high"]))) > np.log1p(threshold):
+        size = "by more than"
+    return f"{direction}, {size} {threshold * 100:g}%"
+
+
+def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> str:
+    """Say why a row is neither changed nor equivalent."""
+    if are_shares_unlike(row, threshold):
+        return _describe_shares(row)
+    if row["q"] < ALPHA:
+        return f"a change, but perhaps below {threshold * 100:g}%"
+    if row["levels"] > 1:
+        return _describe_levels(row)
+    if row["p"] < ALPHA and tests > 1:
+        return f"may be chance: 1 of {tests} relations"
+    return _describe_power(row, 2 * float(np.log1p(threshold)))
+
+
+def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
+    """Report whether the sides' runs are at levels that both have, but in shares that
+    would seldom be so unlike by chance and that move the mean beyond the threshold.
+    """
+    if not row["levels"] > 1 or row["chance"] > 0:
+        return False
+    is_unlike = row["shares"] < LIKELY_SHARES
+    return bool(is_unlike and abs(row["whole"]) > np.log1p(threshold))
+
+
+def _describe_shares(row: Mapping[Any, Any]) -> str:
+    """Say how many runs of each side are not at the level that was compared."""
+    counts = {}
+    for side in "ab":
+        total = row[f"{side}_units"]
+        off = total - row[f"{side}_compared"]
+        counts[side.upper()] = (off, total)
+    less, more = sorted(counts, key=lambda side: counts[side][0] / counts[side][1])
+    off, total = counts[more]
+    other_off, other_total = counts[less]
+    return (
+        f"{more} at a second level in {off} of {total} runs, {less} in"
+        f" {other_off} of {other_total}"
     )
-    change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))
-    is_significant, is_split = row["q"] < ALPHA, row["levels"] > 1
+
+
+def _describe_levels(row: Mapping[Any, Any]) -> str:
+    """Say how many levels there are, and how many runs would give a verdict."""
     levels = f"{row['levels']:.0f} levels"
-    levels += (
-        ""
-        if np.isnan(row["more"])
-        else f"; about {row['more']:.0f} runs a side would tell"
-    )
-    size = (
-        "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
-    )
-    beside = row["shared"] != 1
-    direction = ("slower" if change > 0 else "faster") + " than all hosts" * beside
-    outcomes = (
-        (not is_tested and is_split, Verdict.NONE, levels),
-        (not is_tested, Verdict.NONE, "too few runs"),
-        (
-            is_significant and abs(change) > matters,
-            Verdict.CHANGED,
-            f"{direction}, {size} {share}",
-        ),
-        (
-            max(-low, high) < matters,
-            Verdict.EQUIVALENT,
-            f"within ±{share}{' of all hosts' * beside}",
-        ),
-        (row["chance"] > 0, Verdict.AT_ANOTHER_LEVEL, levels),
-        (is_significant, Verdict.CANNOT_TELL, f"a change, but perhaps below {share}"),
-        (is_split, Verdict.CANNOT_TELL, levels),
-        (
-            row["p"] < ALPHA and tests > 1,
-            Verdict.CANNOT_TELL,
-            f"may be chance: 1 of {tests} relations",
-        ),
-        (True, Verdict.CANNOT_TELL, _describe_power(row, 2 * matters)),
-    )
-    return next((verdict, why) for applies, verdict, why in outcomes if applies)
+    if np.isnan(row["more"]):
+        return levels
+    return f"{levels}; about {row['more']:.0f} runs a side would tell"
 
 
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:

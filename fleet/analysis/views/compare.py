@@ -300,9 +300,7 @@ def _count_verdicts(
     notes = {
         **notes,
         Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
-        Verdict.AT_ANOTHER_LEVEL: _describe_worst_levels(
-            rows, descriptions, Verdict.AT_ANOTHER_LEVEL
-        ),
+        Verdict.AT_ANOTHER_LEVEL: _describe_worst_levels(rows, descriptions),
     }
     counts = Counter(row["verdict"] for row in rows)
     words = {verdict: f" ({note})" for verdict, note in notes.items()}
@@ -311,32 +309,65 @@ def _count_verdicts(
         for name in Verdict
         if name in counts
     ]
-    if split := sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows):
-        levels = _describe_worst_levels(rows, descriptions, *_OPEN)
-        verdicts.append(f"{split} of them at several levels ({levels})")
+    split = [row for row in rows if row["verdict"] in _OPEN and row["levels"] > 1]
+    if split:
+        levels = _describe_common_levels(split, descriptions)
+        verdicts.append(f"{len(split)} of them at several levels ({levels})")
     return [format_count(len(rows), "relation"), *verdicts]
 
 
 def _describe_worst_levels(
-    rows: list[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict
+    rows: list[dict[str, Any]], descriptions: Descriptions
 ) -> str:
-    """Name the sides' levels where they differ most in rows with `verdicts`, and how
-    many runs would tell.
+    """Name the levels of the sides that are at different ones where these differ most,
+    and how many runs would tell.
     """
-    several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
-    if not several:
+    apart = [row for row in rows if row["verdict"] == Verdict.AT_ANOTHER_LEVEL]
+    if not apart:
         return ""
-    widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
+    widest = max(apart, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
     a, b = text.format_values(widest, ("a_ns", "b_ns"), descriptions)
-    host = f"{widest['host']} " if "host" in widest else ""
-    counts = [row["more"] for row in several]
-    needed = (
-        "more runs than 200"
-        if any(map(text.is_none, counts))
-        else f"about {max(counts):.0f} runs"
-    )
-    needed += f" a side would tell{' all' * (len(several) > 1)}"
-    return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed}"
+    where = f"{_name_place(widest)}: most of A at {a}, most of B at {b}"
+    return f"{where}; {_count_runs_that_tell(apart)}"
+
+
+def _describe_common_levels(
+    rows: list[dict[str, Any]], descriptions: Descriptions
+) -> str:
+    """Name the level that was compared where the sides' runs are there in the most
+    unlike shares, and how many runs would give the rows without a verdict one.
+    """
+
+    def compute_difference(row: dict[str, Any]) -> float:
+        share_of_a = row["a_compared"] / row["a_units"]
+        share_of_b = row["b_compared"] / row["b_units"]
+        return abs(float(share_of_a - share_of_b))
+
+    row = max(rows, key=compute_difference)
+    a, b = text.format_values(row, ("a_ns", "b_ns"), descriptions)
+    runs_of_a = f"{row['a_compared']} of {row['a_units']} runs of A at {a}"
+    runs_of_b = f"{row['b_compared']} of {row['b_units']} of B at {b}"
+    words = f"{_name_place(row)}: {runs_of_a}, {runs_of_b}"
+    without = [row for row in rows if row["verdict"] == Verdict.NONE]
+    if without:
+        words += f"; {_count_runs_that_tell(without)}"
+    return words
+
+
+def _name_place(row: dict[str, Any]) -> str:
+    if "host" in row:
+        return f"{row['host']} {row['relation']}"
+    return str(row["relation"])
+
+
+def _count_runs_that_tell(rows: list[dict[str, Any]]) -> str:
+    """Say how many runs a side would give these rows a verdict."""
+    counts = [row["more"] for row in rows]
+    needed = "more runs than 200"
+    if not any(map(text.is_none, counts)):
+        needed = f"about {max(counts):.0f} runs"
+    every = " all" if len(rows) > 1 else ""
+    return f"{needed} a side would tell{every}"
 
 
 def _render_multi_host_summary(

@@ -234,7 +234,7 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     table = compare_relations(a, b, 0.03)
     columns = (
         "benchmark variant relation pairs a_within b_within a_units b_units a_ns b_ns"
-        " levels shared error "
+        " a_compared b_compared levels shares whole shared error "
     )
     columns += "freedom borrowed chance more ratio low high p q smallest verdict why"
     assert list(table.columns) == columns.split()

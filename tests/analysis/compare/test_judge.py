@@ -15,6 +15,7 @@ from fleet.analysis.compare import (
     apply_student,
     assign_passes,
     compute_level_probability,
+    compute_share_probability,
     control_false_discovery,
     estimate_detectable_change,
     find_chance_limits,
@@ -217,6 +218,37 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
     assert (switching["verdict"][0], switching["levels"][0]) == ("at another level", 2)
     assert switching["low"][0] <= 1 < switching["high"][0]
     assert switching["more"][0] > 3
+
+
+def test_sides_at_levels_in_unlike_shares_are_not_equivalent() -> None:
+    """A slow mode in three runs of B and in none of A: as fast at the common level, but
+    the mean of all runs differs.
+    """
+    (row,) = verdicts(([50.0] * 6, [50.0, 60.0] * 3)).to_dict("records")
+    assert row["verdict"] == "cannot tell"
+    assert row["why"] == "B at a second level in 3 of 6 runs, A in 0 of 6"
+    assert abs(row["ratio"] - 1) < 0.01
+    (row,) = verdicts(([60.0, 50.0, 50.0] * 2, [50.0, 60.0] * 3)).to_dict("records")
+    assert row["verdict"] == "equivalent", "such shares come by chance as often as not"
+    assert (row["a_compared"], row["b_compared"]) == (4, 3)
+
+
+def test_a_row_shows_the_numbers_that_were_compared() -> None:
+    """Most of A at the upper level, most of B at the lower: the change is that of each
+    level, and so are the numbers.
+    """
+    a = [60.0, 60.0, 60.0, 50.0, 50.0]
+    b = [50.0, 50.0, 50.0, 60.0, 60.0]
+    (row,) = verdicts((a, b)).to_dict("records")
+    assert row["b_ns"] / row["a_ns"] == pytest.approx(row["ratio"], abs=0.01)
+
+
+@pytest.mark.parametrize(("a", "b"), [((6, 0), (3, 3)), ((5, 1), (2, 7))])
+def test_shares_of_two_levels_are_compared_by_fishers_exact_test(
+    a: tuple[int, int], b: tuple[int, int]
+) -> None:
+    p = compute_share_probability(np.array([a]), np.array([b]))
+    assert p[0] == pytest.approx(stats.fisher_exact([a, b]).pvalue)
 
 
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:

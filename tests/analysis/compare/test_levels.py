@@ -18,7 +18,7 @@ from fleet.analysis.views import (
 )
 from fleet.errors import UsageError
 from fleet.store import Listing
-from tests import memory
+from tests import builders, memory, simulated
 from tests.command import Fleet
 
 RUNS = 4
@@ -73,13 +73,15 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
         levels=1 + at_two, more=np.where(at_two, 9.0, np.nan)
     )
     assert (
-        f"1 of them at several levels ({rows['relation'][3]}: most of A at"
+        f"1 of them at several levels ({rows['relation'][3]}: {RUNS} of {RUNS} runs of"
         in render_headline(replace(comparison, relations=rows))
     )
+    assert "would tell" not in render_headline(replace(comparison, relations=rows))
+    rows["verdict"] = rows["verdict"].mask(at_two, "no verdict")
     assert "about 9 runs a side would tell)" in render_headline(
         replace(comparison, relations=rows)
     )
-    rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0))
+    rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0), verdict="no verdict")
     assert "about 12 runs a side would tell all)" in render_headline(
         replace(comparison, relations=rows)
     )
@@ -176,3 +178,27 @@ def test_the_command_compares_levels(tmp_path: Path) -> None:
             fleet("runs", "--point", "random.8M.huge", "--relation", "L2").exit_code
             == 2
         )
+
+
+@pytest.mark.slow
+def test_a_slow_mode_of_some_runs_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+    with Fleet(tmp_path, {"COLUMNS": "200"}) as fleet:
+        for number in range(12):
+            factor = 1.2 if number in (3, 7, 11) else 1.0
+            ns = {name: factor * ns for name, ns in builders.NS.items()}
+            simulated.publish(
+                fleet.results,
+                simulated.desktop("flips", ns=ns, run_sd=0.003),
+                number,
+                rounds=2,
+                session=f"s202601{number + 1:02}T000000Z-00000000",
+                labels={"side": "ab"[number % 2]},
+            )
+        done = fleet("compare", "side=a", "side=b", "--fail-on-change")
+        assert done.exit_code == 22
+        first = done.stdout.splitlines()[0]
+        assert "several levels" in first
+        assert "6 of 6 runs of A at" in first
+        assert "3 of 6 of B at" in first
+        assert "cannot tell: B at a second level in 3 of 6 runs" in done.stdout
+        assert "equivalent" not in first
