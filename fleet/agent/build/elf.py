@@ -24,9 +24,25 @@ _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte 
     (258, 32, "<"): "loongarch32",
 }
 _PT_INTERP = 3
-# The type of an offset; where the headers' offset, size and count are, and a segment's;
-# a header's bytes.
-_WIDE, _NARROW = ("Q", 32, (54, 56), (8, 32), 56), ("I", 28, (42, 44), (4, 16), 32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where a file of 32 or 64 bits has what tells its program headers."""
+
+    offset_type: str  # of `struct`
+    headers: int  # of a file: the offset of its program headers
+    header_size: int
+    header_count: int
+    segment_offset: int  # of a program header: where its segment is in the file
+    segment_size: int
+    least_header_bytes: int
+
+
+_WIDE = _Layout("Q", 32, 54, 56, 8, 32, 56)
+_NARROW = _Layout("I", 28, 42, 44, 4, 16, 32)
+_BYTE_ORDERS = {1: "<", 2: ">"}  # of `struct`, by EI_DATA
+_CLASSES = {1: (32, _NARROW), 2: (64, _WIDE)}  # word bits, by EI_CLASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +64,30 @@ def read_elf(binary: bytes) -> Elf:
     """
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise DataError("not an ELF file")
-    order = {1: "<", 2: ">"}.get(binary[5])
-    if order is None or binary[4] not in (1, 2):
+    order = _BYTE_ORDERS.get(binary[5])
+    if order is None or binary[4] not in _CLASSES:
         raise DataError("a damaged ELF header")
-    wide = binary[4] == 2
-    machine = _read_number(binary, order + "H", 18)
-    interpreter = _read_interpreter(binary, order, wide=wide)
-    versions = [
-        (int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)
-    ]
-    glibc = max(versions, default=None) if interpreter else None
-    name = _MACHINES.get((machine, 64 if wide else 32, order), f"ELF machine {machine}")
-    libc = re.search(rb"\0libc\.so\.(\d{1,4})\0", binary) if interpreter else None
-    return Elf(name, interpreter, glibc, int(libc[1]) if libc else None)
+    bits, layout = _CLASSES[binary[4]]
+    number = _read_number(binary, order + "H", 18)
+    machine = _MACHINES.get((number, bits, order), f"ELF machine {number}")
+    interpreter = _read_interpreter(binary, order, layout)
+    if interpreter is None:
+        return Elf(machine, None, None)
+    glibc, libc_so = _find_needed_libc(binary)
+    return Elf(machine, interpreter, glibc, libc_so)
+
+
+def _find_needed_libc(binary: bytes) -> tuple[tuple[int, int] | None, int | None]:
+    """Return the newest version of glibc that a binary names, and the number of its
+    libc.so; None for what it does not name.
+    """
+    pairs = re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)
+    versions = [(int(major), int(minor)) for major, minor in pairs]
+    libc_so = re.search(rb"\0libc\.so\.(\d{1,4})\0", binary)
+    number = None
+    if libc_so is not None:
+        number = int(libc_so[1])
+    return max(versions, default=None), number
 
 
 def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
@@ -78,10 +105,8 @@ def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
             f" {system.loader}"
         )
     loader = elf.interpreter.rpartition("/")[2]
-    owner = next(
-        (candidate for candidate in SYSTEMS.values() if candidate.loader == loader),
-        None,
-    )
+    owners = (other for other in SYSTEMS.values() if other.loader == loader)
+    owner = next(owners, None)
     if owner is not None and owner is not system:
         return f"it is for {owner.title} (interpreter {elf.interpreter})"
     if system.loader is not None and owner is not system:
@@ -89,11 +114,7 @@ def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
             f"it is not for {system.title}: its interpreter is {elf.interpreter}, not"
             f" {system.loader}"
         )
-    return (
-        _explain_wrong_libc(elf.interpreter, elf.glibc, libc)
-        if libc is not None
-        else None
-    )
+    return _explain_wrong_libc(elf.interpreter, elf.glibc, libc)
 
 
 def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
@@ -111,48 +132,48 @@ def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str 
 
 
 def _explain_wrong_libc(
-    interpreter: str, glibc: tuple[int, int] | None, libc: str
+    interpreter: str, glibc: tuple[int, int] | None, libc: str | None
 ) -> str | None:
-    musl = "musl" in interpreter
-    if musl != ("musl" in libc):
-        return (
-            f"it needs {'musl' if musl else 'glibc'} ({interpreter}), the host has"
-            f" {libc}"
-        )
-    host_version = re.search(r"glibc (\d+)\.(\d+)", libc)
-    if glibc and host_version and glibc > (int(host_version[1]), int(host_version[2])):
-        return f"it needs glibc {glibc[0]}.{glibc[1]}, the host has {libc}"
+    if libc is None:
+        return None
+    needed = "musl" if "musl" in interpreter else "glibc"
+    has_musl = "musl" in libc
+    if has_musl != (needed == "musl"):
+        return f"it needs {needed} ({interpreter}), the host has {libc}"
+    match = re.search(r"glibc (\d+)\.(\d+)", libc)
+    if glibc is None or match is None:
+        return None
+    host_version = (int(match[1]), int(match[2]))
+    if glibc > host_version:
+        major, minor = glibc
+        return f"it needs glibc {major}.{minor}, the host has {libc}"
     return None
 
 
-def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Return the path in PT_INTERP; None without one. wide: a 64-bit file. Raises
-    DataError if damaged.
-    """
-    word, place, counts, fields, header_bytes = _WIDE if wide else _NARROW
-    start = _read_number(binary, order + word, place)
-    size, count = (_read_number(binary, order + "H", offset) for offset in counts)
-    if count and size < header_bytes:
+def _read_interpreter(binary: bytes, order: str, layout: _Layout) -> str | None:
+    """Return the path in PT_INTERP; None without one. Raises DataError if damaged."""
+    offset_type = order + layout.offset_type
+    start = _read_number(binary, offset_type, layout.headers)
+    size = _read_number(binary, order + "H", layout.header_size)
+    count = _read_number(binary, order + "H", layout.header_count)
+    if count and size < layout.least_header_bytes:
         raise DataError("a damaged ELF header")
     interpreter = None
-    for position in range(start, start + count * size, size or 1):
-        offset, length = (
-            _read_number(binary, order + word, position + field) for field in fields
-        )
+    for number in range(count):
+        header = start + number * size
+        offset = _read_number(binary, offset_type, header + layout.segment_offset)
+        length = _read_number(binary, offset_type, header + layout.segment_size)
         segment = _slice_bytes(binary, offset, length)
-        if (
-            interpreter is None
-            and _read_number(binary, order + "I", position) == _PT_INTERP
-        ):
+        kind = _read_number(binary, order + "I", header)
+        if kind == _PT_INTERP and interpreter is None:
             interpreter = segment.rstrip(b"\0").decode("ascii", "replace")
     return interpreter
 
 
-def _read_number(binary: bytes, layout: str, offset: int) -> int:
-    number: int = struct.unpack(
-        layout, _slice_bytes(binary, offset, struct.calcsize(layout))
-    )[0]
-    return number
+def _read_number(binary: bytes, type_: str, offset: int) -> int:
+    data = _slice_bytes(binary, offset, struct.calcsize(type_))
+    (number,) = struct.unpack(type_, data)
+    return int(number)
 
 
 def _slice_bytes(binary: bytes, offset: int, size: int) -> bytes:

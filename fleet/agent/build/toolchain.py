@@ -13,9 +13,11 @@ from fleet.agent.build.systems import SYSTEMS
 from fleet.late import once
 from fleet.model import Facts, Target
 
-FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
+FILE_PREFIX = "fleet-agent-"
+HASH_DIGITS = 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
-BUILD_FACTS, BENCHMARK_LIST = "base/build_facts.h", "bench/list.h"
+BUILD_FACTS = "base/build_facts.h"
+BENCHMARK_LIST = "bench/list.h"
 SMALL = ("cas", "readwrite", "clock")
 """The benchmarks of the small agent, which is built on a host for a plan that needs no
 others.
@@ -57,7 +59,8 @@ class Toolchain:
 
     def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
-        loops, rooms = self.list_timed_files(sources), self.merge_untimed_files(sources)
+        loops = self.list_timed_files(sources)
+        rooms = self.merge_untimed_files(sources)
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
     def list_timed_files(self, sources: Sources) -> list[str]:
@@ -73,12 +76,13 @@ class Toolchain:
         untimed C files.
         """
         rooms = dict[str, bytes]()
-        others = {name for name in sources if name.endswith(".c")} - {
-            *self.list_timed_files(sources)
-        }
-        for name in sorted(others):
-            room = f"room_{name.rpartition('/')[0] or 'main'}.c"
-            rooms[room] = rooms.get(room, b"") + f'#include "{name}"\n'.encode()
+        untimed = {name for name in sources if name.endswith(".c")}
+        untimed.difference_update(self.list_timed_files(sources))
+        for name in sorted(untimed):
+            folder, _, _ = name.rpartition("/")
+            room = f"room_{folder or 'main'}.c"
+            line = f'#include "{name}"\n'.encode()
+            rooms[room] = rooms.get(room, b"") + line
         return rooms
 
 
@@ -102,20 +106,18 @@ def controller_toolchains(
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
-    native: list[tuple[str, ...]] = (
-        [("cc",), ("gcc",), ("clang",)] if target == controller else []
-    )
-    commands = (*native, *SYSTEMS[target.os].cross.get(target.arch, ()))
+    is_native = target == controller
+    commands = list[tuple[str, ...]]()
+    if is_native:
+        commands += [("cc",), ("gcc",), ("clang",)]
+    commands += SYSTEMS[target.os].cross.get(target.arch, ())
     toolchains = [
-        Toolchain(f"{' '.join(c)} on the controller", c, static, target)
-        for c in commands
+        Toolchain(f"{' '.join(command)} on the controller", command, static, target)
+        for command in commands
     ]
-    if target == controller:
-        toolchains.append(
-            Toolchain(
-                "cc on the controller (not static)", ("cc",), (*flags, *extra), target
-            )
-        )
+    if is_native:
+        name = "cc on the controller (not static)"
+        toolchains.append(Toolchain(name, ("cc",), (*flags, *extra), target))
     return toolchains
 
 
@@ -126,15 +128,15 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
     own = (f"native/{target.os}", f"native/{target.arch}")
     if any(f"{name}.c" not in files for name in own):
         return None
-    prefixes = (*(f"{name}{mark}" for name in own for mark in "._"), "native/generic.")
-    others = {
-        name for name in files if name.startswith("native/") and not name.endswith(".h")
-    }
-    return {
-        name: text
-        for name, text in files.items()
-        if name not in others or name.startswith(prefixes)
-    }
+    prefixes = ["native/generic."]
+    for name in own:
+        prefixes += [f"{name}.", f"{name}_"]
+
+    def is_for_target(name: str) -> bool:
+        is_native = name.startswith("native/") and not name.endswith(".h")
+        return not is_native or name.startswith(tuple(prefixes))
+
+    return {name: text for name, text in files.items() if is_for_target(name)}
 
 
 def select_small_agent_if_enough(
@@ -145,32 +147,31 @@ def select_small_agent_if_enough(
     """
     if benchmarks is None or not {*benchmarks} <= {*SMALL}:
         return dict(sources)
-    names = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
-    others = {
-        name for name in sources if name.startswith("bench/") and name.endswith(".c")
-    } - names
-    chosen = {name: text for name, text in sources.items() if name not in others}
+    kept = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
+    chosen = dict[str, bytes]()
+    for name, text in sources.items():
+        is_of_benchmark = name.startswith("bench/") and name.endswith(".c")
+        if not is_of_benchmark or name in kept:
+            chosen[name] = text
     words = " ".join(f"X({name})" for name in SMALL)
-    return {**chosen, BENCHMARK_LIST: f"#define BENCHMARKS(X) {words}\n".encode()}
+    chosen[BENCHMARK_LIST] = f"#define BENCHMARKS(X) {words}\n".encode()
+    return chosen
 
 
 def list_targets(files: Sources) -> list[str]:
     """Return the names of the OSs and architectures that the agent supports, for error
     messages.
     """
-    names = (
-        name.removeprefix("native/") for name in files if name.startswith("native/")
-    )
-    stems = {
-        name.removesuffix(".c")
-        for name in names
-        if name.endswith(".c") and name != "generic.c"
+    stems = set[str]()
+    for name in files:
+        match = re.fullmatch(r"native/(.+)\.c", name)
+        if match is not None and match[1] != "generic":
+            stems.add(match[1])
+    # a target may have further files, such as aarch64_sve.c
+    further = {
+        stem for stem in stems for other in stems if stem.startswith(f"{other}_")
     }
-    return sorted(
-        stem
-        for stem in stems
-        if not any(stem.startswith(f"{other}_") for other in stems)
-    )
+    return sorted(stems - further)
 
 
 def build_id(sources: Sources, toolchain: Toolchain) -> str:
@@ -200,8 +201,11 @@ def agent_file_name(build: str, binary: bytes | None = None) -> str:
     """Return the agent's file name on a host: its build ID and, given the binary, a
     hash of its content.
     """
-    digest = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
-    return f"{FILE_PREFIX}{build}{digest}"
+    name = f"{FILE_PREFIX}{build}"
+    if not binary:
+        return name
+    digest = hashlib.sha256(binary).hexdigest()
+    return f"{name}-{digest[:HASH_DIGITS]}"
 
 
 def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
@@ -216,11 +220,11 @@ def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
     """Return the facts without agents that contradict the hash in their name, and the
     names removed.
     """
+    has_hash = re.compile(f"{FILE_PREFIX}[0-9a-f]+{_HASH}").fullmatch
     mismatched = [
         name
         for name, digest in facts.workdir_hashes.items()
-        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+{_HASH}", name)
-        and not digest.startswith(name[-HASH_DIGITS:])
+        if has_hash(name) and not digest.startswith(name[-HASH_DIGITS:])
     ]
     entries = tuple(name for name in facts.workdir_entries if name not in mismatched)
     return replace(facts, workdir_entries=entries), mismatched
