@@ -31,7 +31,8 @@ Connect = Callable[[Host], AbstractContextManager[Connection]]
 Watch = Callable[[Callable[[], None]], AbstractContextManager[object]]
 Notify = Callable[[str], None]
 
-PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
+PATIENCE_S = 60.0  # with another host that builds for all of its kind
+POLL_S = 0.2
 # the first build for a target with zig compiles its C library as well: a minute or two
 BUILD_TIMEOUT_S = 600
 
@@ -60,8 +61,10 @@ class Builder:
     ) -> None:
         self.connect = connect
         self.cancellation = cancellation or Cancellation()
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        self._cache = cache or Path(home) / "fleet" / "agents"
+        if cache is None:
+            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            cache = Path(home) / "fleet" / "agents"
+        self._cache = cache
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
         self._failures: dict[str, BuildError] = {}
@@ -85,35 +88,31 @@ class Builder:
             if built := self.find_finished(target, sources, compiler, extra):
                 return built
             tried = []
-            for toolchain in tc.controller_toolchains(
-                target, controller_target(), compiler, extra
-            ):
-                command = resolve_command(toolchain.command)
-                if command is None:
-                    tried.append(f"{toolchain.name}: not installed")
-                    continue
-                if notify and "zig" in toolchain.name:
-                    notify(
-                        f"compiling the agent for {target} with zig; the first time"
-                        " takes about a minute"
-                    )
-                build, command_here = (
-                    tc.build_id(sources, toolchain),
-                    replace(toolchain, command=command),
-                )
+            for toolchain in _list_toolchains(target, compiler, extra):
                 try:
-                    binary = compile_here(
-                        command_here,
-                        sources,
-                        build,
-                        self.cancellation.let_close_all_call,
-                    )
-                    return self.store_in_cache(
-                        tc.agent_file_name(build), binary, build, toolchain
-                    )
+                    return self._compile(toolchain, sources, notify)
                 except BuildError as err:
                     tried.append(str(err))
             raise _no_toolchain_error(target, tried)
+
+    def _compile(
+        self, toolchain: tc.Toolchain, sources: tc.Sources, notify: Notify | None
+    ) -> Built:
+        """Compile with this toolchain. Raises BuildError if it is missing or fails."""
+        command = resolve_command(toolchain.command)
+        if command is None:
+            raise BuildError(f"{toolchain.name}: not installed")
+        if notify and "zig" in toolchain.name:
+            notify(
+                f"compiling the agent for {toolchain.target} with zig; the first time"
+                " takes about a minute"
+            )
+        build = tc.build_id(sources, toolchain)
+        installed = replace(toolchain, command=command)
+        watching = self.cancellation.let_close_all_call
+        binary = compile_here(installed, sources, build, watching)
+        name = tc.agent_file_name(build)
+        return self.store_in_cache(name, binary, build, toolchain)
 
     def find_finished(
         self,
@@ -125,14 +124,13 @@ class Builder:
         """Return a shipped or cached agent, as `build` would; None if it would have to
         be compiled.
         """
+        toolchains = _list_toolchains(target, compiler, extra)
         for folder in filter(os.path.isdir, (SHIPPED, self._cache)):
-            for toolchain in tc.controller_toolchains(
-                target, controller_target(), compiler, extra
-            ):
+            for toolchain in toolchains:
                 build = tc.build_id(sources, toolchain)
-                if cached := self.read_cached(
-                    tc.agent_file_name(build), build, toolchain, folder
-                ):
+                name = tc.agent_file_name(build)
+                cached = self.read_cached(name, build, toolchain, folder)
+                if cached is not None:
                     return cached
         return None
 
@@ -142,26 +140,28 @@ class Builder:
         """Return the agent cached under this name, reading its file only once; None if
         there is no file.
         """
+        if name in self._built:
+            return self._built[name]
         path = (folder or self._cache) / name
-        if name not in self._built and os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
-            if folder is SHIPPED:
-                toolchain = replace(
-                    toolchain, name=f"zig, shipped with fleet {VERSION}"
-                )
-            self._built[name] = Built(path.read_bytes(), build, toolchain)
-        return self._built.get(name)
+        if not os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
+            return None
+        if folder is SHIPPED:
+            toolchain = replace(toolchain, name=f"zig, shipped with fleet {VERSION}")
+        built = Built(path.read_bytes(), build, toolchain)
+        self._built[name] = built
+        return built
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
         """Wait, at most PATIENCE_S, while another thread builds under this name. Raises
         Cancelled.
         """
-        lock, deadline = self._lock_for(name), time.monotonic() + PATIENCE_S
-        while (
-            not (acquired := lock.acquire(timeout=POLL_S))
-            and time.monotonic() < deadline
-        ):
+        lock = self._lock_for(name)
+        deadline = time.monotonic() + PATIENCE_S
+        acquired = lock.acquire(timeout=POLL_S)
+        while not acquired and time.monotonic() < deadline:
             self.cancellation.raise_if_requested()
+            acquired = lock.acquire(timeout=POLL_S)
         try:
             yield
         finally:
@@ -197,7 +197,8 @@ class Builder:
         """Keep a binary for this session and, where the cache is writable, for later
         ones.
         """
-        built = self._built[name] = Built(binary, build, toolchain)
+        built = Built(binary, build, toolchain)
+        self._built[name] = built
         with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(
@@ -215,15 +216,19 @@ def find_first_toolchain(
     """Return the toolchain that `Builder.build` would try first. Raises BuildError if
     none is installed.
     """
-    toolchains = tc.controller_toolchains(target, controller_target(), compiler, extra)
-    if toolchain := next(
-        (candidate for candidate in toolchains if resolve_command(candidate.command)),
-        None,
-    ):
-        return toolchain
-    raise _no_toolchain_error(
-        target, [f"{toolchain.name}: not installed" for toolchain in toolchains]
-    )
+    tried = []
+    for toolchain in _list_toolchains(target, compiler, extra):
+        if resolve_command(toolchain.command) is not None:
+            return toolchain
+        tried.append(f"{toolchain.name}: not installed")
+    raise _no_toolchain_error(target, tried)
+
+
+def _list_toolchains(
+    target: Target, compiler: str | None, extra: Sequence[str]
+) -> list[tc.Toolchain]:
+    """List the toolchains to try here, best first, as `Builder.build` takes them."""
+    return tc.controller_toolchains(target, controller_target(), compiler, extra)
 
 
 def _no_toolchain_error(target: Target, tried: Sequence[str]) -> BuildError:
@@ -231,21 +236,20 @@ def _no_toolchain_error(target: Target, tried: Sequence[str]) -> BuildError:
     if target == controller_target():
         compiler = "a C compiler (gcc or clang)"
     elif cross:
-        compiler = f"a cross compiler ({cross[0][0]})"
+        program = cross[0][0]
+        compiler = f"a cross compiler ({program})"
     else:
         compiler = (
             "a compiler on the host (`build: host`), or send an agent (`build:"
             " prebuilt`)"
         )
-    return BuildError(
-        f"no agent for {target} could be built on the controller. Tried:\n"
-        + "".join(
-            f"  - {line}\n"
-            for line in tried or ["no compiler is known for this target"]
-        )
-        + f"Install {compiler}"
-        + (" or the extra: pip install 'corefleet[cross]'." if cross else ".")
-    )
+    if cross:
+        compiler += " or the extra: pip install 'corefleet[cross]'"
+    lines = [f"no agent for {target} could be built on the controller. Tried:"]
+    reasons = tried or ["no compiler is known for this target"]
+    lines += [f"  - {reason}" for reason in reasons]
+    lines.append(f"Install {compiler}.")
+    return BuildError("\n".join(lines))
 
 
 def controller_target() -> Target:
@@ -261,38 +265,11 @@ def compile_here(
     """Compile on the controller in a temporary folder. Raises BuildError with the
     compiler's output.
     """
-    loops, rooms = (
-        toolchain.list_timed_files(sources),
-        toolchain.merge_untimed_files(sources),
-    )
-    cc, cpus = (*toolchain.command, *toolchain.cflags, "-I.."), os.cpu_count() or 1
-    commands = list[tuple[Path, tuple[str, ...]]]()
     try:
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
             folder = Path(scratch)
-            for name, text in toolchain.files_to_compile(sources, build).items():
-                (folder / name).parent.mkdir(exist_ok=True)
-                (folder / name).write_bytes(text)
-            for flags, units in (((tc.ROOM_FLAG,), [*rooms]), ((), loops)):
-                for share in filter(None, (units[i::cpus] for i in range(cpus))):
-                    objects = folder / str(len(commands))
-                    objects.mkdir()
-                    commands.append(
-                        (
-                            objects,
-                            (*cc, *flags, "-c", *(f"../{unit}" for unit in share)),
-                        )
-                    )
-            with futures.ThreadPoolExecutor(cpus) as compilers:  # each waits for one
-                runs = compilers.map(
-                    lambda job: run_tool(toolchain, job[1], watching, job[0]), commands
-                )
-                done = max(runs, key=lambda completed: completed.returncode != 0)
-            if done.returncode == 0:
-                parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
-                done = run_tool(
-                    toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder
-                )
+            _write_files(folder, toolchain.files_to_compile(sources, build))
+            done = _compile_all(folder, toolchain, sources, watching)
             binary = folder / "fleet-agent"
             if done.returncode != 0 or not binary.is_file():
                 raise BuildError(
@@ -306,6 +283,63 @@ def compile_here(
         raise BuildError(
             f"{toolchain.name}: it did not end within {BUILD_TIMEOUT_S} s"
         ) from err
+
+
+def _write_files(folder: Path, files: tc.Sources) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text)
+
+
+def _compile_all(
+    folder: Path, toolchain: tc.Toolchain, sources: tc.Sources, watching: Watch
+) -> subprocess.CompletedProcess[bytes]:
+    """Compile the files in the folder, on all CPUs, and link `fleet-agent`; return what
+    failed first, else the linking.
+    """
+    cc = (*toolchain.command, *toolchain.cflags, "-I..")
+    jobs = _plan_compilers(folder, cc, toolchain, sources)
+
+    def compile_share(
+        job: tuple[Path, Sequence[str]],
+    ) -> subprocess.CompletedProcess[bytes]:
+        objects, command = job
+        return run_tool(toolchain, command, watching, objects)
+
+    with futures.ThreadPoolExecutor(_count_cpus()) as compilers:  # each waits for one
+        for done in list(compilers.map(compile_share, jobs)):
+            if done.returncode != 0:
+                return done
+    parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
+    return run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
+
+
+def _plan_compilers(
+    folder: Path, cc: Sequence[str], toolchain: tc.Toolchain, sources: tc.Sources
+) -> list[tuple[Path, Sequence[str]]]:
+    """Return for each compiler to start a new folder of its objects, in which it runs,
+    and its command.
+    """
+    rooms = list(toolchain.merge_untimed_files(sources))
+    loops = toolchain.list_timed_files(sources)
+    count = _count_cpus()
+    commands = list[Sequence[str]]()
+    for flags, units in (((tc.ROOM_FLAG,), rooms), ((), loops)):
+        for first in range(count):
+            share = [f"../{unit}" for unit in units[first::count]]
+            if share:
+                commands.append((*cc, *flags, "-c", *share))
+    jobs = list[tuple[Path, Sequence[str]]]()
+    for number, command in enumerate(commands):
+        objects = folder / str(number)
+        objects.mkdir()
+        jobs.append((objects, command))
+    return jobs
+
+
+def _count_cpus() -> int:
+    return os.cpu_count() or 1
 
 
 def run_tool(
@@ -348,7 +382,13 @@ def run_tool(
 
 def resolve_command(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """Replace a command's program by its path; return None if it is not installed."""
-    if command[: len(ZIG)] == ZIG:
-        return (sys.executable, *command[1:]) if find_spec("ziglang") else None
-    program = shutil.which(command[0])
-    return (program, *command[1:]) if program else None
+    program, *arguments = command
+    if command[: len(ZIG)] != ZIG:
+        path = shutil.which(program)
+    elif find_spec("ziglang"):
+        path = sys.executable
+    else:
+        path = None
+    if path is None:
+        return None
+    return (path, *arguments)

@@ -23,11 +23,9 @@ from fleet.store.files import require_regular
 from fleet.text import last_lines
 
 # small boards need a while
-BUILD_TIMEOUT_S, VERSIONS_TIMEOUT_S, PUT_TIMEOUT_S = (
-    300.0,
-    30.0,
-    120.0,
-)
+BUILD_TIMEOUT_S = 300.0
+VERSIONS_TIMEOUT_S = 30.0
+PUT_TIMEOUT_S = 120.0
 # stands in a file's name for the build id that only the binary itself can tell
 PREBUILT = "0" * 16
 _BUILD = re.compile(r"[!-~]{1,64}")
@@ -50,30 +48,45 @@ def build_on_host(
     BuildError, DeployError.
     """
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
-    build, place = tc.build_id(sources, toolchain), "already on the host"
+    build = tc.build_id(sources, toolchain)
     name = tc.find_agent_of_build(build, facts.workdir_entries)
+    place = "already on the host"
     if name is None:
         script = build_script(toolchain, sources, build, facts.workdir)
         done = _run_build_script(connection, host, command, script, cancellation)
-        if done.exit_code == _BUILD_FAILED:
-            raise BuildError(
-                f"{host.name}: {command} on the host could not build the agent:\n     "
-                f" {last_lines(done.stderr)}\nRepair the compiler there, name another"
-                " (`toolchain: {cc: …}`), or set `build: controller`."
-            )
-        check_put(done, host, facts.workdir)
-        version = (
-            next((c.version for c in facts.compilers if c.command == command), "")
-            or command
-        )
-        place = f"built on the host with {version}"
-        placed = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()
-        name = tc.find_agent_of_build(build, [placed])
-        if name is None:
-            raise DeployError(
-                f"{host.name}: the host built the agent, but did not report its path."
-            )
+        name = _find_built_agent(done, host, facts, command, build)
+        place = f"built on the host with {_get_version(facts, command)}"
     return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
+
+
+def _find_built_agent(
+    done: Completed, host: Host, facts: Facts, command: str, build: str
+) -> str:
+    """Return the name of the file that the build script placed. Raises BuildError,
+    DeployError if it did not.
+    """
+    if done.exit_code == _BUILD_FAILED:
+        raise BuildError(
+            f"{host.name}: {command} on the host could not build the agent:\n     "
+            f" {last_lines(done.stderr)}\nRepair the compiler there, name another"
+            " (`toolchain: {cc: …}`), or set `build: controller`."
+        )
+    check_put(done, host, facts.workdir)
+    _, _, placed = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)
+    name = tc.find_agent_of_build(build, [placed.strip()])
+    if name is None:
+        raise DeployError(
+            f"{host.name}: the host built the agent, but did not report its path."
+        )
+    return name
+
+
+def _get_version(facts: Facts, command: str) -> str:
+    """Return the version of a compiler of the host; its command if unknown."""
+    for compiler in facts.compilers:
+        if compiler.command == command:
+            return compiler.version or command
+    return command
 
 
 def _run_build_script(
@@ -86,7 +99,8 @@ def _run_build_script(
     """Run the build script on the host. Raises Cancelled, and BuildError after
     BUILD_TIMEOUT_S seconds.
     """
-    limit_s, began_s = BUILD_TIMEOUT_S, time.monotonic()
+    limit_s = BUILD_TIMEOUT_S
+    began_s = time.monotonic()
     try:
         with connection.stream(
             "exec /bin/sh", idle_timeout_s=limit_s, limit_s=limit_s, stdin=script
@@ -112,16 +126,19 @@ def ask_versions(
     """Ask all compilers for --version at once; return those that answer, with the first
     line as version.
     """
-    ask = "({} --version </dev/null 2>/dev/null | head -n 1); echo " + _NEXT
-    lines = (ask.format(shlex.join(compiler.command.split())) for compiler in compilers)
-    done = connection.run(
-        "\n".join(["LC_ALL=C; export LC_ALL", *lines]), timeout_s=VERSIONS_TIMEOUT_S
-    )
-    versions = map(str.strip, done.stdout.decode("utf-8", "replace").split(_NEXT))
-    pairs = zip(compilers, versions, strict=False)
-    return tuple(
-        replace(compiler, version=version) for compiler, version in pairs if version
-    )
+    lines = ["LC_ALL=C; export LC_ALL"]
+    for compiler in compilers:
+        command = shlex.join(compiler.command.split())
+        ask = f"({command} --version </dev/null 2>/dev/null | head -n 1)"
+        lines.append(f"{ask}; echo {_NEXT}")
+    done = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S)
+    answers = done.stdout.decode("utf-8", "replace").split(_NEXT)
+    answering = list[Compiler]()
+    for compiler, answer in zip(compilers, answers, strict=False):
+        version = answer.strip()
+        if version:
+            answering.append(replace(compiler, version=version))
+    return tuple(answering)
 
 
 def build_script(
@@ -131,32 +148,22 @@ def build_script(
     the compiler fails.
     """
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    loops, rooms = (
-        toolchain.list_timed_files(sources),
-        toolchain.merge_untimed_files(sources),
-    )
-    first, second = (  # two compilers at once
-        f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
-        for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))
-    )
-    compiler = (
-        f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ] && {cc} -o"
-        " agent [01]/*.o"
-    )
+    rooms = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
+    loops = [f"../{name}" for name in toolchain.list_timed_files(sources)]
+    first = f"(cd 0 && {cc} {tc.ROOM_FLAG} -I.. -c {' '.join(rooms)})"
+    second = f"(cd 1 && {cc}  -I.. -c {' '.join(loops)})"
+    both = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ]"
     settings = {
         "WORKDIR": workdir,
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
-        "COMPILER": compiler,
-    }
-    settings |= {
+        "COMPILER": f"{both} && {cc} -o agent [01]/*.o",
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,
     }
-    return render_script(
-        "on_host.sh", settings, toolchain.files_to_compile(sources, build)
-    )
+    files = toolchain.files_to_compile(sources, build)
+    return render_script("on_host.sh", settings, files)
 
 
 def render_script(
@@ -165,14 +172,22 @@ def render_script(
     """Return a script of this folder, which first sets `settings`, runs `head` and
     unpacks the sources.
     """
-    folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
-    lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
-    for name, content in sources.items():
-        lines += [f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || exit 1"]
-        lines += [content.decode().rstrip("\n"), _END_OF_FILE]
     text = Path(__file__).with_name(script).read_text(encoding="utf-8")
-    text = text.replace(_UNPACKED_HERE, "\n".join(lines))
+    text = text.replace(_UNPACKED_HERE, _render_unpacking(sources))
     return f"{assign_variables(settings)}\n{head}\n{text}".encode()
+
+
+def _render_unpacking(sources: tc.Sources) -> str:
+    """Return sh text that writes the sources into the current folder."""
+    lines = []
+    folders = {str(PurePosixPath(name).parent) for name in sources} - {"."}
+    if folders:
+        lines.append(f"mkdir {shlex.join(sorted(folders))} || exit 1")
+    for name, content in sources.items():
+        lines.append(f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || exit 1")
+        lines.append(content.decode().rstrip("\n"))
+        lines.append(_END_OF_FILE)
+    return "\n".join(lines)
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
@@ -221,18 +236,17 @@ class Preview:
 
 def preview_agent_on_host(facts: Facts, agent_name: str | None) -> Preview | None:
     """Return the preview for an agent in the host's workdir; None without one."""
-    return (
-        Preview("is already on the host", f"{facts.workdir}/{agent_name}")
-        if agent_name
-        else None
-    )
+    if not agent_name:
+        return None
+    return Preview("is already on the host", f"{facts.workdir}/{agent_name}")
 
 
 def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     """Send the inventory's binary and ask it for its build ID. Raises BuildError,
     DeployError.
     """
-    binary, binary_path = read_prebuilt(host, facts), host.toolchain.binary
+    binary = read_prebuilt(host, facts)
+    binary_path = host.toolchain.binary
     path = _put_unless_present(connection, host, facts, binary, PREBUILT)
     completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = completed.stdout.decode("utf-8", "replace").strip()
@@ -253,12 +267,10 @@ def _put_unless_present(
     """
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"
-    if not SYSTEMS[facts.target.os].atomic_rename or name not in facts.workdir_entries:
-        check_put(
-            connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S),
-            host,
-            facts.workdir,
-        )
+    is_whole = SYSTEMS[facts.target.os].atomic_rename
+    if not is_whole or name not in facts.workdir_entries:
+        done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
+        check_put(done, host, facts.workdir)
     return path
 
 
