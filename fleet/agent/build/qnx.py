@@ -54,7 +54,8 @@ def sdp_toolchain(
     """Return the toolchain of an SDP's qcc, with its environment. host, platform:
     QNX_HOST and QNX_TARGET.
     """
-    qcc, release = host / "usr/bin/qcc", RELEASES[platform.name]
+    qcc = host / "usr/bin/qcc"
+    release = RELEASES[platform.name]
     environment = {  # beside ours, such as HOME and those that name a licence
         "QNX_HOST": str(host),
         "QNX_TARGET": str(platform),
@@ -63,9 +64,13 @@ def sdp_toolchain(
         ),
         "PATH": f"{host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
     }
-    command, flags = (str(qcc), f"-V{VARIANTS[target.arch]}"), (*CFLAGS, *extra)
     return tc.Toolchain(
-        f"{qcc} (QNX {release})", command, flags, target, str(release), environment
+        name=f"{qcc} (QNX {release})",
+        command=(str(qcc), f"-V{VARIANTS[target.arch]}"),
+        cflags=(*CFLAGS, *extra),
+        target=target,
+        release=str(release),
+        environment=environment,
     )
 
 
@@ -73,41 +78,63 @@ def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
     """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set.
     Raises BuildError.
     """
-    host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
-    from_environment = (Path(host), Path(target)) if host and target else None
-    places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
-    places |= {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
-    if path is not None:
-        places = {
-            f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())
-        }
     tried = []
-    for place, folders in places.items():
-        if folders is None:
-            problem = "not there"
-        elif not (folders[0] / "usr/bin/qcc").is_file():
-            problem = f"has no {folders[0] / 'usr/bin/qcc'}"
-        elif folders[1].name not in RELEASES or not folders[1].is_dir():
-            problem = f"has no {folders[1]} for a QNX we know"
-        elif release in (None, major := RELEASES[folders[1].name]):
+    for place, folders in _list_sdps(path).items():
+        problem = _find_sdp_problem(folders, release)
+        if problem is None and folders is not None:
             return folders
-        else:
-            problem = f"is for QNX {major}, the host has QNX {release}"
         tried.append(f"{place}: {problem}")
     kind = _AbsentError if path is None else BuildError
     raise kind(f"an SDP on the controller: {'; '.join(tried)}")
 
 
-def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
+def _list_sdps(path: str | None) -> dict[str, tuple[Path, Path] | None]:
+    """Return (QNX_HOST, QNX_TARGET) of the SDP at `path`, else of all places to look
+    in; None for those that are not there.
+    """
+    if path is not None:
+        return {f"`toolchain: {{sdp: {path}}}`": _find_sdp_folders(path)}
+    host = os.environ.get("QNX_HOST")
+    target = os.environ.get("QNX_TARGET")
+    from_environment = None
+    if host and target:
+        from_environment = (Path(host), Path(target))
+    by_home = {home: _find_sdp_folders(home) for home in HOMES}
+    return {"QNX_HOST and QNX_TARGET in the environment": from_environment, **by_home}
+
+
+def _find_sdp_folders(home: str) -> tuple[Path, Path] | None:
+    folder = Path(home).expanduser()
+    if not folder.is_dir():
+        return None
     targets = [folder / "target" / name for name in RELEASES]
-    target = next((target for target in targets if target.is_dir()), targets[0])
-    return (folder / HOST, target) if folder.is_dir() else None
+    present = (target for target in targets if target.is_dir())
+    return folder / HOST, next(present, targets[0])
+
+
+def _find_sdp_problem(
+    folders: tuple[Path, Path] | None, release: int | None
+) -> str | None:
+    """Return why an SDP cannot build for this release; None if it can."""
+    if folders is None:
+        return "not there"
+    host, target = folders
+    qcc = host / "usr/bin/qcc"
+    if not qcc.is_file():
+        return f"has no {qcc}"
+    if target.name not in RELEASES or not target.is_dir():
+        return f"has no {target} for a QNX we know"
+    major = RELEASES[target.name]
+    if release not in (None, major):
+        return f"is for QNX {major}, the host has QNX {release}"
+    return None
 
 
 def _check_variant_and_compile(
     toolchain: tc.Toolchain, sources: tc.Sources, watching: Watch, build: str
 ) -> bytes:
-    qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
+    qcc, variant_option = toolchain.command
+    variant = variant_option.removeprefix("-V")
     try:
         done = run_tool(toolchain, (qcc, "-V"), watching)
     except (OSError, subprocess.TimeoutExpired) as err:
@@ -132,11 +159,12 @@ class Job:
     builder: Builder
 
     def __post_init__(self) -> None:
-        kernel, release = self.facts.kernel, self.host.os_release
-        actual, expected = (
-            text.split(".") if text else [] for text in (kernel, release)
-        )
-        if actual and actual[: len(expected)] != expected:
+        kernel = self.facts.kernel
+        release = self.host.os_release
+        if not kernel or not release:
+            return
+        expected = release.split(".")
+        if kernel.split(".")[: len(expected)] != expected:
             raise BuildError(
                 f"{self.host.name}: `os_release: {release}` in the inventory, but the"
                 f" host runs QNX {kernel}. Correct the entry, or remove it."
@@ -234,59 +262,76 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
     """Return a preview of building in this place, and a function that does it. Raises
     BuildError.
     """
-    host, facts, sources, builder = job.host, job.facts, job.sources, job.builder
     if place is BuildPlace.HOST:
-        cc = host.toolchain.cc
-        commands = (
-            [cc]
-            if cc is not None
-            else [compiler.command for compiler in facts.compilers]
-        )
-        if not commands:
-            raise _AbsentError(
-                "a compiler on the host: none of clang, gcc, cc, qcc answered there"
-            )
-        words = f"would be built on the host with {commands[0]}, if that proves to work"
-        present = on_host.preview_agent_on_host(
-            facts, job.find_agent_of_compiler(commands[0])
-        )
-        return present or Preview(words), partial(
-            _build_with_working_compiler, job, commands
-        )
+        return _plan_host(job)
     if place is BuildPlace.PREBUILT:
-        if host.toolchain.binary is None:
-            raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
-        on_host.read_prebuilt(host, facts)
-        planned = Preview(f"would be the prebuilt {host.toolchain.binary}")
-        return planned, lambda connection: on_host.send_prebuilt(
-            connection, host, facts
-        )
+        return _plan_prebuilt(job)
     if place is BuildPlace.CONTROLLER:
-        folders = find_sdp(host.toolchain.sdp, job.release)
-        toolchain = sdp_toolchain(*folders, facts.target, host.toolchain.cflags)
-        present = on_host.preview_agent_on_host(facts, job.find_agent(toolchain))
-        planned = present or Preview(f"would be built with {toolchain.name} and sent")
-        watching = builder.cancellation.let_close_all_call
-        compile_agent = partial(
-            _check_variant_and_compile, toolchain, sources, watching
-        )
-    else:
-        build_host = host.build_host
-        if build_host is None:
-            raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
-        toolchain = build_host_toolchain(
-            build_host, facts.target, job.release, host.toolchain.cflags
-        )
-        planned = Preview(
-            f"would be built with qcc on the build host {build_host.name} and sent"
-        )
-        compile_agent = partial(_compile_on_build_host, job, build_host, toolchain)
+        return _plan_controller(job)
+    return _plan_build_host(job)
 
-    def build_and_send(connection: Connection) -> Agent:
-        built = builder.build_once(toolchain, sources, compile_agent)
-        return on_host.send_built(connection, host, facts, built)
 
-    return planned, build_and_send
+def _plan_host(job: Job) -> tuple[Preview, _PutAgent]:
+    commands = [compiler.command for compiler in job.facts.compilers]
+    if job.host.toolchain.cc is not None:
+        commands = [job.host.toolchain.cc]
+    if not commands:
+        raise _AbsentError(
+            "a compiler on the host: none of clang, gcc, cc, qcc answered there"
+        )
+    present = on_host.preview_agent_on_host(
+        job.facts, job.find_agent_of_compiler(commands[0])
+    )
+    words = f"would be built on the host with {commands[0]}, if that proves to work"
+    put_agent = partial(_build_with_working_compiler, job, commands)
+    return present or Preview(words), put_agent
+
+
+def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
+    host, facts = job.host, job.facts
+    if host.toolchain.binary is None:
+        raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
+    on_host.read_prebuilt(host, facts)
+
+    def send(connection: Connection) -> Agent:
+        return on_host.send_prebuilt(connection, host, facts)
+
+    return Preview(f"would be the prebuilt {host.toolchain.binary}"), send
+
+
+def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
+    own = job.host.toolchain
+    folders = find_sdp(own.sdp, job.release)
+    toolchain = sdp_toolchain(*folders, job.facts.target, own.cflags)
+    present = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
+    planned = present or Preview(f"would be built with {toolchain.name} and sent")
+    watching = job.builder.cancellation.let_close_all_call
+    compile_agent = partial(
+        _check_variant_and_compile, toolchain, job.sources, watching
+    )
+    return planned, partial(_build_and_send, job, toolchain, compile_agent)
+
+
+def _plan_build_host(job: Job) -> tuple[Preview, _PutAgent]:
+    build_host = job.host.build_host
+    if build_host is None:
+        raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
+    toolchain = build_host_toolchain(
+        build_host, job.facts.target, job.release, job.host.toolchain.cflags
+    )
+    compile_agent = partial(_compile_on_build_host, job, build_host, toolchain)
+    words = f"would be built with qcc on the build host {build_host.name} and sent"
+    return Preview(words), partial(_build_and_send, job, toolchain, compile_agent)
+
+
+def _build_and_send(
+    job: Job,
+    toolchain: tc.Toolchain,
+    compile_agent: Callable[[str], bytes],
+    connection: Connection,
+) -> Agent:
+    built = job.builder.build_once(toolchain, job.sources, compile_agent)
+    return on_host.send_built(connection, job.host, job.facts, built)
 
 
 def _build_with_working_compiler(
@@ -297,24 +342,32 @@ def _build_with_working_compiler(
     """
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
-        settings, tried = (
-            {"WORKDIR": job.facts.workdir},
-            f"set -- {shlex.join(commands)}",
-        )
-        script = on_host.render_script("proof.sh", settings, {"proof.c": _PROOF}, tried)
-        done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
-        working_command = (
-            done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
-        )
-        if done.exit_code != 0 or working_command not in commands:
-            tried = f"none of {', '.join(commands)} made a program that runs there"
-            raise BuildError(
-                f"a compiler on the host: {tried}: {last_lines(done.stderr)}"
-            )
+        working_command = _prove_compiler(job, commands, connection)
     cancellation = job.builder.cancellation
     return on_host.build_on_host(
         connection, job.host, job.facts, job.sources, working_command, cancellation
     )
+
+
+def _prove_compiler(job: Job, commands: Sequence[str], connection: Connection) -> str:
+    """Return the first of the host's compilers that makes a program which runs there.
+    Raises BuildError.
+    """
+    script = on_host.render_script(
+        "proof.sh",
+        {"WORKDIR": job.facts.workdir},
+        {"proof.c": _PROOF},
+        f"set -- {shlex.join(commands)}",
+    )
+    done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
+    _, _, command = done.stdout.decode("utf-8", "replace").rpartition("works ")
+    command = command.strip()
+    if done.exit_code != 0 or command not in commands:
+        raise BuildError(
+            f"a compiler on the host: none of {', '.join(commands)} made a program that"
+            f" runs there: {last_lines(done.stderr)}"
+        )
+    return command
 
 
 def build_host_toolchain(
@@ -323,9 +376,9 @@ def build_host_toolchain(
     """Return the toolchain of a build host's qcc. The build host itself finds the SDP
     when it compiles.
     """
-    name = f"qcc on the build host {build_host.name}" + (
-        f" (QNX {release})" if release else ""
-    )
+    name = f"qcc on the build host {build_host.name}"
+    if release:
+        name += f" (QNX {release})"
     command = ("qcc", f"-V{VARIANTS[target.arch]}")
     place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"
     return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
@@ -337,34 +390,23 @@ def _compile_on_build_host(
     """Compile on the build host over its own connection. Raises BuildError with the
     compiler's output.
     """
-    mark, sdp, release = (
-        f"fleet-binary-{os.urandom(8).hex()}",
-        build_host.toolchain.sdp,
-        job.release,
-    )
+    mark = f"fleet-binary-{os.urandom(8).hex()}"
+    sdp = build_host.toolchain.sdp
+    names = [name for name, major in RELEASES.items() if job.release in (None, major)]
     settings = {
         "SDP": sdp or "",
-        "RELEASE": str(release or "7 or 8"),
+        "RELEASE": str(job.release or "7 or 8"),
         "HOST": HOST,
-        "NAMES": " ".join(
-            name for name, major in RELEASES.items() if release in (None, major)
-        ),
+        "NAMES": " ".join(names),
         "VARIANT": toolchain.command[1].removeprefix("-V"),
         "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),
         "MARK": mark,
     }
-    homes = [  # a leading ~/ is the home directory there
-        (
-            f'"$HOME"/{shlex.quote(home[2:])}'
-            if home.startswith("~/")
-            else shlex.quote(home)
-        )
-        for home in (HOMES if sdp is None else [sdp])
-    ]
+    homes = HOMES if sdp is None else (sdp,)
+    arguments = [_quote_there(home) for home in homes]
     files = toolchain.files_to_compile(job.sources, build)
-    script = on_host.render_script(
-        "qnx.sh", settings, files, f"set -- {' '.join(homes)}"
-    )
+    head = f"set -- {' '.join(arguments)}"
+    script = on_host.render_script("qnx.sh", settings, files, head)
     try:
         with job.builder.connect(build_host) as connection:
             done = connection.run(
@@ -378,3 +420,10 @@ def _compile_on_build_host(
             f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}"
         )
     return binary
+
+
+def _quote_there(path: str) -> str:
+    """Quote a path for sh on another host; a leading ~/ is the home directory there."""
+    if path.startswith("~/"):
+        return f'"$HOME"/{shlex.quote(path[2:])}'
+    return shlex.quote(path)
