@@ -139,6 +139,15 @@ def is_relation(text: str) -> bool:
     return not kinds or set(kinds.split("-")) <= KINDS.keys()
 
 
+def drop_node(name: str) -> str:
+    """Return what a number of pairs is of, without the node of their lines: "package
+    n0" -> "package". Other names stay as they are.
+    """
+    relation, _, node = name.rpartition(" ")
+    is_placed = node[:1] == "n" and node[1:].isdigit() and is_relation(relation)
+    return relation if is_placed else name
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """One cache of one CPU as the kernel lists it. `kind`: Data, Instruction or

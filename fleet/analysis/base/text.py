@@ -17,6 +17,7 @@ from fleet.model import (
     Benchmark,
     Descriptions,
     View,
+    drop_node,
     is_relation,
     relation_sort_key,
 )
@@ -185,7 +186,8 @@ def explain_relations(relations: Iterable[str]) -> str:
     """Render the legend of these relations, each word once: "smt: siblings of one core;
     package: ...".
     """
-    ordered = sorted(filter(is_relation, {*relations}), key=relation_sort_key)
+    names = {*map(drop_node, relations)}
+    ordered = sorted(filter(is_relation, names), key=relation_sort_key)
     named = [re.split("[ -]", name) for name in ordered]
     kinds = sorted(
         {kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index

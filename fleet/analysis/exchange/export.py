@@ -123,9 +123,8 @@ def _export_run(
         cells = select_node_cells(pairs, cpus, descriptions)
         settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
         placed = {str(name): part for name, part in cells.groupby(settings, sort=False)}
-    chosen = _choose_kind(
-        [*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id
-    )
+    matrices = [*_list_pair_matrices(root, run_id, descriptions), *placed]
+    chosen = _choose_kind(matrices, benchmark, run_id)
     if chosen in placed:
         rows, columns, by_nodes = lay_out_node_matrix(placed[chosen], f"{value}_ns")
         description = descriptions[chosen.partition("/")[0]]
@@ -134,7 +133,12 @@ def _export_run(
             for ends, ns in by_nodes.items()
         }
         return write_matrix_csv("node", rows, columns, values)
-    pairs = reduce_run(root, run_id, chosen, ordered=ordered)
+    kind, _, node = chosen.partition(" n")
+    pairs = reduce_run(root, run_id, kind, ordered=ordered)
+    if node:
+        pairs = pairs[pairs["memory_node"] == int(node)]
+    elif len(pairs):
+        pairs = pairs[pairs["memory_node"].isna()]
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
@@ -190,6 +194,25 @@ def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """
     parts = load.load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
     return list(dict.fromkeys(kind for part in parts for kind in name_benchmarks(part)))
+
+
+def _list_pair_matrices(
+    root: Root, run_id: str, descriptions: Descriptions
+) -> list[str]:
+    """List the matrices of pairs with samples: benchmark and variant, and the node if
+    the lines lie on a requested one, as in "cas/llsc n0".
+    """
+    names = list[str]()
+    columns = ["benchmark", "variant", "memory_node"]
+    for part in load.load_samples_in_parts(root, run_id, columns=columns):
+        are_matrices = load.get_views(part["benchmark"], descriptions) == View.MATRIX
+        own = part[are_matrices].drop_duplicates()
+        for kind, node in zip(name_benchmarks(own), own["memory_node"], strict=True):
+            name = kind
+            if not pd.isna(node):
+                name = f"{kind} n{int(node)}"
+            names.append(name)
+    return list(dict.fromkeys(names))
 
 
 def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:

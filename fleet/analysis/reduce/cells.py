@@ -28,6 +28,7 @@ from fleet.model import (
     Descriptions,
     Parameter,
     View,
+    drop_node,
     is_relation,
     relation_sort_key,
 )
@@ -95,7 +96,8 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
     relation = _join_words(rows["relation"], rows["point"])
     near = rows["relation"].map(lambda name: str(relation_sort_key(name)))
-    place = _join_words(near, rows["point"])
+    node = rows["memory_node"].map("{:05.0f}".format).astype(object)
+    place = _join_words(near, node)
     return rows.assign(relation=relation, about="", column=relation, place=place)
 
 
@@ -322,9 +324,9 @@ def _select_first(
 
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Report which of these relations are those of pairs of CPUs, not of levels or
-    points.
+    """Report which of these names are relations of pairs of CPUs, with or without the
+    node of their lines, not levels or points.
     """
     places, names = pd.factorize(relations)
-    known = np.array([*map(is_relation, names)], dtype=bool)
+    known = np.array([is_relation(drop_node(name)) for name in names], dtype=bool)
     return pd.Series(known[places], relations.index)

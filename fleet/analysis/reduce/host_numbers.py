@@ -24,7 +24,7 @@ from fleet.analysis.reduce.numbers import (
 )
 from fleet.analysis.reduce.run_levels import add_run_levels
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS, Descriptions, RunState, View, is_relation
+from fleet.model import BENCHMARKS, Descriptions, RunState, View, drop_node, is_relation
 from fleet.store import RunSummary
 from fleet.store.runs import Root, open_listing
 from fleet.text import suggest_similar
@@ -146,7 +146,7 @@ def load_history(
     names = [
         name
         for name in numbers["relation"].unique()
-        if is_relation(name) or is_memory_level(name)
+        if is_relation(drop_node(name)) or is_memory_level(name)
     ]
     matching = [
         name for name in names if level_or_point in (name, name.partition(" ")[0])

@@ -42,6 +42,7 @@ from fleet.analysis.reduce.ladders import (
     describe_memory,
     find_plateaus,
     lay_out_node_matrix,
+    select_line_placed_pairs,
     select_node_cells,
 )
 from fleet.analysis.reduce.load import drop_points, get_views, read_runs
@@ -123,7 +124,7 @@ class Card:
 
 def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
     """Return the card of a run's first benchmark between CPUs or, if it has none,
-    between NUMA nodes.
+    between NUMA nodes. Of pairs whose lines lie on several nodes it has the first node.
 
     ranges: what is expected of machines. Raises StoreError, and UsageError if the run
     has neither.
@@ -155,6 +156,8 @@ def lay_out_card(
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
     pairs = pairs[get_views(pairs["benchmark"], descriptions) == View.MATRIX]
+    if pairs.empty:
+        pairs = select_line_placed_pairs(every, descriptions)
     if by_node := pairs.empty:
         pairs = select_node_cells(every, cpus, descriptions)
     named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
@@ -165,7 +168,8 @@ def lay_out_card(
             f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o"
             " report.html."
         )
-    pairs, subject = pairs[named == kind], kind.rstrip("/")
+    pairs, line_nodes = _select_first_line_node(pairs[named == kind], by_node=by_node)
+    subject = f"{kind.rstrip('/')} {line_nodes}".rstrip()
     benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
         shown = choose_shown_nodes(pairs, descriptions)
@@ -222,6 +226,21 @@ def lay_out_card(
         quotes=[*filter(None, [judged]), *extremes],
         about=[*filter(None, (f"{model}, {counts}", core_kinds, memory, foot))],
     )
+
+
+def _select_first_line_node(
+    pairs: pd.DataFrame, *, by_node: bool
+) -> tuple[pd.DataFrame, str]:
+    """Select the pairs whose lines lie on the first of several requested nodes, and say
+    so: "n0, the first of 2 nodes". Pairs that are not placed stay as they are.
+    """
+    nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
+    if by_node or not nodes:
+        return pairs, ""
+    words = f"n{nodes[0]}"
+    if len(nodes) > 1:
+        words += f", the first of {len(nodes)} nodes"
+    return pairs[pairs["memory_node"] == nodes[0]], words
 
 
 def _describe_counts(order: Layout) -> str:

@@ -322,7 +322,8 @@ class _HostTables:
         """Render groups side by side below their names, then the share of flagged
         bursts, and the runs.
         """
-        hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
+        own = {*groups[0].hosts}
+        hosts = [host for host in self.hosts if host in own]
         rows = self._rows.loc[hosts]
         names = [shorten_name(one_line(name)) for name in rows["host_name"]]
         margin = max(len("host"), *map(len, names))

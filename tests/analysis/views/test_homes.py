@@ -1,20 +1,30 @@
 """Matrices of pairs by the NUMA node of their lines, and what the home costs."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fleet.analysis.exchange import export_matrix, export_numbers
 from fleet.analysis.reduce import (
+    Only,
     as_float64,
     load_cpus,
+    load_history,
     load_pairs,
     name_cells,
 )
-from fleet.analysis.report import render
-from fleet.analysis.views import show_run
+from fleet.analysis.report import make_card, render
+from fleet.analysis.views import (
+    Canvas,
+    load_usual_numbers,
+    render_host_table,
+    show_run,
+)
+from fleet.errors import UsageError
 from fleet.model import Host, Node, Parameters
-from fleet.store import Store
+from fleet.store import Listing, Store
 from tests import builders
 
 # what a hand-over takes more, by how many of both CPUs are at home
@@ -104,3 +114,47 @@ def test_a_comparison_is_by_relation_and_home(homes: tuple[Path, str]) -> None:
     assert set(rows["relation"]) == {
         f"{name} n{node}" for name in ("package", "system") for node in (0, 1, 2)
     }
+
+
+def test_an_overview_has_the_nodes_side_by_side_in_one_table(
+    homes: tuple[Path, str],
+) -> None:
+    listing = Listing(homes[0])
+    usual = load_usual_numbers(listing, listing.runs)
+    text = render_host_table(usual.table, Canvas(120), usual.descriptions)
+    assert re.search(r"^host +package +package +package +system", text, re.MULTILINE)
+    assert re.search(r"^ +n0 +n1 +n2 +n0 +n1 +n2", text, re.MULTILINE)
+    assert "package: one socket; system: across sockets" in text
+
+
+def test_medians_for_dashboards_are_by_node(homes: tuple[Path, str]) -> None:
+    listing = Listing(homes[0])
+    rows = export_numbers(listing, listing.runs, "markdown")
+    assert "| homes | cas/cmpxchg | package n2 | 1 | 190.0 |" in rows
+    of_one = export_numbers(listing, listing.runs, "markdown", Only("cas n1"))
+    assert re.findall(r"package n\d", of_one) == ["package n1"]
+
+
+def test_a_matrix_is_exported_of_the_node_that_is_named(
+    homes: tuple[Path, str],
+) -> None:
+    matrix = export_matrix(*homes, "csv", "cas n0").splitlines()
+    assert [float(matrix[1].split(",")[2]), float(matrix[4].split(",")[3])] == (
+        pytest.approx([100, 190], rel=0.01)
+    )
+    with pytest.raises(UsageError, match="one of cas/cmpxchg n0, cas/cmpxchg n1, cas"):
+        export_matrix(*homes, "csv", "cas")
+
+
+def test_a_card_has_the_first_node_and_says_so(homes: tuple[Path, str]) -> None:
+    card = make_card(*homes)
+    assert "cas/cmpxchg n0, the first of 3 nodes: one-way latency" in card.title
+    assert ("package", "145.0 ns") in [row[:2] for row in card.rows]
+
+
+def test_a_relation_has_a_history_on_each_node(homes: tuple[Path, str]) -> None:
+    listing = Listing(homes[0])
+    every = load_history(listing, listing.runs, "package")
+    assert {*every["relation"]} == {f"package n{node}" for node in (0, 1, 2)}
+    one = load_history(listing, listing.runs, "package n2")
+    assert one["median_ns"].to_list() == pytest.approx([190], rel=0.01)
