@@ -10,8 +10,7 @@ import pytest
 
 from benchmarks import siblings as simulated
 from fleet import open as open_results
-from fleet.analysis.base import Floats
-from fleet.analysis.base.tables import Ints
+from fleet.analysis.base import Floats, Ints
 from fleet.analysis.compare import (
     THRESHOLD,
     compare_cpus,
