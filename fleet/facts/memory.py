@@ -3,7 +3,7 @@ peak rate. Pure.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -12,27 +12,30 @@ from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
 # SMBIOS, DSP0134 3.7: types 16 (physical memory array), 17 (memory device), 127 (end of
 # table).
-_ARRAY, _DEVICE, _END = 16, 17, 127
+_ARRAY = 16
+_DEVICE = 17
+_END = 127
 _SYSTEM_MEMORY = 3  # an array's use
 _ECC = {3: "none", 4: "parity", 5: "single-bit", 6: "multi-bit", 7: "CRC"}
 _KINDS = {
-    **dict.fromkeys((0x13, 0x14), "DDR2"),
-    **dict(zip((0x12, 0x18, 0x1A, 0x22), ("DDR", "DDR3", "DDR4", "DDR5"), strict=True)),
-    **dict(
-        zip(
-            (0x1B, 0x1C, 0x1D, 0x1E, 0x23),
-            map("LPDDR{}".format, ("", 2, 3, 4, 5)),
-            strict=True,
-        )
-    ),
-    **dict(zip((0x20, 0x21, 0x24), ("HBM", "HBM2", "HBM3"), strict=True)),
+    0x12: "DDR",
+    0x13: "DDR2",
+    0x14: "DDR2",
+    0x18: "DDR3",
+    0x1A: "DDR4",
+    0x1B: "LPDDR",
+    0x1C: "LPDDR2",
+    0x1D: "LPDDR3",
+    0x1E: "LPDDR4",
+    0x20: "HBM",
+    0x21: "HBM2",
+    0x22: "DDR5",
+    0x23: "LPDDR5",
+    0x24: "HBM3",
 }
 _PERSISTENT = 0x1F
 # where a device has the numbers of its strings for serial number and asset tag
-_PRIVATE = (
-    0x18,
-    0x19,
-)
+_PRIVATE = (0x18, 0x19)
 _EXTENDED = 0xFFFF
 _HEX = re.compile(r"\s*((?:[0-9A-Fa-f]{2}\s*)+)")
 _TABLE_BYTES = 1 << 18  # as much as the probe reads
@@ -58,6 +61,9 @@ _EDAC = re.compile(
 )
 _EDAC_CHANNEL = re.compile(r"channel ([0-9]{1,3})\b")
 _EDAC_ROW = re.compile(r"csrow ([0-9]{1,3})\b")
+_get_described_fields = attrgetter(
+    "size_bytes", "ranks", "kind", "rated_mts", "configured_mts"
+)
 _LPDDR = re.compile(r"jedec,(lpddr[0-9]x?)-channel", re.IGNORECASE)
 
 
@@ -76,13 +82,17 @@ class _Structure:
         structure.
         """
         part = self.body[offset : offset + size]
-        return int.from_bytes(part, "little") if len(part) == size else None
+        if len(part) < size:
+            return None
+        return int.from_bytes(part, "little")
 
     def text(self, offset: int) -> str:
         """Return the string whose number stands at `offset`; empty if there is none."""
         place = self.number(offset, 1) or 0
-        text = self.strings[place - 1] if 0 < place <= len(self.strings) else b""
-        return text[:60].decode("ascii", "replace").strip()
+        if not 0 < place <= len(self.strings):
+            return ""
+        text = self.strings[place - 1][:60]
+        return text.decode("ascii", "replace").strip()
 
 
 def parse_memory(
@@ -94,33 +104,32 @@ def parse_memory(
     """Return the machine's memory, and its NUMA nodes with their shares of channels and
     peak rate.
     """
-    smbios = _read_smbios_memory(parse_smbios_table(sections.get("smbios", [])))
-    # ABI/testing/sysfs-devices-edac
-    dimms, edac = (
-        smbios.dimms,
-        _read_edac_memory(files),
-    )
-    packages = {cpu.package for cpu in cpus} - {None}
-    if packages and len(_list_sockets(dimms)) > len(
-        packages
-    ):  # a processor is missing, and so its modules
-        populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
-        dimms = tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
+    table = parse_smbios_table(sections.get("smbios", []))
+    smbios = _read_smbios_memory(table)
+    edac = _read_edac_memory(files)  # ABI/testing/sysfs-devices-edac
+    slots = _keep_slots_of_processors(smbios.dimms, cpus)
     # the first that tells; SMBIOS only to root
-    dimms = dimms or edac.dimms or _read_device_tree(sections)
-    populated, channels = _count_populated_and_all_channels(dimms) or (None, None)
-    if edac.channels and (populated is None or dimms == edac.dimms):
-        populated, channels = len({dimm.channel for dimm in edac.dimms}), edac.channels
+    dimms = slots or edac.dimms or _read_device_tree(sections)
+
+    populated = channels = None
+    counts = _count_populated_and_all_channels(dimms)
+    if edac.channels and (counts is None or dimms == edac.dimms):
+        populated = len({dimm.channel for dimm in edac.dimms})
+        channels = edac.channels
+    elif counts is not None:
+        populated, channels = counts
+
     memory = Memory(
-        dimms,
-        channels,
-        populated,
-        smbios.ecc or edac.ecc,
-        _compute_peak(dimms, populated),
+        dimms=dimms,
+        channels=channels,
+        channels_populated=populated,
+        ecc=smbios.ecc or edac.ecc,
+        peak_mbps=_compute_peak(dimms, populated),
     )
-    return memory, tuple(
+    with_bandwidth = [
         _add_node_bandwidth(node, memory, files, cpus, nodes) for node in nodes
-    )
+    ]
+    return memory, tuple(with_bandwidth)
 
 
 def parse_smbios_table(lines: Collection[str]) -> bytes:
@@ -132,12 +141,9 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
     table = b""
     for structure in "\n".join(lines).split("Handle ")[1:]:
         body, _, strings = structure.partition("Strings:")
-        rows, is_text = list[str](), False  # behind each string's bytes stands its text
-        for line in strings.splitlines()[1:]:
-            if not is_text:
-                rows.append(line)
-            is_text = not is_text and line.rstrip().endswith("00")
-        table += _read_hex(body.splitlines()[1:]) + (_read_hex(rows) or b"\0") + b"\0"
+        table += _read_hex(body.splitlines()[1:])
+        table += _read_hex(_drop_texts(strings.splitlines()[1:])) or b"\0"
+        table += b"\0"
     return table[:_TABLE_BYTES]
 
 
@@ -147,43 +153,87 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
     """
     table = b""
     for structure in _iter_structures(parse_smbios_table(lines)):
+        if structure.kind not in (_ARRAY, _DEVICE, _END):
+            continue
         strings = list(structure.strings)
         if structure.kind == _DEVICE:
-            for place in (structure.number(offset, 1) or 0 for offset in _PRIVATE):
-                strings[place - 1 : place] = [b"-"] * (0 < place <= len(strings))
-        if structure.kind in (_ARRAY, _DEVICE, _END):
-            table += structure.body + (b"\0".join([*strings, b""]) or b"\0") + b"\0"
+            _blank_private_strings(structure, strings)
+        # each string ends with a zero, and so does their list
+        ended = b"".join(string + b"\0" for string in strings)
+        table += structure.body + (ended or b"\0") + b"\0"
     return [table.hex()] if table else []
+
+
+def _blank_private_strings(device: _Structure, strings: list[bytes]) -> None:
+    """Replace a device's serial number and asset tag in its strings by a dash."""
+    for offset in _PRIVATE:
+        place = device.number(offset, 1) or 0
+        if 0 < place <= len(strings):
+            strings[place - 1] = b"-"
 
 
 def describe_memory(memory: Memory) -> str | None:
     """Describe modules and channels: "2 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 2
     channels populated".
     """
-    fields = attrgetter("size_bytes", "ranks", "kind", "rated_mts", "configured_mts")
-    words, is_mixed = [], len({dimm.ranks for dimm in memory.populated}) > 1
-    for (size, ranks, kind, rated, configured), count in Counter(
-        map(fields, memory.populated)
-    ).items():
-        bits, unit = (
-            (30, "GiB") if size is not None and size >= 1 << 30 else (20, "MiB")
-        )
-        text = f"x {size / (1 << bits):g} {unit}" if size is not None else "modules"
-        named = "-".join(str(part) for part in (kind, rated) if part)
-        speed = f"at {configured} MT/s" if configured and configured != rated else ""
-        rank_word = f"{ranks}R" if ranks and is_mixed else ""
-        words.append(
-            " ".join(filter(None, (str(count), text, rank_word, named, speed)))
-        )
-    channels = describe_channels(memory.channels_populated, memory.channels)
-    ecc = memory.ecc and f"ECC {memory.ecc}"
-    return (
-        ", ".join(filter(None, (" + ".join(words), channels, ecc))) if words else None
-    )
+    alike = defaultdict[tuple[object, ...], list[Dimm]](list)
+    for dimm in memory.populated:
+        alike[_get_described_fields(dimm)].append(dimm)
+    if not alike:
+        return None
+    has_mixed_ranks = len({dimm.ranks for dimm in memory.populated}) > 1
+    modules = [
+        _describe_alike_modules(dimms, names_ranks=has_mixed_ranks)
+        for dimms in alike.values()
+    ]
+    parts = [
+        " + ".join(modules),
+        describe_channels(memory.channels_populated, memory.channels),
+    ]
+    if memory.ecc:
+        parts.append(f"ECC {memory.ecc}")
+    return ", ".join(filter(None, parts))
+
+
+def _describe_alike_modules(dimms: Sequence[Dimm], *, names_ranks: bool) -> str:
+    """Describe modules of one type: "2 x 16 GiB 2R DDR4-3200 at 2933 MT/s"."""
+    dimm = dimms[0]
+    words = [str(len(dimms)), _format_module_size(dimm.size_bytes)]
+    if names_ranks and dimm.ranks:
+        words.append(f"{dimm.ranks}R")
+    type_and_rate = [str(part) for part in (dimm.kind, dimm.rated_mts) if part]
+    if type_and_rate:
+        words.append("-".join(type_and_rate))
+    if dimm.configured_mts and dimm.configured_mts != dimm.rated_mts:
+        words.append(f"at {dimm.configured_mts} MT/s")
+    return " ".join(words)
+
+
+def _format_module_size(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return "modules"
+    if size_bytes >= 1 << 30:
+        return f"x {size_bytes / (1 << 30):g} GiB"
+    return f"x {size_bytes / (1 << 20):g} MiB"
 
 
 def _read_hex(lines: Iterable[str]) -> bytes:
     return bytes.fromhex("".join(line for line in lines if _HEX.fullmatch(line)))
+
+
+def _drop_texts(lines: Iterable[str]) -> list[str]:
+    """Return the lines of bytes among those of dmidecode's strings: behind each
+    string's bytes, of which the last is 00, stands its text.
+    """
+    byte_lines = []
+    is_text = False
+    for line in lines:
+        if is_text:
+            is_text = False
+            continue
+        byte_lines.append(line)
+        is_text = line.rstrip().endswith("00")
+    return byte_lines
 
 
 def _iter_structures(table: bytes) -> Iterator[_Structure]:
@@ -192,19 +242,18 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
     """
     place = 0
     while len(table) - place >= 4:
-        kind, length = table[place], table[place + 1]
+        kind = table[place]
+        length = table[place + 1]
         end = table.find(b"\0\0", place + length)
         if length < 4 or end < 0:
             return
+        body = table[place : place + length]
         strings = table[place + length : end]
-        yield _Structure(
-            kind,
-            table[place : place + length],
-            tuple(strings.split(b"\0")) if strings else (),
-        )
-        place = end + 2
+        texts = strings.split(b"\0") if strings else ()
+        yield _Structure(kind, body, tuple(texts))
         if kind == _END:
             return
+        place = end + 2
 
 
 def _read_smbios_memory(table: bytes) -> Memory:
@@ -214,84 +263,136 @@ def _read_smbios_memory(table: bytes) -> Memory:
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
         return Memory()
-    arrays = {
-        array.number(2, 2): _ECC.get(array.number(6, 1) or 0)
-        for array in structures
-        if array.kind == _ARRAY and array.number(5, 1) == _SYSTEM_MEMORY
+    arrays = [
+        structure
+        for structure in structures
+        if structure.kind == _ARRAY and structure.number(5, 1) == _SYSTEM_MEMORY
+    ]
+    corrections = {
+        array.number(2, 2): _ECC.get(array.number(6, 1) or 0) for array in arrays
     }
+    array_handles = list(corrections)
     devices = [
-        device
-        for device in structures
-        if device.kind == _DEVICE
-        and device.number(4, 2) in arrays
-        and device.number(0x12, 1) != _PERSISTENT
+        structure
+        for structure in structures
+        if structure.kind == _DEVICE
+        and structure.number(4, 2) in array_handles
+        and structure.number(0x12, 1) != _PERSISTENT
     ]
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    matches = map(_SOCKET.search, places)
-    sockets: list[int | None] = [int(match[1]) if match else None for match in matches]
-    if None in sockets:  # then each array is a socket's, if there are several
-        order = list(arrays)
-        sockets = [
-            order.index(device.number(4, 2)) if len(order) > 1 else None
-            for device in devices
-        ]
-    dimms = [_read_dimm(*row) for row in zip(devices, places, sockets, strict=True)]
-    populated = [dimm for dimm in dimms if dimm.is_populated]
+    sockets = _find_sockets(devices, places, array_handles)
+    dimms = [
+        _read_dimm(device, place, socket)
+        for device, place, socket in zip(devices, places, sockets, strict=True)
+    ]
+    ecc = _find_only_value(corrections.values())
+    if not any(dimm.is_populated for dimm in dimms):
+        return Memory(ecc=ecc)
+    return Memory(_settle_channels(dimms, places), ecc=ecc)
+
+
+def _find_sockets(
+    devices: Sequence[_Structure],
+    places: Iterable[str],
+    array_handles: Sequence[int | None],
+) -> list[int | None]:
+    """Return each device's socket by the name of its place. If a name has none, each
+    array is a socket's, if there are several; else no socket is known.
+    """
+    sockets: list[int | None] = []
+    for place in places:
+        match = _SOCKET.search(place)
+        sockets.append(int(match[1]) if match else None)
+    if None not in sockets:
+        return sockets
+    if len(array_handles) == 1:
+        return [None] * len(devices)
+    return [array_handles.index(device.number(4, 2)) for device in devices]
+
+
+def _settle_channels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
+    """Return the modules without channels unless each has one, and with a channel for
+    the subchannels that a module of 64 bits takes.
+    """
     if any(dimm.channel is None for dimm in dimms):
-        dimms = [replace(dimm, channel=None) for dimm in dimms]
-    elif any(map(_SUBCHANNELS.search, places)) and any(
-        dimm.width_bits == 64 for dimm in populated
-    ):
-        dimms = [
-            replace(dimm, channel=(dimm.channel or "").rpartition(" ")[0])
-            for dimm in dimms
-        ]
-    corrections = {*arrays.values()}
-    ecc = corrections.pop() if len(corrections) == 1 else None
-    return Memory(tuple(dimms) if populated else (), ecc=ecc)
+        return tuple(replace(dimm, channel=None) for dimm in dimms)
+    has_subchannels = any(_SUBCHANNELS.search(place) for place in places)
+    is_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
+    if not (has_subchannels and is_wide):
+        return tuple(dimms)
+    controllers = [(dimm.channel or "").rpartition(" ")[0] for dimm in dimms]
+    return tuple(
+        replace(dimm, channel=controller)
+        for dimm, controller in zip(dimms, controllers, strict=True)
+    )
+
+
+def _find_only_value(values: Iterable[str | None]) -> str | None:
+    """Return the value if all are the same; None if they differ or there is none."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
-    size = device.number(0x0C, 2)
-    if size is not None and size == 0x7FFF:
-        size = (device.number(0x1C, 4) or 0) & 0x7FFFFFFF or None
-    elif size is not None:  # the highest bit: in KiB
-        size = (
-            None
-            if size == _EXTENDED
-            else size
-            if size < 0x8000
-            else (size & 0x7FFF) >> 10
-        )
-    channel, controller = _CHANNEL.search(place), _CONTROLLER.search(place)
-    names = (
-        f"P{socket}" if socket is not None else "",
-        f"MC{controller[1]}" if controller else "",
-    )
+    kind = device.number(0x12, 1) or 0
+    ranks = (device.number(0x1B, 1) or 0) & 15
     width = device.number(0x0A, 2)
+    if width in (0, _EXTENDED):
+        width = None
     return Dimm(
         slot=device.text(0x10) or None,
-        channel=(
-            " ".join(filter(None, (*names, *channel.groups()))) if channel else None
-        ),
+        channel=_name_channel(place, socket),
         socket=socket,
-        size_bytes=None if size is None else size << 20,
-        kind=_KINDS.get(device.number(0x12, 1) or 0),
+        size_bytes=_read_module_size(device),
+        kind=_KINDS.get(kind),
         rated_mts=_read_speed(device, 0x15, 0x54),
         configured_mts=_read_speed(device, 0x20, 0x58),
-        ranks=(device.number(0x1B, 1) or 0) & 15 or None,
-        width_bits=width if width not in (0, _EXTENDED) else None,
+        ranks=ranks or None,
+        width_bits=width,
     )
+
+
+def _name_channel(place: str, socket: int | None) -> str | None:
+    """Name a module's channel by its place: "P0 MC1 A"; None if the place names
+    none.
+    """
+    channel = _CHANNEL.search(place)
+    if channel is None:
+        return None
+    words = []
+    if socket is not None:
+        words.append(f"P{socket}")
+    if controller := _CONTROLLER.search(place):
+        words.append(f"MC{controller[1]}")
+    words += [group for group in channel.groups() if group]
+    return " ".join(words)
+
+
+def _read_module_size(device: _Structure) -> int | None:
+    """Return a module's bytes, 0 for an empty slot; None if unknown."""
+    size = device.number(0x0C, 2)
+    if size is None or size == _EXTENDED:
+        return None
+    if size == 0x7FFF:  # too large for this field
+        mib = _read_extended(device, 0x1C)
+        return mib << 20 or None
+    if size & 0x8000:  # in KiB
+        mib = (size & 0x7FFF) >> 10
+        return mib << 20
+    return size << 20
 
 
 def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
     """Return a speed in MT/s; None if it is 0, as in an empty slot, or not given."""
     speed = device.number(offset, 2)
-    return (
-        (device.number(extended, 4) or 0) & 0x7FFFFFFF or None
-        if speed == _EXTENDED
-        else speed or None
-    )
+    if speed == _EXTENDED:
+        speed = _read_extended(device, extended)
+    return speed or None
+
+
+def _read_extended(device: _Structure, offset: int) -> int:
+    """Return the number of 31 bits at `offset`; 0 if the structure ends before."""
+    return (device.number(offset, 4) or 0) & 0x7FFFFFFF
 
 
 def _read_edac_memory(files: Mapping[str, str]) -> Memory:
@@ -299,50 +400,70 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     devices = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
         if match := _EDAC.fullmatch(path):
-            devices[match[1], match[2] or ""][match[3]] = text
-    modules, channels, corrections = defaultdict[str, list[Dimm]](list), 0, set()
+            controller, name, attribute = match.groups(default="")
+            devices[controller, name][attribute] = text
+
+    ranks_by_module = defaultdict[str | None, list[Dimm]](list)
+    corrections = []
+    channels = 0
     for (controller, name), texts in devices.items():
-        location = texts.get("dimm_location", "") or texts.get("max_location", "")
-        channel, row = _EDAC_CHANNEL.search(location), _EDAC_ROW.search(location)
-        if not name:
-            channels += int(channel[1]) + 1 if channel else 0
-            continue
-        kind, size = (
-            re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", "")),
-            texts.get("size", ""),
-        )
-        module, ranks = name, None
-        if (
-            channel and row and name.startswith("rank")
-        ):  # rows 0 and 1 are of one module
-            module, ranks = f"channel {channel[1]} module {int(row[1]) // 2}", 1
-        dimm = Dimm(
-            slot=f"{controller} {module}",
-            channel=f"{controller} {channel[1]}" if channel else None,
-            size_bytes=int(size) << 20 if re.fullmatch(r"[0-9]{1,9}", size) else None,
-            kind=kind[0] if kind else None,
-            ranks=ranks,
-        )
-        modules[f"{controller} {module}"].append(dimm)
-        corrections.add(texts.get("dimm_edac_mode", "").lower())
-    correction = corrections.pop() if len(corrections) == 1 else None
-    dimms = tuple(map(_join_ranks, modules.values()))
-    if correction in ("", "unknown", "reserved"):
-        correction = None
-    known_channels = (
-        channels if channels and all(dimm.channel for dimm in dimms) else None
+        if name:
+            dimm = _read_edac_dimm(controller, name, texts)
+            ranks_by_module[dimm.slot].append(dimm)
+            corrections.append(texts.get("dimm_edac_mode", "").lower())
+        elif last_channel := _find_in_location(_EDAC_CHANNEL, texts):
+            channels += int(last_channel) + 1
+
+    dimms = tuple(_join_ranks(ranks) for ranks in ranks_by_module.values())
+    has_unknown_channel = any(not dimm.channel for dimm in dimms)
+    correction = _find_only_value(corrections)
+    return Memory(
+        dimms,
+        channels=None if has_unknown_channel else channels or None,
+        ecc=None if correction in ("", "unknown", "reserved") else correction,
     )
-    return Memory(dimms, known_channels, ecc=correction)
+
+
+def _read_edac_dimm(controller: str, name: str, texts: Mapping[str, str]) -> Dimm:
+    """Return the module, or the rank of one, that EDAC lists by this name."""
+    channel = _find_in_location(_EDAC_CHANNEL, texts)
+    row = _find_in_location(_EDAC_ROW, texts)
+    module = name
+    ranks = None
+    if channel and row and name.startswith("rank"):
+        # rows 0 and 1 are of one module
+        module = f"channel {channel} module {int(row) // 2}"
+        ranks = 1
+    kind = re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", ""))
+    mib = texts.get("size", "")
+    return Dimm(
+        slot=f"{controller} {module}",
+        channel=f"{controller} {channel}" if channel else None,
+        size_bytes=int(mib) << 20 if re.fullmatch(r"[0-9]{1,9}", mib) else None,
+        kind=kind[0] if kind else None,
+        ranks=ranks,
+    )
+
+
+def _find_in_location(pattern: re.Pattern[str], texts: Mapping[str, str]) -> str | None:
+    """Return the number that `pattern` finds in the place of a module, or in the last
+    place of a controller.
+    """
+    location = texts.get("dimm_location") or texts.get("max_location") or ""
+    match = pattern.search(location)
+    return match[1] if match else None
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
     """Join a module's ranks into one Dimm, adding their sizes. A module not split stays
     as it is.
     """
+    first = ranks[0]
     sizes = [rank.size_bytes for rank in ranks if rank.size_bytes is not None]
-    size = sum(sizes) if len(sizes) == len(ranks) else None
     return replace(
-        ranks[0], size_bytes=size, ranks=len(ranks) if ranks[0].ranks else None
+        first,
+        size_bytes=sum(sizes) if len(sizes) == len(ranks) else None,
+        ranks=len(ranks) if first.ranks else None,
     )
 
 
@@ -350,25 +471,34 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
     """Return one Dimm for each LPDDR channel, from lines `lpddr RANKS COMPATIBLE` of
     section `system`.
     """
-    rows = [
-        line.split(None, 2)
-        for line in sections.get("system", [])
-        if line.startswith("lpddr ")
-    ]
-    channels = [
-        (row[1], kind[1].upper())
-        for row in rows
-        if len(row) > 2 and (kind := _LPDDR.search(row[2]))
-    ]
-    return tuple(
-        Dimm(
-            slot=None,
-            channel=str(place),
-            kind=kind,
-            ranks=int(ranks) if ranks in "1234" else None,
-        )
-        for place, (ranks, kind) in enumerate(channels)
-    )
+    dimms: list[Dimm] = []
+    for line in sections.get("system", []):
+        words = line.split(None, 2)
+        if not line.startswith("lpddr ") or len(words) < 3:
+            continue
+        ranks = words[1]
+        if kind := _LPDDR.search(words[2]):
+            dimm = Dimm(
+                slot=None,
+                channel=str(len(dimms)),
+                kind=kind[1].upper(),
+                ranks=int(ranks) if ranks in "1234" else None,
+            )
+            dimms.append(dimm)
+    return tuple(dimms)
+
+
+def _keep_slots_of_processors(
+    dimms: tuple[Dimm, ...], cpus: Iterable[Cpu]
+) -> tuple[Dimm, ...]:
+    """Return the modules without the slots of a missing processor: those of a socket
+    that is all empty, if there are more sockets than packages.
+    """
+    packages = {cpu.package for cpu in cpus} - {None}
+    if not packages or len(_list_sockets(dimms)) <= len(packages):
+        return dimms
+    populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
+    return tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
 
 
 def _count_populated_and_all_channels(
@@ -379,27 +509,29 @@ def _count_populated_and_all_channels(
     """
     if not dimms or any(dimm.channel is None for dimm in dimms):
         return None
-    return len({dimm.channel for dimm in dimms if dimm.is_populated}), len(
-        {dimm.channel for dimm in dimms}
-    )
+    channels = {dimm.channel for dimm in dimms}
+    populated = {dimm.channel for dimm in dimms if dimm.is_populated}
+    return len(populated), len(channels)
 
 
-def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
+def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
     """Return the peak of all populated channels in MB/s, width times configured speed;
     None if unknown.
     """
-    channels: dict[str | None, list[int]] = {}
+    rates_by_channel = defaultdict[str | None, list[int]](list)
     for dimm in dimms:
-        if dimm.is_populated:
-            if not dimm.width_bits or not dimm.configured_mts:
-                return None
-            channels.setdefault(dimm.channel, []).append(
-                dimm.width_bits // 8 * dimm.configured_mts
-            )
-    rates = [min(rates) for rates in channels.values()]
-    if None in channels:  # then all must be alike
-        rates = [rates[0]] * (populated or 0) if len({*channels[None]}) == 1 else []
-    return sum(rates) or None
+        if not dimm.is_populated:
+            continue
+        if not dimm.width_bits or not dimm.configured_mts:
+            return None
+        rate = dimm.width_bits // 8 * dimm.configured_mts
+        rates_by_channel[dimm.channel].append(rate)
+    if None in rates_by_channel:  # then all must be alike
+        rates = set(rates_by_channel[None])
+        peak = rates.pop() * (populated or 0) if len(rates) == 1 else 0
+    else:
+        peak = sum(min(rates) for rates in rates_by_channel.values())
+    return peak or None
 
 
 def _add_node_bandwidth(
@@ -412,47 +544,62 @@ def _add_node_bandwidth(
     """Add a node's HMAT rates, channels and peak. Nodes of a package share its channels
     and peak equally.
     """
-    folder = (  # ACPI's HMAT: numaperf.rst
-        f"sys/devices/system/node/node{node.node}/access0/initiators"
+    share = memory
+    if len(nodes) > 1:
+        share = _compute_node_share(node, memory, cpus, nodes)
+    return replace(
+        node,
+        channels=share.channels,
+        channels_populated=share.channels_populated,
+        peak_mbps=share.peak_mbps,
+        read_mbps=_read_hmat_rate(files, node, "read"),
+        write_mbps=_read_hmat_rate(files, node, "write"),
     )
-    rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
-    read, write = (
-        int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None
-        for rate in rates
-    )
-    share = (
-        memory if len(nodes) == 1 else _compute_node_share(node, memory, cpus, nodes)
-    )
-    node = replace(
-        node, channels=share.channels, channels_populated=share.channels_populated
-    )
-    return replace(node, peak_mbps=share.peak_mbps, read_mbps=read, write_mbps=write)
+
+
+def _read_hmat_rate(files: Mapping[str, str], node: Node, access: str) -> int | None:
+    """Return the rate in ACPI's HMAT (numaperf.rst) in MB/s. access: read or write."""
+    folder = f"sys/devices/system/node/node{node.node}/access0/initiators"
+    rate = files.get(f"{folder}/{access}_bandwidth", "")
+    if not re.fullmatch(r"[0-9]{1,9}", rate):
+        return None
+    return int(rate) or None
 
 
 def _compute_node_share(
-    node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]
+    node: Node, memory: Memory, cpus: Iterable[Cpu], nodes: Iterable[Node]
 ) -> Memory:
     """Return a node's channels and their peak rate, without modules; an empty Memory if
     unknown.
     """
-    packages = defaultdict[int | None, set[int]](set)
+    packages_by_node = defaultdict[int | None, set[int]](set)
     for cpu in cpus:
         if cpu.package is not None:
-            packages[cpu.node].add(cpu.package)
-    own, every_package = packages[node.node], sorted(set().union(*packages.values()))
-    dimms, sockets = memory.dimms, _list_sockets(memory.dimms)
-    if len(own) != 1 or (len(every_package) > 1 and len(sockets) != len(every_package)):
+            packages_by_node[cpu.node].add(cpu.package)
+    own = packages_by_node[node.node]
+    if len(own) != 1:
         return Memory()
-    if len(every_package) > 1:
-        socket = sockets[every_package.index(min(own))]
+    dimms = memory.dimms
+    packages = sorted(set().union(*packages_by_node.values()))
+    if len(packages) > 1:
+        sockets = _list_sockets(dimms)
+        if len(sockets) != len(packages):
+            return Memory()
+        socket = sockets[packages.index(min(own))]
         dimms = tuple(dimm for dimm in dimms if dimm.socket == socket)
-    sharing = sum(packages[other.node] == own for other in nodes)
+    sharing = sum(packages_by_node[other.node] == own for other in nodes)
     counts = _count_populated_and_all_channels(dimms)
-    if counts is None or any(count % sharing for count in counts):
+    if counts is None:
         return Memory()
-    populated, channels = (count // sharing for count in counts)
-    peak = _compute_peak(dimms, counts[0])
-    return Memory((), channels, populated, peak_mbps=peak // sharing if peak else None)
+    populated, channels = counts
+    if populated % sharing or channels % sharing:
+        return Memory()
+    peak = _compute_peak(dimms, populated)
+    return Memory(
+        channels=channels // sharing,
+        channels_populated=populated // sharing,
+        peak_mbps=peak // sharing if peak else None,
+    )
 
 
 def _list_sockets(dimms: Iterable[Dimm]) -> list[int]:
