@@ -16,12 +16,14 @@ def make_finding(
     """Return the finding `name` ("KIND" or "KIND.CASE" in `findings.json`), its texts
     filled in.
     """
-    texts, kind = _FINDINGS[name], name.partition(".")[0]
-    message, remedy = (
-        texts[part].format(facts=facts, **values) for part in ("found", "remedy")
-    )
-    condition = Condition(texts["condition"]) if "condition" in texts else None
-    severity = severity or Severity(texts["severity"])
+    texts = _FINDINGS[name]
+    kind = name.partition(".")[0]
+    condition = texts.get("condition")
     return Finding(
-        kind, severity, message, remedy, texts.get("evidence", kind), condition
+        kind,
+        severity or Severity(texts["severity"]),
+        texts["found"].format(facts=facts, **values),
+        texts["remedy"].format(facts=facts, **values),
+        texts.get("evidence", kind),
+        Condition(condition) if condition else None,
     )

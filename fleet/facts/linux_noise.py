@@ -2,20 +2,16 @@
 `findings`. Pure.
 """
 
-import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from fleet.facts.findings import make_finding
-from fleet.model import Facts, Finding, Severity, Usage
+from fleet.model import Facts, Finding, Memory, Severity, Usage
 from fleet.plan.cpulist import format_cpus
 
 LOAD_SHARE = 0.5  # of the CPUs
-# of the CPUs, and of one CPU: more than both is busy
-BUSY_SHARE, BUSY_CPUS = (
-    0.01,
-    0.25,
-)
+# of all CPUs, and in CPUs: more than both is busy
+BUSY_SHARE = 0.01
+BUSY_CPUS = 0.25
 HOT_C = 85.0
 DEEP_IDLE_US = 10
 QUOTA_SHARE = 0.25  # of the CPUs' time is more than bursts take
@@ -24,165 +20,193 @@ OWN_PROCESSES = 8  # beside the threads that measure: a login, shells, the agent
 _X86 = ("x86_64", "i386")
 _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
-_Check = tuple[object, str, Mapping[str, Any]]
-"""Whether it disturbs, its name in findings.json, and the values of its message."""
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
     """Yield findings on all that disturbs measurements on the host. usage: how busy it
     is, if measured.
     """
-    for (
-        disturbs,
-        name,
-        values,
-    ) in (  # an unknown fact does not, unless that itself is a problem
-        *_check_machine(facts),
-        *_check_limits_and_memory(facts),
-        *_check_kernel(facts),
-        *_check_cpus(facts),
-        *_check_load(facts, usage),
-    ):
-        if disturbs:
-            yield make_finding(name, facts, **values)
+    # an unknown fact is no finding, unless that itself is a problem
+    yield from _find_frequency_noise(facts)
+    yield from _find_idle_state_and_heat(facts)
+    yield from _find_virtualization(facts)
+    yield from _find_limits(facts)
+    yield from _find_memory_faults(facts)
+    yield from _find_clock_faults(facts)
+    yield from _find_kernel_noise(facts)
+    yield from _find_contradictions_and_cpus_left_out(facts)
+    yield from _find_cpu_noise(facts)
+    yield from _find_load(facts, usage)
 
 
-def _check_machine(facts: Facts) -> list[_Check]:
+def _find_frequency_noise(facts: Facts) -> Iterator[Finding]:
+    if facts.governor not in (None, "performance"):
+        yield make_finding("governor", facts)
+    if facts.boost:
+        yield make_finding("boost", facts)
+    if facts.boost is None:
+        yield make_finding("boost.unknown", facts)
+
     drivers = set((facts.frequency_driver or "").split(", "))
-    is_saving = "powersave" in (facts.governor or "")
-    choosing = min(drivers & _CHOOSING_DRIVERS, default=None) if is_saving else None
-    state, driver = facts.idle_state or "unnamed", facts.idle_driver or "unknown driver"
-    idle = {"state": state, "driver": driver, "deep": DEEP_IDLE_US + 1}
+    choosing = drivers & _CHOOSING_DRIVERS
+    if choosing and "powersave" in (facts.governor or ""):
+        yield make_finding("driver.choosing", facts, driver=min(choosing))
+    if "acpi-cpufreq" in drivers:
+        yield make_finding("driver.acpi", facts)
+
+
+def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
+    if (facts.idle_exit_us or 0) > DEEP_IDLE_US:
+        state = facts.idle_state or "unnamed"
+        driver = facts.idle_driver or "unknown driver"
+        deep = DEEP_IDLE_US + 1
+        yield make_finding("idle", facts, state=state, driver=driver, deep=deep)
+
     throttles = (facts.core_throttles or 0) + (facts.package_throttles or 0)
-    is_x86 = facts.arch in _X86
-    return [
-        (facts.governor not in (None, "performance"), "governor", {}),
-        (facts.boost, "boost", {}),
-        (facts.boost is None, "boost.unknown", {}),
-        (choosing, "driver.choosing", {"driver": choosing}),
-        ("acpi-cpufreq" in drivers, "driver.acpi", {}),
-        ((facts.idle_exit_us or 0) > DEEP_IDLE_US, "idle", idle),
-        (throttles, "throttled", {"throttles": throttles}),
-        ((facts.load.temperature_c or 0.0) >= HOT_C, "temperature", {}),
-        (facts.hypervisor, "hypervisor", {}),
-        (is_x86 and facts.microcode is None and not facts.hypervisor, "microcode", {}),
-        (facts.container, "container", {}),
-    ]
+    if throttles:
+        yield make_finding("throttled", facts, throttles=throttles)
+    if (facts.load.temperature_c or 0.0) >= HOT_C:
+        yield make_finding("temperature", facts)
 
 
-def _check_limits_and_memory(facts: Facts) -> list[_Check]:
-    count, quota, memory = len(facts.usable_cpus), facts.cpu_quota, facts.memory
-    severity = Severity.WARNING if (quota or 0) < QUOTA_SHARE * count else Severity.INFO
-    processes = {"count": count, "own": OWN_PROCESSES}
-    populated, channels, modules = (
-        memory.channels_populated,
-        memory.channels or 0,
-        memory.populated,
-    )
-    filled = {dimm.channel for dimm in modules}
-    empty = sorted({dimm.channel for dimm in memory.dimms if dimm.channel} - filled)
-    named = f" (empty: {', '.join(empty)})" if empty else ""
-    channel_counts = {"populated": populated, "channels": channels, "named": named}
+def _find_virtualization(facts: Facts) -> Iterator[Finding]:
+    if facts.hypervisor:
+        yield make_finding("hypervisor", facts)
+    elif facts.arch in _X86 and facts.microcode is None:
+        yield make_finding("microcode", facts)
+    if facts.container:
+        yield make_finding("container", facts)
+
+
+def _find_limits(facts: Facts) -> Iterator[Finding]:
+    count = len(facts.usable_cpus)
+    quota = facts.cpu_quota
+    if quota is not None:
+        is_tight = quota < QUOTA_SHARE * count
+        severity = Severity.WARNING if is_tight else Severity.INFO
+        yield make_finding("quota", facts, severity)
+    if ":" in (facts.resctrl or ""):
+        yield make_finding("resctrl", facts)
+    available = facts.memory_available_bytes
+    if facts.memory_limit is not None and available is not None:
+        yield make_finding("memory", facts, mib=available >> 20)
+    allowed = facts.processes_most
+    if allowed is not None and allowed < count + OWN_PROCESSES:
+        yield make_finding("processes", facts, count=count, own=OWN_PROCESSES)
+    if facts.priority_most == 0 and facts.user != "root":
+        yield make_finding("priority", facts)
+
+
+def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
+    memory = facts.memory
+    modules = memory.populated
+    populated = memory.channels_populated
+    channels = memory.channels or 0
+    if populated is not None and populated < channels:
+        yield make_finding(
+            "channel",
+            facts,
+            populated=populated,
+            channels=channels,
+            named=_name_empty_channels(memory),
+        )
     kinds = {
         (dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.ranks) for dimm in modules
     }
+    if len(kinds) > 1:
+        yield make_finding("dimms", facts)
     speeds = {(dimm.configured_mts or 0, dimm.rated_mts or 0) for dimm in modules}
-    configured, rated = min(
-        (speed for speed in speeds if 0 < speed[0] < speed[1]), default=(0, 0)
-    )
-    allowed = math.inf if facts.processes_most is None else facts.processes_most
-    available = facts.memory_available_bytes
-    return [
-        (quota is not None, "quota", {"severity": severity}),
-        (":" in (facts.resctrl or ""), "resctrl", {}),
-        (
-            None not in (facts.memory_limit, available),
-            "memory",
-            {"mib": (available or 0) >> 20},
-        ),
-        (allowed < count + OWN_PROCESSES, "processes", processes),
-        (facts.priority_most == 0 and facts.user != "root", "priority", {}),
-        (populated is not None and populated < channels, "channel", channel_counts),
-        (len(kinds) > 1, "dimms", {}),
-        (rated, "dimm_speed", {"configured": configured, "rated": rated}),
-    ]
+    slowed = [speed for speed in speeds if 0 < speed[0] < speed[1]]
+    if slowed:
+        configured, rated = min(slowed)
+        yield make_finding("dimm_speed", facts, configured=configured, rated=rated)
 
 
-def _check_kernel(facts: Facts) -> list[_Check]:
-    """Check the kernel, and that its clock is the CPU counter that the agent reads
+def _name_empty_channels(memory: Memory) -> str:
+    """Return " (empty: A, B)"; "" if no channel without a module has a name."""
+    filled = {dimm.channel for dimm in memory.populated}
+    named = {dimm.channel for dimm in memory.dimms if dimm.channel}
+    empty = sorted(named - filled)
+    return f" (empty: {', '.join(empty)})" if empty else ""
+
+
+def _find_clock_faults(facts: Facts) -> Iterator[Finding]:
+    """Check that the kernel's clock is the CPU counter that the agent reads
     (docs/variants.md).
     """
-    source, page = facts.clock_source, facts.page_bytes or 0
-    stops = (
-        facts.arch in _X86 and facts.cpu_flags and "nonstop_tsc" not in facts.cpu_flags
-    )
-    is_other_timer = facts.arch == "armv7" and source not in (None, "arch_sys_counter")
-    is_distrusted = source in _NOT_THE_COUNTER and not stops and not is_other_timer
+    source = facts.clock_source
+    flags = facts.cpu_flags
+    if facts.arch in _X86 and flags and "nonstop_tsc" not in flags:
+        yield make_finding("clock.stops", facts, source=source or "unknown")
+    elif facts.arch == "armv7" and source not in (None, "arch_sys_counter"):
+        yield make_finding("clock.timer", facts)
+    elif source in _NOT_THE_COUNTER:
+        yield make_finding("clock.distrusted", facts)
+
+
+def _find_kernel_noise(facts: Facts) -> Iterator[Finding]:
     nodes = {cpu.node for cpu in facts.cpus} - {None}
-    severity = Severity.INFO if facts.isolated_cpus else Severity.WARNING
-    return [
-        (stops, "clock.stops", {"source": source or "unknown"}),
-        (is_other_timer, "clock.timer", {}),
-        (is_distrusted, "clock.distrusted", {}),
-        (facts.numa_balancing and len(nodes) > 1, "numa_balancing", {}),
-        (facts.irqbalance, "irqbalance", {"severity": severity}),
-        (
-            (-1 if facts.rt_runtime_us is None else facts.rt_runtime_us) >= 0,
-            "rt_throttling",
-            {},
-        ),
-        (page > USUAL_PAGE, "pages", {"kib": page >> 10}),
-        ("mitigations=off" in (facts.kernel_cmdline or "").split(), "mitigations", {}),
-    ]
+    if facts.numa_balancing and len(nodes) > 1:
+        yield make_finding("numa_balancing", facts)
+    if facts.irqbalance:
+        severity = Severity.INFO if facts.isolated_cpus else Severity.WARNING
+        yield make_finding("irqbalance", facts, severity)
+    if facts.rt_runtime_us is not None and facts.rt_runtime_us >= 0:
+        yield make_finding("rt_throttling", facts)
+    page = facts.page_bytes or 0
+    if page > USUAL_PAGE:
+        yield make_finding("pages", facts, kib=page >> 10)
+    if "mitigations=off" in (facts.kernel_cmdline or "").split():
+        yield make_finding("mitigations", facts)
 
 
-def _check_cpus(facts: Facts) -> list[_Check]:
+def _find_contradictions_and_cpus_left_out(facts: Facts) -> Iterator[Finding]:
+    for name, sentence in facts.contradictions.items():
+        yield make_finding(f"contradiction.{name}", facts, sentence=sentence)
+    if facts.smt:
+        yield make_finding("smt", facts)
     offline = [cpu.cpu for cpu in facts.cpus if not cpu.online]
+    if offline:
+        numbers = " ".join(map(str, offline))
+        yield make_finding("offline", facts, cpus=format_cpus(offline), each=numbers)
     left_out = [cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
-    barred, isolated = (
-        [c.cpu for c in left_out if bool(c.isolated) is is_set]
-        for is_set in (False, True)
-    )
+    barred = [cpu.cpu for cpu in left_out if not cpu.isolated]
+    if barred:
+        yield make_finding("barred", facts, cpus=format_cpus(barred))
+    isolated = [cpu.cpu for cpu in left_out if cpu.isolated]
+    if isolated:
+        yield make_finding("isolated", facts, cpus=format_cpus(isolated))
+
+
+def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
     kinds = sorted({cpu.kind for cpu in facts.cpus if cpu.kind})
-    last_kind = kinds[-1] if kinds else ""
-    of_kind = format_cpus(cpu.cpu for cpu in facts.cpus if cpu.kind == last_kind)
-    hybrid = {"kinds": ", ".join(kinds), "cpus": of_kind, "kind": last_kind}
-    ticking = sorted({*facts.isolated_cpus} - {*facts.nohz_full_cpus})
-    contradictions = facts.contradictions.items()
-    return [
-        *(
-            (True, f"contradiction.{name}", {"sentence": text})
-            for name, text in contradictions
-        ),
-        (facts.smt, "smt", {}),
-        (
-            offline,
-            "offline",
-            {"cpus": format_cpus(offline), "each": " ".join(map(str, offline))},
-        ),
-        (barred, "barred", {"cpus": format_cpus(barred)}),
-        (isolated, "isolated", {"cpus": format_cpus(isolated)}),
-        (len(kinds) > 1, "hybrid", hybrid),
-        (facts.cpus and not facts.isolated_cpus, "isolation", {}),
-        (ticking, "tick", {"cpus": format_cpus(ticking)}),
-    ]
-
-
-def _check_load(facts: Facts, usage: Usage | None) -> list[_Check]:
-    count = sum(cpu.online for cpu in facts.cpus)
-    is_loaded = count and (facts.load.load_1m or 0.0) > LOAD_SHARE * count
-    checks: list[_Check] = [(is_loaded, "load", {"count": count})]
-    if usage is not None:
-        named = [
-            f"{p.name} {p.share * 100:.0f} % on CPU {p.cpu}" for p in usage.programs
-        ]
-        busy = {
-            "busy": usage.busy_cpus,
-            "count": count,
-            "named": f" ({', '.join(named)})" if named else "",
-        }
-        checks.append(
-            (usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count), "busy", busy)
+    if len(kinds) > 1:
+        kind = kinds[-1]
+        cpus = format_cpus(cpu.cpu for cpu in facts.cpus if cpu.kind == kind)
+        yield make_finding(
+            "hybrid", facts, kinds=", ".join(kinds), cpus=cpus, kind=kind
         )
-        checks.append((usage.steal_ticks, "steal", {"ticks": usage.steal_ticks}))
-    return checks
+    if facts.cpus and not facts.isolated_cpus:
+        yield make_finding("isolation", facts)
+    ticking = set(facts.isolated_cpus) - set(facts.nohz_full_cpus)
+    if ticking:
+        yield make_finding("tick", facts, cpus=format_cpus(sorted(ticking)))
+
+
+def _find_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
+    count = sum(cpu.online for cpu in facts.cpus)
+    if count and (facts.load.load_1m or 0.0) > LOAD_SHARE * count:
+        yield make_finding("load", facts, count=count)
+    if usage is None:
+        return
+    if usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count):
+        programs = ", ".join(
+            f"{program.name} {program.share * 100:.0f} % on CPU {program.cpu}"
+            for program in usage.programs
+        )
+        named = f" ({programs})" if programs else ""
+        yield make_finding(
+            "busy", facts, busy=usage.busy_cpus, count=count, named=named
+        )
+    if usage.steal_ticks:
+        yield make_finding("steal", facts, ticks=usage.steal_ticks)
