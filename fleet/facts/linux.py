@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -77,23 +78,18 @@ _PROCESS = re.compile(
     r"proc/([0-9]+)/stat:[0-9]+ \((.{1,64})\) . (?=(?:-?[0-9]+ ?){36})"
 )
 # behind the state: ticks as a user and in the kernel; the last CPU
-_USAGE_FIELDS = (
-    10,
-    11,
-    35,
-)
+_USAGE_FIELDS = (10, 11, 35)
 _TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal (proc.rst)
 _MIN_TICKS = 20  # of each CPU: a fifth of a second
-_PROGRAMS_NAMED, _SHARE_NAMED = 3, 0.1
+_PROGRAMS_NAMED = 3
+_SHARE_NAMED = 0.1  # of a CPU
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
-# per cent, and MB/s where so mounted
-_WHOLE_OF_AMD, _WHOLE = (
-    {"2048", "4096", "8192"},
-    {"100", "4294967295"},
-)
+# resctrl's values for no limit: per cent, and MB/s where so mounted
+_WHOLE = {"100", "4294967295"}
+_WHOLE_OF_AMD = {"2048", "4096", "8192"}
 _PIDS = re.compile(r"pids ([0-9]{1,18})")
 # µs, period, group: scheduler/sched-bwc.rst
 _QUOTA = re.compile(r"quota ([0-9]{1,18}) ([0-9]{1,18}) ?(.*)")
@@ -132,54 +128,17 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         )
     system = parse_system(sections)
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
-    cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
-    cpus, groups = topology.parse_cpus(sections, files)
-    uname_m = system.get("uname_m", "")
-    arch = normalize_arch(uname_m)
-    if system.get("word_bits") == "32":
-        arch = _USERLAND_32.get(arch or "", arch)
-    if arch is None:
-        raise DataError(
-            f"`uname -m` says {uname_m[:80]!r}, an architecture fleet has no agent for"
-        )
-    hypervisor, cgroup = (
-        parse_hypervisor(files, cpuinfo, system),
-        files.get("proc/self/cgroup", ""),
-    )
-    container = system.get("container") or next(
-        (n for n in _CONTAINERS if f"/{n}" in cgroup), None
-    )
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
-    cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
-    idle_state, idle_exit_us = find_deepest_idle_state(noise)
-    memory_limit = find_bytes_left_and_limit(noise)
-    available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
-    for name, option in (("address space", "v"), ("data size", "d")):
-        if (space := _parse_limit(files, name)) is not None:
-            ulimit = space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"
-            memory_limit = min(memory_limit or ulimit, ulimit)
-    if memory_limit and available is not None and available <= memory_limit[0]:
-        memory_limit = None
-    processes = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
-    if (
-        system.get("user") != "root"
-        and (own := _parse_limit(files, "processes")) is not None
-    ):
-        processes.append(own)
+    cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
+    arch = _find_agent_arch(system)
+    cpus, groups = topology.parse_cpus(sections, files)
     nodes = topology.parse_memory_nodes(files, groups.nodes.values())
     modules, nodes = memory.parse_memory(sections, files, cpus, nodes)
-    governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
-    idle_driver = files.get(_CPU + "cpuidle/current_driver")
-    rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
-    huge_pages = re.search(
-        r"\[(\w+)\]", files.get("sys/kernel/mm/transparent_hugepage/enabled", "")
-    )
-    no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
-    boost = (
-        _parse_flag(files.get(_CPU + "cpufreq/boost"))
-        if no_turbo is None
-        else not no_turbo
-    )
+    hypervisor = parse_hypervisor(files, cpuinfo, system)
+    container = _find_container(system, files)
+    cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
+    idle_state, idle_exit_us = find_deepest_idle_state(noise)
+    available_bytes, memory_limit = _find_available_memory_and_limit(files, noise)
     return Facts(
         os="linux",
         arch=arch,
@@ -187,57 +146,46 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         kernel=system.get("uname_r"),
         kernel_version=system.get("uname_v"),
         kernel_cmdline=files.get("proc/cmdline"),
-        distribution=files.get("etc/os-release:PRETTY_NAME", "").strip().strip("\"'")
-        or None,
+        distribution=_parse_distribution(files),
         libc=system.get("libc"),
         machine_id=files.get("etc/machine-id"),
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
-        uptime_s=_parse_float((files.get("proc/uptime") or "").split(" ")[0]),
+        uptime_s=_parse_uptime(files),
         cpu_model=_parse_cpu_model(cpuinfo, cpus),
         cpu_vendor=_find_first_value(
             cpuinfo, "vendor_id", "cpu implementer", "mvendorid"
         ),
         cpu_family=_find_first_value(cpuinfo, "cpu family", "cpu architecture"),
-        cpu_model_number=_find_first_value(cpuinfo, "model", "cpu part", "marchid")
-        or _parse_s390_machine(cpuinfo),
+        cpu_model_number=_parse_cpu_model_number(cpuinfo),
         cpu_stepping=cpuinfo.get("stepping") or _parse_cpu_revision(cpuinfo),
-        microcode=(
-            None
-            if cpuinfo.get("microcode") in _NO_MICROCODE
-            else cpuinfo.get("microcode")
-        ),
-        cpu_flags=tuple((_find_first_value(cpuinfo, "flags", "features") or "").split())
-        or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
-        board=_join_dmi(files, "board_vendor", "board_name")
-        or system.get("device_tree")
-        or _join_dmi(files, "sys_vendor", "product_name"),
+        microcode=_parse_microcode(cpuinfo),
+        cpu_flags=_parse_cpu_flags(cpuinfo),
+        board=_parse_board(files, system),
         firmware=_join_dmi(files, "bios_vendor", "bios_version"),
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
         container=container,
         memory_bytes=topology.parse_kib(files.get("proc/meminfo:MemTotal", "")),
         memory_modules=memory.describe_memory(modules),
-        memory_available_bytes=memory_limit[0] if memory_limit else available,
-        memory_limit=memory_limit[1] if memory_limit else None,
-        processes_most=min(processes, default=None),
+        memory_available_bytes=available_bytes,
+        memory_limit=memory_limit,
+        processes_most=_find_process_limit(system, files, noise),
         priority_most=_parse_limit(files, "realtime priority"),
         page_bytes=_parse_int(system.get("page_bytes")),
-        huge_pages=huge_pages[1] if huge_pages else None,
+        huge_pages=_parse_huge_pages(files),
         resctrl=parse_bandwidth_limit(files, cpuinfo.get("vendor_id")),
         clock_source=files.get(
             "sys/devices/system/clocksource/clocksource0/current_clocksource"
         ),
-        governor=", ".join(name for name, _ in governors.most_common()) or None,
+        governor=_join_governors(cpus),
         frequency_driver=", ".join(sorted(groups.drivers)) or None,
-        boost=groups.boost if boost is None else boost,
-        idle_driver=None if idle_driver == "none" else idle_driver,
+        boost=_parse_boost(files, groups),
+        idle_driver=_parse_idle_driver(files),
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
         cpu_quota=cpu_quota,
         cpu_limit=cpu_limit,
-        rt_runtime_us=(
-            -1 if rt_runtime == "-1" else _parse_int(rt_runtime)
-        ),  # the kernel's "no limit"
+        rt_runtime_us=_parse_rt_runtime(files),
         irqbalance=parse_irqbalance(noise, container),
         core_throttles=parse_throttles(noise, "core"),
         package_throttles=parse_throttles(noise, "package"),
@@ -246,13 +194,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
         nohz_full_cpus=topology.parse_cpu_list(files.get(_CPU + "nohz_full", "")),
         numa_balancing=_parse_flag(files.get("proc/sys/kernel/numa_balancing")),
-        mitigations=MappingProxyType(
-            {
-                path.rpartition("/")[2]: text
-                for path, text in files.items()
-                if path.startswith(_FLAWS)
-            }
-        ),
+        mitigations=_find_mitigations(files),
         cpus=cpus,
         nodes=nodes,
         memory=modules,
@@ -260,7 +202,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=(
-            *_note_hidden_hardware(cpus, hypervisor, uname_m, arch),
+            *_note_hidden_hardware(cpus, hypervisor, system.get("uname_m", ""), arch),
             *groups.contradictions.values(),
         ),
         contradictions=MappingProxyType(groups.contradictions),
@@ -277,17 +219,156 @@ def parse_system(sections: Sections) -> dict[str, str]:
         if key == "glibc":
             system["libc"] = line.strip()
         elif key == "uname":
-            name, node, release, rest = (*value.split(" ", 3), "", "", "", "")[:4]
-            version, _, machine = rest.rpartition(" ")
-            words = zip("snrvm", (name, node, release, version, machine), strict=True)
-            system |= {
-                f"uname_{letter}": word.strip()
-                for letter, word in words
-                if word.strip()
-            }
+            system |= _parse_uname(value)
         elif value.strip():
             system[key] = value.strip()
     return system
+
+
+def _parse_uname(text: str) -> dict[str, str]:
+    """Return the words of `uname -snrvm` by key, "uname_s" and so on, except empty
+    ones. Only the version, the last but one, has blanks.
+    """
+    padded = [*text.split(" ", 3), "", "", "", ""]
+    name, node, release, rest = padded[:4]
+    version, _, machine = rest.rpartition(" ")
+    words = {
+        "uname_s": name.strip(),
+        "uname_n": node.strip(),
+        "uname_r": release.strip(),
+        "uname_v": version.strip(),
+        "uname_m": machine.strip(),
+    }
+    return {key: word for key, word in words.items() if word}
+
+
+def _find_agent_arch(system: Mapping[str, str]) -> str:
+    """Return the architecture that the host's programs are for. Raises DataError if
+    fleet has no agent for it.
+    """
+    uname_m = system.get("uname_m", "")
+    arch = normalize_arch(uname_m)
+    if arch is None:
+        raise DataError(
+            f"`uname -m` says {uname_m[:80]!r}, an architecture fleet has no agent for"
+        )
+    if system.get("word_bits") == "32":
+        return _USERLAND_32.get(arch, arch)
+    return arch
+
+
+def _find_container(system: Mapping[str, str], files: Files) -> str | None:
+    if container := system.get("container"):
+        return container
+    cgroup = files.get("proc/self/cgroup", "")
+    return next((name for name in _CONTAINERS if f"/{name}" in cgroup), None)
+
+
+def _find_available_memory_and_limit(
+    files: Files, noise: Iterable[str]
+) -> tuple[int | None, str | None]:
+    """Return the bytes that we may still use, and a text on the limit if a limit, not
+    the machine, has the fewest.
+    """
+    available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
+    limits = []
+    if group_limit := find_bytes_left_and_limit(noise):
+        limits.append(group_limit)
+    for name, option in (("address space", "v"), ("data size", "d")):
+        space = _parse_limit(files, name)
+        if space is not None:
+            limits.append((space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"))
+    if not limits:
+        return available, None
+    left, limit = min(limits)
+    if available is not None and available <= left:
+        return available, None
+    return left, limit
+
+
+def _find_process_limit(
+    system: Mapping[str, str], files: Files, noise: Iterable[str]
+) -> int | None:
+    """Return the fewest processes that a control group, or the user's limit, allows;
+    None if unlimited.
+    """
+    limits = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
+    user_limit = _parse_limit(files, "processes")
+    if user_limit is not None and system.get("user") != "root":
+        limits.append(user_limit)
+    return min(limits, default=None)
+
+
+def _parse_distribution(files: Files) -> str | None:
+    name = files.get("etc/os-release:PRETTY_NAME", "")
+    return name.strip().strip("\"'") or None
+
+
+def _parse_uptime(files: Files) -> float | None:
+    return _parse_float(files.get("proc/uptime", "").split(" ")[0])
+
+
+def _parse_cpu_model_number(cpuinfo: Mapping[str, str]) -> str | None:
+    number = _find_first_value(cpuinfo, "model", "cpu part", "marchid")
+    return number or _parse_s390_machine(cpuinfo)
+
+
+def _parse_microcode(cpuinfo: Mapping[str, str]) -> str | None:
+    microcode = cpuinfo.get("microcode")
+    return None if microcode in _NO_MICROCODE else microcode
+
+
+def _parse_cpu_flags(cpuinfo: Mapping[str, str]) -> tuple[str, ...]:
+    flags = _find_first_value(cpuinfo, "flags", "features") or ""
+    riscv_extensions = cpuinfo.get("isa", "").split("_")
+    return tuple(flags.split()) or tuple(filter(None, riscv_extensions))
+
+
+def _parse_board(files: Files, system: Mapping[str, str]) -> str | None:
+    return (
+        _join_dmi(files, "board_vendor", "board_name")
+        or system.get("device_tree")
+        or _join_dmi(files, "sys_vendor", "product_name")
+    )
+
+
+def _parse_huge_pages(files: Files) -> str | None:
+    """Return the setting in brackets: "madvise" of "always [madvise] never"."""
+    text = files.get("sys/kernel/mm/transparent_hugepage/enabled", "")
+    match = re.search(r"\[(\w+)\]", text)
+    return match[1] if match else None
+
+
+def _join_governors(cpus: Iterable[Cpu]) -> str | None:
+    governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
+    return ", ".join(name for name, _ in governors.most_common()) or None
+
+
+def _parse_boost(files: Files, groups: topology.Groups) -> bool | None:
+    no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
+    if no_turbo is not None:
+        return not no_turbo
+    boost = _parse_flag(files.get(_CPU + "cpufreq/boost"))
+    return groups.boost if boost is None else boost
+
+
+def _parse_idle_driver(files: Files) -> str | None:
+    driver = files.get(_CPU + "cpuidle/current_driver")
+    return None if driver == "none" else driver
+
+
+def _parse_rt_runtime(files: Files) -> int | None:
+    runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
+    return -1 if runtime == "-1" else _parse_int(runtime)  # the kernel's "no limit"
+
+
+def _find_mitigations(files: Files) -> Mapping[str, str]:
+    mitigations = {
+        path.rpartition("/")[2]: text
+        for path, text in files.items()
+        if path.startswith(_FLAWS)
+    }
+    return MappingProxyType(mitigations)
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
@@ -315,15 +396,12 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
     cpuinfo: dict[str, str] = {}
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
-        if (
-            value
-            and value.lower() != "unknown"
-            and not (value == "0x0" and key in _RISCV_IDS)
-        ):
-            # arm before 3.8 has `Processor`, a name, before `processor`, a number
-            cpuinfo.setdefault(
-                "model name" if key == "Processor" else key.lower(), value
-            )
+        is_riscv_zero = key in _RISCV_IDS and value == "0x0"
+        if not value or value.lower() == "unknown" or is_riscv_zero:
+            continue
+        # arm before 3.8 has `Processor`, a name, before `processor`, a number
+        name = "model name" if key == "Processor" else key.lower()
+        cpuinfo.setdefault(name, value)
     if not cpuinfo.get("model", "0").isdigit():
         del cpuinfo["model"]  # the machine's, on ppc64le and some boards
     return cpuinfo
@@ -333,26 +411,34 @@ def parse_load(sections: Sections) -> Load:
     """Parse load average, runnable threads, hottest sensor (of 1 to 150 degrees) and
     stolen ticks.
     """
-    parts = (line.partition(":") for line in sections.get("load", []))
-    files = {path: value.split() for path, _, value in parts}
+    words: dict[str, list[str]] = {}
+    for line in sections.get("load", []):
+        path, _, value = line.partition(":")
+        words[path] = value.split()
+
     # Linux Documentation/filesystems/proc.rst
-    load_1m, *more = files.get("proc/loadavg") or [""]
-    ticks = files.get("proc/stat") or [""]
-    sensors = [
-        words[0]
-        for path, words in files.items()
-        if path.startswith("sys/class/") and words
-    ]
-    degrees = [(_parse_float(millidegrees) or 0.0) / 1000 for millidegrees in sensors]
-    return Load(  # sensors: hwmon/sysfs-interface.rst
-        load_1m=_parse_float(load_1m),
-        running=_parse_int(more[2].partition("/")[0]) if len(more) > 2 else None,
-        temperature_c=max(
-            (value for value in degrees if 1 <= value <= 150), default=None
-        ),
-        steal_ticks=(
-            _parse_int(ticks[8]) if ticks[0] == "cpu" and len(ticks) > 8 else None
-        ),
+    load = words.get("proc/loadavg", [])
+    load_1m = _parse_float(load[0]) if load else None
+    running = None
+    if len(load) > 3:
+        running = _parse_int(load[3].partition("/")[0])
+    ticks = words.get("proc/stat", [])
+    steal_ticks = None
+    if len(ticks) > _TICKS_OF_A_CPU and ticks[0] == "cpu":
+        steal_ticks = _parse_int(ticks[_TICKS_OF_A_CPU])
+
+    # hwmon/sysfs-interface.rst
+    degrees = []
+    for path, values in words.items():
+        if path.startswith("sys/class/") and values:
+            millidegrees = _parse_float(values[0]) or 0.0
+            degrees.append(millidegrees / 1000)
+    plausible = [value for value in degrees if 1 <= value <= 150]
+    return Load(
+        load_1m=load_1m,
+        running=running,
+        temperature_c=max(plausible, default=None),
+        steal_ticks=steal_ticks,
     )
 
 
@@ -360,48 +446,59 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     """Compute how busy the CPUs were between sections `before` and `after`; None if
     unknown or too short.
     """
-    before, after = sections.get("before", []), sections.get("after", [])
-    total = [
+    before = sections.get("before", [])
+    after = sections.get("after", [])
+    ticks = [
         now - then
         for then, now in zip(_sum_ticks(before), _sum_ticks(after), strict=False)
     ]
-    if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _MIN_TICKS:
+    if len(ticks) < _TICKS_OF_A_CPU or sum(ticks) < online * _MIN_TICKS:
         return None
-    idle, iowait, steal = total[3], total[4], total[7]
-    elapsed = sum(total) / max(online, 1)
-    earlier = {pid: process.ticks for pid, process in _parse_processes(before).items()}
-    programs = [
-        Program(
-            process.name, (process.ticks - earlier.get(pid, 0)) / elapsed, process.cpu
-        )
-        for pid, process in _parse_processes(after).items()
-    ]
-    busiest = sorted(programs, key=lambda program: -program.share)[:_PROGRAMS_NAMED]
-    named = tuple(program for program in busiest if program.share >= _SHARE_NAMED)
-    return Usage((sum(total) - idle - iowait - steal) / elapsed, max(steal, 0), named)
+    _user, _nice, _system, idle, iowait, _irq, _softirq, steal = ticks
+    busy = sum(ticks) - idle - iowait - steal
+    ticks_of_a_cpu = sum(ticks) / max(online, 1)
+    programs = _find_busiest_programs(before, after, ticks_of_a_cpu)
+    return Usage(busy / ticks_of_a_cpu, max(steal, 0), programs)
+
+
+def _find_busiest_programs(
+    before: Iterable[str], after: Iterable[str], ticks_of_a_cpu: float
+) -> tuple[Program, ...]:
+    """Return the few programs that used most of a CPU between two listings."""
+    earlier = _parse_processes(before)
+    programs = []
+    for pid, process in _parse_processes(after).items():
+        began_at = earlier[pid].ticks if pid in earlier else 0
+        share = (process.ticks - began_at) / ticks_of_a_cpu
+        programs.append(Program(process.name, share, process.cpu))
+    programs.sort(key=lambda program: -program.share)
+    busiest = programs[:_PROGRAMS_NAMED]
+    return tuple(program for program in busiest if program.share >= _SHARE_NAMED)
 
 
 def _sum_ticks(lines: Iterable[str]) -> list[int]:
     """Return the ticks of all CPUs since boot, by kind of use; [] if unknown."""
-    counts = next(
-        (line.split()[1:] for line in lines if line.startswith("proc/stat:cpu ")), []
-    )
-    return [int(ticks) for ticks in counts if _COUNT.fullmatch(ticks)][:_TICKS_OF_A_CPU]
+    for line in lines:
+        if line.startswith("proc/stat:cpu "):
+            counts = line.split()[1:]
+            ticks = [int(count) for count in counts if _COUNT.fullmatch(count)]
+            return ticks[:_TICKS_OF_A_CPU]
+    return []
 
 
 def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
     """Return the processes by ID."""
     processes = {}
-    for match in filter(None, map(_PROCESS.match, lines)):
-        fields = match.string[match.end() :].split()
-        numbers = [
-            int(fields[part])
-            for part in _USAGE_FIELDS
-            if _COUNT.fullmatch(fields[part])
-        ]
-        if len(numbers) == len(_USAGE_FIELDS):
-            user, system, cpu = numbers
-            processes[match[1]] = _Process(printable(match[2]), user + system, cpu)
+    for line in lines:
+        match = _PROCESS.match(line)
+        if not match:
+            continue
+        fields = line[match.end() :].split()
+        counts = [fields[place] for place in _USAGE_FIELDS]
+        if all(_COUNT.fullmatch(count) for count in counts):
+            user, system, cpu = map(int, counts)
+            pid, name = match.groups()
+            processes[pid] = _Process(printable(name), user + system, cpu)
     return processes
 
 
@@ -409,61 +506,50 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
     """Return name and exit latency (µs) of the deepest idle state some CPU may enter;
     None if unknown.
     """
+    # each state's values on all CPUs, by the name of their file
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
         states[int(number)][part].add(value.strip())
-    deepest = max(
-        (n for n, state in states.items() if "0" in (state["disable"] or "0")),
-        default=None,
-    )
-    if deepest is None:
-        return None, None
-    latencies = [
-        int(value) for value in states[deepest]["latency"] if _COUNT.fullmatch(value)
+    enabled = [
+        number
+        for number, values in states.items()
+        if not values["disable"] or "0" in values["disable"]
     ]
-    return " or ".join(sorted(states[deepest]["name"])) or None, max(
-        latencies, default=None
-    )
+    if not enabled:
+        return None, None
+    deepest = states[max(enabled)]
+    name = " or ".join(sorted(deepest["name"]))
+    latencies = [int(text) for text in deepest["latency"] if _COUNT.fullmatch(text)]
+    return name or None, max(latencies, default=None)
 
 
 def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     """Return how many CPUs the tightest control group allows, and a text with its name;
     None if unlimited.
     """
-    matches = _match_lines(_QUOTA, lines)
-    quotas = [
-        (int(quota) / int(period), group[:80])
-        for quota, period, group in matches
-        if int(period)
-    ]
-    cpus, name = min(
-        quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, "")
-    )
-    return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
+    cpus_by_group: list[tuple[float, str]] = []
+    for quota, period, group in _match_lines(_QUOTA, lines):
+        if int(period):
+            cpus_by_group.append((int(quota) / int(period), group[:80]))
+    if not cpus_by_group:
+        return None
+    cpus, group = min(cpus_by_group, key=itemgetter(0))
+    return (cpus, f"control group {group}, {cpus:g} CPUs") if cpus else None
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     """Return the bytes left in the tightest control group, and a text with its name;
     None if unlimited.
     """
-    limits_left = [
-        (
-            max(0, int(limit) - max(0, int(used) - int(reclaimable))),
-            int(limit),
-            group[:80],
-        )
-        for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
-        for limit in limits.split(",")
-        if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT
-    ]
-    bytes_left, limit, group = min(
-        limits_left, key=lambda limit_left: limit_left[0], default=(0, 0, "")
-    )
-    return (
-        (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB")
-        if limits_left
-        else None
-    )
+    lefts: list[tuple[int, str]] = []
+    for limits, used, reclaimable, group in _match_lines(_MEMORY, lines):
+        in_use = max(0, int(used) - int(reclaimable))
+        for limit in limits.split(","):
+            if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT:
+                mib = int(limit) / (1 << 20)
+                left = max(0, int(limit) - in_use)
+                lefts.append((left, f"control group {group[:80]}, {mib:.0f} MiB"))
+    return min(lefts, key=itemgetter(0), default=None)
 
 
 def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
@@ -472,23 +558,29 @@ def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
     """
     # Linux Documentation/filesystems/resctrl.rst
     group = files.get("proc/self/cpu_resctrl_groups")
-    if group is None or group == "res:":
-        return group and "not mounted"
-    lines = {
-        path: text for path, text in files.items() if path.startswith("sys/fs/resctrl/")
-    }
-    unlimited, limited = (
-        _WHOLE_OF_AMD if vendor in ("AuthenticAMD", "HygonGenuine") else _WHOLE,
-        [],
-    )
-    for path, text in lines.items():
-        name, parts = path.rpartition(":")[2], re.findall(r"([0-9]+)= *([0-9]+)", text)
+    if group is None:
+        return None
+    if group == "res:":
+        return "not mounted"
+    schemata = [
+        (path.rpartition(":")[2], text)
+        for path, text in files.items()
+        if path.startswith("sys/fs/resctrl/")
+    ]
+    if not schemata:
+        return None
+    is_amd = vendor in ("AuthenticAMD", "HygonGenuine")
+    unlimited = _WHOLE_OF_AMD if is_amd else _WHOLE
+    limited = []
+    for resource, text in schemata:
         limits = [
-            f"{domain}={limit}" for domain, limit in parts if limit not in unlimited
+            f"{domain}={limit}"
+            for domain, limit in re.findall(r"([0-9]+)= *([0-9]+)", text)
+            if limit not in unlimited
         ]
-        if limits and name in ("MB", "SMBA"):
-            limited.append(f"{name}:{';'.join(limits)}")
-    return " ".join(limited) or ("no limit" if lines else None)
+        if limits and resource in ("MB", "SMBA"):
+            limited.append(f"{resource}:{';'.join(limits)}")
+    return " ".join(limited) or "no limit"
 
 
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
@@ -497,10 +589,12 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """
     counts = [
         int(cpus) * int(count)
-        for cpus, of, count in _match_lines(_THROTTLED, lines)
-        if of == part
+        for cpus, throttled_part, count in _match_lines(_THROTTLED, lines)
+        if throttled_part == part
     ]
-    return min(sum(counts), 2**63 - 1) if counts else None
+    if not counts:
+        return None
+    return min(sum(counts), 2**63 - 1)
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
@@ -509,7 +603,8 @@ def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | No
     """
     if any(map(_IRQBALANCE.fullmatch, lines)):
         return True
-    return False if "irqbalance 0" in lines and container is None else None
+    was_sought = "irqbalance 0" in lines
+    return False if was_sought and container is None else None
 
 
 def _match_lines(
@@ -539,27 +634,45 @@ def parse_hypervisor(
     """
     if named := files.get("sys/hypervisor/type"):
         return named
-    dmi = [
-        files.get(_DMI + name)
-        for name in ("sys_vendor", "product_name", "bios_vendor", "bios_version")
-    ]
-    trees = [system.get(key) for key in ("device_tree", "device_tree_hypervisor")]
-    text = " ".join(
-        word or ""
-        for word in (*dmi, *trees, files.get("proc/sysinfo:VM00 Control Program"))
-    )
-    text = text.lower()
-    unnamed = "unnamed" if _VIRTUAL.search(text) else None
-    guess = next(
-        (name for pattern, name in _VENDORS if re.search(pattern, text)), unnamed
-    )
-    if (flags := cpuinfo.get("flags")) is not None:
-        return (guess or "unnamed") if "hypervisor" in flags.split() else None
+    text = _join_maker_texts(files, system)
+    guess = _guess_hypervisor(text)
+    flags = cpuinfo.get("flags")
+    if flags is not None:
+        is_guest = "hypervisor" in flags.split()
+        return (guess or "unnamed") if is_guest else None
     if any(word in text for word in _BARE_METAL):
         return None
-    if guess is None and files.get("proc/cpuinfo:platform") == "pSeries":
+    if guess is not None:
+        return guess
+    if files.get("proc/cpuinfo:platform") == "pSeries":
         return "powervm"
-    return guess or ("pr/sm" if "proc/sysinfo:LPAR Number" in files else None)
+    return "pr/sm" if "proc/sysinfo:LPAR Number" in files else None
+
+
+def _join_maker_texts(files: Files, system: Mapping[str, str]) -> str:
+    """Join what firmware and device tree say about the machine's maker, in lower
+    case.
+    """
+    words = [
+        files.get(_DMI + "sys_vendor", ""),
+        files.get(_DMI + "product_name", ""),
+        files.get(_DMI + "bios_vendor", ""),
+        files.get(_DMI + "bios_version", ""),
+        system.get("device_tree", ""),
+        system.get("device_tree_hypervisor", ""),
+        files.get("proc/sysinfo:VM00 Control Program", ""),
+    ]
+    return " ".join(words).lower()
+
+
+def _guess_hypervisor(text: str) -> str | None:
+    """Return the hypervisor that a maker's text names; "unnamed" for the text of
+    another virtual machine.
+    """
+    for pattern, name in _VENDORS:
+        if re.search(pattern, text):
+            return name
+    return "unnamed" if _VIRTUAL.search(text) else None
 
 
 def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
@@ -588,16 +701,17 @@ def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
     """
     if cpuinfo.get("vendor_id") != "IBM/S390":
         return None
-    words = next(
-        (text for key, text in cpuinfo.items() if key.startswith("processor ")), ""
-    )
-    match = re.search(r"machine = ([0-9]+)", words)
-    return cpuinfo.get("machine") or (match[1] if match else None)
+    if machine := cpuinfo.get("machine"):
+        return machine
+    processors = [text for key, text in cpuinfo.items() if key.startswith("processor ")]
+    match = re.search(r"machine = ([0-9]+)", processors[0]) if processors else None
+    return match[1] if match else None
 
 
 def _parse_cpu_revision(cpuinfo: Mapping[str, str]) -> str | None:
     """Return a CPU's revision, on Arm as r<variant>p<revision>; None if unknown."""
-    variant, revision = cpuinfo.get("cpu variant"), cpuinfo.get("cpu revision")
+    variant = cpuinfo.get("cpu variant")
+    revision = cpuinfo.get("cpu revision")
     if variant is not None and revision is not None:
         try:
             return f"r{int(variant, 16)}p{int(revision)}"
@@ -607,11 +721,9 @@ def _parse_cpu_revision(cpuinfo: Mapping[str, str]) -> str | None:
 
 
 def _join_dmi(files: Files, *names: str) -> str | None:
-    words = (files.get(_DMI + name, "") for name in names)
-    return (
-        " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word))
-        or None
-    )
+    words = [files.get(_DMI + name, "") for name in names]
+    told = [word for word in words if word and not _PLACEHOLDERS.fullmatch(word)]
+    return " ".join(told) or None
 
 
 def _note_hidden_hardware(
@@ -629,14 +741,15 @@ def _note_hidden_hardware(
         yield "The host does not tell which CPUs share a core."
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."
-    if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
-        why = (
-            "isolated"
-            if all(cpu.isolated for cpu in cpus if cpu.cpu in barred)
-            else "affinity or cpuset"
+    barred = [cpu for cpu in cpus if cpu.online and not cpu.allowed]
+    if barred:
+        is_isolation = all(cpu.isolated for cpu in barred)
+        why = "isolated" if is_isolation else "affinity or cpuset"
+        names = format_cpus(cpu.cpu for cpu in barred)
+        yield (
+            f"{len(barred)} of {len(cpus)} CPUs are left out unless --cpus names them"
+            f" ({why}): {names}."
         )
-        count, names = f"{len(barred)} of {len(cpus)}", format_cpus(barred)
-        yield f"{count} CPUs are left out unless --cpus names them ({why}): {names}."
     if agent_arch != normalize_arch(uname_m):
         yield (
             f"A 32-bit system under a 64-bit kernel ({uname_m}): the agent is"
@@ -648,22 +761,23 @@ def _parse_limit(files: Files, name: str) -> int | None:
     """Return the soft limit `name` of /proc/self/limits, proc_pid_limits(5); None if
     unlimited or unknown.
     """
-    return _parse_int(files.get(f"proc/self/limits:Max {name}", "").partition(" ")[0])
+    soft_and_hard = files.get(f"proc/self/limits:Max {name}", "")
+    return _parse_int(soft_and_hard.partition(" ")[0])
 
 
 def _parse_flag(text: str | None) -> bool | None:
-    return (
-        text != "0" if text is not None and text.isascii() and text.isdigit() else None
-    )
+    if text is None or not (text.isascii() and text.isdigit()):
+        return None
+    return text != "0"
 
 
 def _parse_int(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
+    if not text or not _COUNT.fullmatch(text):
+        return None
+    return int(text)
 
 
 def _parse_float(text: str | None) -> float | None:
-    return (
-        float(text)
-        if text and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", text)
-        else None
-    )
+    if not text or not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", text):
+        return None
+    return float(text)
