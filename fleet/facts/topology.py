@@ -7,12 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from fleet.facts.probe import Files, Sections
 from fleet.model import Cache, Cpu, InputError, Node, lowest_llc_cpu
 from fleet.plan.cpulist import MAX_CPU, format_cpus, parse_cpu_numbers
 
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 _NODE = "sys/devices/system/node/node"
 # Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's
 # asm/cputype.h).
@@ -34,9 +36,10 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
 def parse_size(text: str) -> int | None:
     """Return the bytes of a sysfs cache size, "48K" -> 49152; None for other text."""
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
-    return (
-        int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None
-    )
+    if not match:
+        return None
+    number, unit = match.groups()
+    return int(number) << _SHIFTS[unit]
 
 
 def parse_kib(text: str) -> int | None:
@@ -58,101 +61,124 @@ class Groups:
     policy: dict[int, tuple[str | None, int | None]] = field(default_factory=dict)
     drivers: set[str] = field(default_factory=set)  # of cpufreq
     with_topology: set[int] = field(default_factory=set)
-    boost: bool | None = (
-        None  # whether a policy may; None unless each has a switch (amd-pstate)
-    )
+    # whether a policy may; None unless each has a switch (amd-pstate)
+    boost: bool | None = None
     nodes: dict[int, int] = field(default_factory=dict)  # each CPU's only NUMA node
     contradictions: dict[str, str] = field(default_factory=dict)  # as in Facts
+
+    def add_cache(self, cache: Cache) -> None:
+        """Add a cache to each CPU that shares it, once."""
+        for cpu in cache.shared_cpus:
+            caches = self.caches.setdefault(cpu, [])
+            if cache not in caches:
+                caches.append(cache)
 
     def lowest_member(self, cpu: int, *kinds: str) -> int | None:
         """Return the lowest CPU in the CPU's group of the first published kind; None if
         unknown.
         """
-        leaders = next(
-            (self.leaders[kind] for kind in kinds if kind in self.leaders), {}
-        )
-        return leaders.get(cpu)
+        for kind in kinds:
+            if kind in self.leaders:
+                return self.leaders[kind].get(cpu)
+        return None
 
 
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
     """Return all CPUs present, even those offline or not allowed, sorted by number, and
     their `Groups`.
     """
-    # admin-guide/cputopology.rst
-    groups, models = (
-        _read_groups(sections),
-        _parse_cpu_models(sections),
-    )
+    groups = _read_groups(sections)  # admin-guide/cputopology.rst
     groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
+    models = _parse_cpu_models(sections)
     # sysfs-devices-system-cpu
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
     listed = from_sys or set(models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
-    # proc.rst
-    allowed = set(
-        _read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present
-    )
-    # A mask may have offline CPUs: it contradicts the list by an unlisted CPU with a
-    # topology, or without a listed CPU.
-    unlisted = allowed & (groups.with_topology - listed) or (
-        set() if allowed & listed else allowed
-    )
-    online = unlisted | groups.with_topology if unlisted else listed
-    if {*models} != online and any(models.values()):
+    affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")  # proc.rst
+    allowed = set(affinity) or present
+    online = _find_online_cpus(listed, allowed, groups.with_topology)
+
+    if set(models) != online and any(models.values()):
         groups.contradictions["cpuinfo"] = (
             f"/proc/cpuinfo lists CPUs {format_cpus(models)}, and {format_cpus(online)}"
             " are online: it is not the kernel's (lxcfs?), and does not tell which"
             " core is which."
         )
-        names = {*models.values()}
+        names = set(models.values())
         models = dict.fromkeys(online, names.pop()) if len(names) == 1 else {}
-    if from_sys and (odd := allowed & online - from_sys):
+    odd = allowed & online - from_sys
+    if from_sys and odd:
         groups.contradictions["online"] = (
             f"/sys lists CPUs {format_cpus(from_sys)} as online, the affinity mask has"
             f" {format_cpus(odd)}: that list is not the kernel's (lxcfs?), and the mask"
             " counts."
         )
-    # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is
-    # isolated.
-    isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
-    published = {
-        "sys/devices/system/cpu/online",
-        "sys/devices/system/cpu/isolated",
-    } & files.keys()
-    # hybrid Intel machines have two performance-counter units
-    kinds = dict.fromkeys(
-        _read_cpu_list(files, "sys/devices/cpu_core/cpus"), "performance"
-    )
-    kinds |= dict.fromkeys(
-        _read_cpu_list(files, "sys/devices/cpu_atom/cpus"), "efficiency"
-    )
-    cpus = (
-        Cpu(
-            cpu=cpu,
-            online=cpu in online,
-            allowed=cpu in allowed and cpu in online,
-            core=groups.lowest_member(cpu, "core_cpus", "thread_siblings"),
-            cluster=groups.lowest_member(cpu, "cluster_cpus"),
-            llc=lowest_llc_cpu(groups.caches.get(cpu, [])),
-            die=groups.lowest_member(cpu, "die_cpus"),
-            package=groups.lowest_member(cpu, "package_cpus", "core_siblings"),
-            node=groups.nodes.get(cpu),
-            kind=kinds.get(cpu),
-            capacity=groups.capacity.get(cpu),
-            model=models.get(cpu),
-            governor=groups.policy.get(cpu, (None, None))[0],
-            max_khz=groups.policy.get(cpu, (None, None))[1],
-            isolated=cpu in isolated if published else None,
-            caches=tuple(
-                sorted(
-                    groups.caches.get(cpu, []),
-                    key=lambda cache: (cache.level, cache.kind),
-                )
-            ),
+
+    isolated = _find_isolated_cpus(files)
+    kinds = _map_cpus_to_kinds(files)
+    cpus = []
+    for cpu in sorted(present if online == listed else online):
+        caches = groups.caches.get(cpu, [])
+        governor, max_khz = groups.policy.get(cpu, (None, None))
+        cpus.append(
+            Cpu(
+                cpu=cpu,
+                online=cpu in online,
+                allowed=cpu in allowed and cpu in online,
+                core=groups.lowest_member(cpu, "core_cpus", "thread_siblings"),
+                cluster=groups.lowest_member(cpu, "cluster_cpus"),
+                llc=lowest_llc_cpu(caches),
+                die=groups.lowest_member(cpu, "die_cpus"),
+                package=groups.lowest_member(cpu, "package_cpus", "core_siblings"),
+                node=groups.nodes.get(cpu),
+                kind=kinds.get(cpu),
+                capacity=groups.capacity.get(cpu),
+                model=models.get(cpu),
+                governor=governor,
+                max_khz=max_khz,
+                isolated=None if isolated is None else cpu in isolated,
+                caches=tuple(sorted(caches, key=attrgetter("level", "kind"))),
+            )
         )
-        for cpu in sorted(present if online == listed else online)
-    )
     return tuple(cpus), groups
+
+
+def _find_online_cpus(
+    listed: set[int], allowed: set[int], with_topology: set[int]
+) -> set[int]:
+    """Return the CPUs listed as online, unless the affinity mask contradicts the list.
+
+    A mask may have offline CPUs: it contradicts the list by an unlisted CPU with a
+    topology, or without a listed CPU.
+    """
+    unlisted = allowed & (with_topology - listed)
+    if not unlisted and not allowed & listed:
+        unlisted = allowed
+    return unlisted | with_topology if unlisted else listed
+
+
+def _find_isolated_cpus(files: Files) -> set[int] | None:
+    """Return the isolated CPUs; None if the kernel does not publish them.
+
+    It leaves the file empty, and the probe so leaves it out, when no CPU is isolated:
+    then another file of the folder tells that it is published.
+    """
+    path = "sys/devices/system/cpu/isolated"
+    if path not in files and "sys/devices/system/cpu/online" not in files:
+        return None
+    return set(_read_cpu_list(files, path))
+
+
+def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
+    """Return the kind of each CPU of a hybrid Intel machine, which has a
+    performance-counter unit for each kind.
+    """
+    kinds = {}
+    for cpu in _read_cpu_list(files, "sys/devices/cpu_core/cpus"):
+        kinds[cpu] = "performance"
+    for cpu in _read_cpu_list(files, "sys/devices/cpu_atom/cpus"):
+        kinds[cpu] = "efficiency"
+    return kinds
 
 
 def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
@@ -160,21 +186,22 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     (arch/arm64/kernel/cpuinfo.c).
     """
     models: dict[int, str | None] = {}
-    cpu, implementer = -1, ""
+    implementer = ""
     without_part: list[int] = []
     for line in [*sections.get("cpus", []), *sections.get("picked", [])]:
-        key, _, value = (
-            part.strip() for part in line.removeprefix("proc/cpuinfo:").partition(":")
-        )
+        pair = line.removeprefix("proc/cpuinfo:")
+        key, _, value = (part.strip() for part in pair.partition(":"))
         if key == "processor" and _is_number(value) and int(value) <= MAX_CPU:
-            cpu, implementer = int(value), ""
+            cpu = int(value)
             models[cpu] = None
+            implementer = ""
             without_part.append(cpu)
         elif key == "CPU implementer":
             implementer = value
-        elif key == "CPU part" and cpu in models:
+        elif key == "CPU part" and models:
             # old kernels have one block for all CPUs, behind them
-            models |= dict.fromkeys(without_part, arm_core_name(implementer, value))
+            name = arm_core_name(implementer, value)
+            models |= dict.fromkeys(without_part, name)
             without_part = []
     return models
 
@@ -187,30 +214,31 @@ def _read_groups(sections: Sections) -> Groups:
             case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
                 groups.capacity[int(cpu)] = int(value)
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
-                members = parse_cpu_list(shared)
                 cache = Cache(
-                    int(level), kind, parse_size(size), parse_size(line_bytes), members
+                    int(level),
+                    kind,
+                    parse_size(size),
+                    parse_size(line_bytes),
+                    parse_cpu_list(shared),
                 )
-                for member in members:
-                    if cache not in groups.caches.setdefault(member, []):
-                        groups.caches[member].append(cache)
+                groups.add_cache(cache)
             case ["policy", governor, driver, khz, *cpus]:
+                members = [int(cpu) for cpu in cpus if _is_number(cpu)]
                 policy = (
                     None if governor == "-" else governor,
                     int(khz) if _is_number(khz) else None,
                 )
-                members = tuple(int(cpu) for cpu in cpus if _is_number(cpu))
                 groups.policy.update(dict.fromkeys(members, policy))
-                groups.drivers.update({driver} - {"-"} if members else ())
+                if members and driver != "-":
+                    groups.drivers.add(driver)
             case ["shown", *cpus]:
                 groups.with_topology.update(int(cpu) for cpu in cpus if _is_number(cpu))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
-                members = parse_cpu_list(shared)
-                groups.leaders.setdefault(kind, {}).update(
-                    dict.fromkeys(members, min(members, default=0))
-                )
+                leaders = groups.leaders.setdefault(kind, {})
+                group = parse_cpu_list(shared)
+                leaders.update(dict.fromkeys(group, min(group, default=0)))
     return groups
 
 
@@ -218,20 +246,20 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
     """Return the NUMA nodes with memory; if unknown, those of `with_cpus`
     (ABI/stable/sysfs-devices-node).
     """
-    texts, status = (
-        _read_node_files(files, "distance"),
-        "proc/self/status:Mems_allowed_list",
-    )
-    allowed, nodes = _read_cpu_list(files, status), []
-    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted(
-        {*with_cpus}
-    ):
-        distances = [
-            int(word) for word in texts.get(node, "").split() if _is_number(word)
-        ]
+    numbers = _read_cpu_list(files, "sys/devices/system/node/has_memory")
+    distances = _read_node_files(files, "distance")
+    sorted_nodes = sorted(distances)
+    status = "proc/self/status:Mems_allowed_list"
+    allowed = _read_cpu_list(files, status)
+    nodes = []
+    for node in numbers or sorted(set(with_cpus)):
+        words = distances.get(node, "").split()
+        far = [int(word) for word in words if _is_number(word)]
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
-        far = tuple(zip(sorted(texts), distances, strict=False))
-        nodes.append(Node(node, status not in files or node in allowed, free, far))
+        is_allowed = status not in files or node in allowed
+        nodes.append(
+            Node(node, is_allowed, free, tuple(zip(sorted_nodes, far, strict=False)))
+        )
     return tuple(nodes)
 
 
@@ -239,23 +267,22 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
     """Return the node of each CPU that is in just one; report others in
     `contradictions` (numa=fake).
     """
-    nodes = {
+    cpus_by_node = {
         node: parse_cpu_list(text)
         for node, text in _read_node_files(files, "cpulist").items()
     }
-    times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
-    if shared := {cpu for cpu, count in times.items() if count > 1}:
-        where = (
-            "in several of"
-            f" {sum(not shared.isdisjoint(cpus) for cpus in nodes.values())} NUMA nodes"
-        )
+    times = Counter(cpu for cpus in cpus_by_node.values() for cpu in cpus)
+    shared = {cpu for cpu, count in times.items() if count > 1}
+    if shared:
+        count = sum(not shared.isdisjoint(cpus) for cpus in cpus_by_node.values())
         contradictions["nodes"] = (
-            f"CPUs {format_cpus(shared)} are each {where} (numa=fake?): none has a"
-            " node."
+            f"CPUs {format_cpus(shared)} are each in several of {count} NUMA nodes"
+            " (numa=fake?): none has a node."
         )
-    return {
-        cpu: node for node, cpus in nodes.items() for cpu in cpus if cpu not in shared
-    }
+    node_by_cpu = {}
+    for node, cpus in cpus_by_node.items():
+        node_by_cpu.update(dict.fromkeys(set(cpus) - shared, node))
+    return node_by_cpu
 
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
@@ -279,10 +306,9 @@ def arm_core_name(implementer: str, part: str) -> str | None:
     if invalid.
     """
     try:
-        numbers = (int(implementer, 16), int(part, 16))
+        implementer_id = f"{int(implementer, 16):#x}"
+        part_id = f"{int(part, 16):#x}"
     except ValueError:
         return None
-    names = _CORES.get(f"{numbers[0]:#x}", {})
-    return names.get(
-        f"{numbers[1]:#x}", f"Arm implementer {numbers[0]:#x} part {numbers[1]:#x}"
-    )
+    names = _CORES.get(implementer_id, {})
+    return names.get(part_id, f"Arm implementer {implementer_id} part {part_id}")
