@@ -44,64 +44,89 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     """Return the facts of a QNX host, without the workdir. Raises DataError for an
     unusable answer.
     """
-    system, pidin = parse_values(sections), sections.get("pidin", [])
+    system = parse_values(sections)
+    pidin = sections.get("pidin", [])
     text = "\n".join(pidin)
-    lines = uname_line, _ = system.get("uname", ""), next(iter(pidin), "")
-    match = _UNAME.fullmatch(" ".join(uname_line.split()))
-    if match is None and uname_line.split():
-        raise DataError(
-            f"`uname -a` says {uname_line[:200]!r}, which is not the format of QNX"
-        )
-    uname = match.groupdict() if match else {}
-    cpu, version = (
-        re.search(rf"\b{name}:\s*(\S+)", text) for name in ("CPU", "Release")
+    uname_line = system.get("uname", "")
+    pidin_line = pidin[0] if pidin else ""
+    uname = _parse_uname(uname_line)
+
+    cpu = re.search(r"\bCPU:\s*(\S+)", text)
+    arch_by_uname = _require_known_arch(uname.get("arch"), uname_line)
+    arch_by_pidin = _require_known_arch(cpu and cpu[1], pidin_line)
+    arch = _require_agreement(
+        "architecture", arch_by_uname, arch_by_pidin, uname_line, pidin_line
     )
-    memory = re.search(r"\bFreeMem:\S*?/(\d{1,12})([KMG]B|)", text, re.IGNORECASE)
-    by_uname, by_pidin = map(
-        _require_known_arch, (uname.get("arch"), cpu and cpu[1]), lines
-    )
-    arch = (
-        _require_agreement("architecture", by_uname, by_pidin, *lines) or declared_arch
-    )
+    arch = arch or declared_arch
     if arch is None:
         raise DataError(
             "neither `uname -a` nor `pidin info` names an architecture: name it as"
             " `arch:`"
         )
-    releases = uname.get("release"), version and version[1]
+    release = re.search(r"\bRelease:\s*(\S+)", text)
+    kernel = _require_agreement(
+        "release", uname.get("release"), release and release[1], uname_line, pidin_line
+    )
+
     processors = [match.groups() for match in map(_PROCESSOR.match, pidin) if match]
     cpus = []
     for number, midr, name, mhz, _ in processors:
-        core = arm_core_name(*_read_midr(midr)[:2]) if arch == "aarch64" else None
+        model = name
+        if not model and arch == "aarch64":
+            implementer, part, _ = _read_midr(midr)
+            model = arm_core_name(implementer, part)
         cpus.append(
             Cpu(
-                cpu=int(number) - 1, model=name or core, max_khz=int(mhz) * 1000 or None
+                cpu=int(number) - 1,
+                model=model or None,
+                max_khz=int(mhz) * 1000 or None,
             )
         )
-    identity = (
-        _read_midr(processors[0][1])
-        if processors and arch == "aarch64"
-        else (None, None, None)
-    )
+    vendor = model_number = stepping = None
+    if processors and arch == "aarch64":
+        vendor, model_number, stepping = _read_midr(processors[0][1])
+    models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
     return Facts(
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
         hostname=uname.get("hostname"),
-        kernel=_require_agreement("release", *releases, *lines),
+        kernel=kernel,
         kernel_version=uname.get("build"),
         board=uname.get("board"),
-        cpu_model=" + ".join(dict.fromkeys(cpu.model for cpu in cpus if cpu.model))
-        or None,
-        cpu_vendor=identity[0],
-        cpu_model_number=identity[1],
-        cpu_stepping=identity[2],
+        cpu_model=" + ".join(models) or None,
+        cpu_vendor=vendor,
+        cpu_model_number=model_number,
+        cpu_stepping=stepping,
         cpu_flags=tuple(processors[0][-1].split()) if processors else (),
-        memory_bytes=int(memory[1]) * _UNITS[memory[2].upper()] if memory else None,
+        memory_bytes=_parse_memory_bytes(text),
         cpus=tuple(cpus),
         user=system.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=() if cpus else (_NO_CPUS,),
     )
+
+
+def _parse_uname(line: str) -> dict[str, str]:
+    """Return the words of `uname -a`, by the names in _UNAME; {} of an empty line.
+    Raises DataError.
+    """
+    words = line.split()
+    if not words:
+        return {}
+    match = _UNAME.fullmatch(" ".join(words))
+    if match is None:
+        raise DataError(
+            f"`uname -a` says {line[:200]!r}, which is not the format of QNX"
+        )
+    return match.groupdict()
+
+
+def _parse_memory_bytes(pidin: str) -> int | None:
+    match = re.search(r"\bFreeMem:\S*?/(\d{1,12})([KMG]B|)", pidin, re.IGNORECASE)
+    if match is None:
+        return None
+    number, unit = match.groups()
+    return int(number) * _UNITS[unit.upper()]
 
 
 def _read_midr(register: str) -> tuple[str, str, str]:
@@ -127,12 +152,17 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
     misread.
     """
     system = parse_values(sections)
-    tools = [
-        line.split(" ", 2)
-        for line in sections.get("qnx", [])
-        if line.startswith("tool ")
-    ]
-    paths = {name: "" if path == "-" else path for _, name, path in tools}
+    installed = []
+    missing = []
+    for line in sections.get("qnx", []):
+        if line.startswith("tool "):
+            _, name, path = line.split(" ", 2)
+            if path in ("", "-"):
+                missing.append(name)
+            else:
+                installed.append(path)
+    compilers = [line.replace("\t", ": ") for line in sections.get("compilers", [])]
+    shells = _find_report_values(sections, "shell")
     return (
         f"uname -a      {system.get('uname') or 'not there'}",
         *_align_column("pidin info", sections.get("pidin", [])),
@@ -140,20 +170,11 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
         f"  by profile  {system.get('path_profile') or '(no /etc/profile)'}",
         f"  as used     {system.get('path', '')}",
         f"HOME, user    {system.get('home') or '(none)'}, {system.get('user', '')}",
-        f"programs      {', '.join(path for path in paths.values() if path) or 'none'}",
-        (
-            "not there    "
-            f" {', '.join(name for name, path in paths.items() if not path) or 'none'}"
-        ),
-        *_align_column(
-            "compilers",
-            [line.replace("\t", ": ") for line in sections.get("compilers", [])],
-        ),
+        f"programs      {', '.join(installed) or 'none'}",
+        f"not there     {', '.join(missing) or 'none'}",
+        *_align_column("compilers", compilers),
         *_align_column("directories", sections.get("workdir", [])),
-        (
-            "shell        "
-            f" {next(iter(_find_report_values(sections, 'shell')), 'unknown')}"
-        ),
+        f"shell         {shells[0] if shells else 'unknown'}",
         *_align_column("ls -ld", _find_report_values(sections, "place")),
         *_align_column("pidin rmasks", sections.get("rmasks", [])),
         *_align_column("pidin qtime", sections.get("qtime", [])),
@@ -167,10 +188,8 @@ def _find_report_values(sections: Sections, name: str) -> list[str]:
 
 def _align_column(title: str, lines: Sequence[str]) -> list[str]:
     titles = [title, *[""] * len(lines)]
-    return [
-        f"{head:<13} {line}"
-        for head, line in zip(titles, lines or ["none"], strict=False)
-    ]
+    cells = lines or ["none"]
+    return [f"{head:<13} {cell}" for head, cell in zip(titles, cells, strict=False)]
 
 
 def _require_known_arch(word: str | None, line: str) -> str | None:
