@@ -3,6 +3,7 @@ guesses.
 """
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,9 @@ from fleet.model.client import shell_test_command
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 
-PROBE_TIMEOUT_S, LOAD_TIMEOUT_S, COMPILER_TIMEOUT_S = 30.0, 20.0, 10.0
+PROBE_TIMEOUT_S = 30.0
+LOAD_TIMEOUT_S = 20.0
+COMPILER_TIMEOUT_S = 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
 # the shell kept nothing that mkdir said
 _NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")
@@ -58,6 +61,7 @@ _STEP_FORMS = {  # what is done to a step's output, and how to undo it
         "it has Windows line ends: `sed 's/\\r$//'` takes them off."
     ),
 }
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _MAX_CHARACTERS = 240  # of an unusable answer that a message quotes
 _MAX_PLACES = 8  # refused, in a message
 _REMEDIES = {
@@ -87,18 +91,23 @@ def gather(connection: Connection, host: Host) -> Facts:
     except DeployError as err:
         if not _NO_REASON.search(str(err)):
             raise
-        limit = None
-        with suppress(FleetError):
-            limit = re.search(
-                rb"(?:^|\s)([0-9]{1,9})\s*$", connection.run("ulimit -n").stdout
-            )
-        raise DeployError(
-            f"{err}{_FEW_FILES if limit and int(limit[1]) < _MIN_FILES else ''}"
-        ) from err
+        advice = _FEW_FILES if _has_few_files(connection) else ""
+        raise DeployError(f"{err}{advice}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
     return facts
+
+
+def _has_few_files(connection: Connection) -> bool:
+    """Report whether the account may open too few files for a shell to work; False if
+    unknown.
+    """
+    with suppress(FleetError):
+        printed = connection.run("ulimit -n").stdout
+        if limit := re.search(rb"(?:^|\s)([0-9]{1,9})\s*$", printed):
+            return int(limit[1]) < _MIN_FILES
+    return False
 
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
@@ -123,24 +132,27 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
     """Run each OS's probe, the inventory's OS first, until one fits; return its answer.
     Raises ProbeError.
     """
+    text = ""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
-        names, cc = SYSTEMS[name].probe, host.toolchain.cc
         script = probe.render_probe(
-            names, workdir=host.workdir, cc=cc, read_only=read_only
+            SYSTEMS[name].probe,
+            workdir=host.workdir,
+            cc=host.toolchain.cc,
+            read_only=read_only,
         )
         try:
             completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
         except LinkError as err:
             _raise_if_compiler_hangs(connection, host, err)
             raise
-        text = probe.extract_answer(completed.stdout)
-        if text is None:
+        answer = probe.extract_answer(completed.stdout)
+        if answer is None:
             raise ProbeError(_no_answer_message(host, completed))
-        if "other" not in probe.split_sections(
-            text
-        ):  # else the host runs another OS than the probe is for
+        text = answer
+        is_of_other_os = "other" in probe.split_sections(text)
+        if not is_of_other_os:
             break
-    return text or ""
+    return text
 
 
 def _raise_if_compiler_hangs(
@@ -171,20 +183,8 @@ def _parse_without_workdir(text: str, host: Host) -> Facts:
     """
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
-    if system is None and not (uname := probe.find_value(sections, "uname_s")):
-        path = probe.find_value(sections, "path")
-        raise ProbeError(
-            f"{host.name}: the host has no `uname` where its shell looks for programs:"
-            f" PATH is {path[:200]!r} there. Correct the PATH that its sshd or login"
-            " shell sets for commands."
-        )
     if system is None:
-        titles = " and ".join(system.title for system in SYSTEMS.values())
-        raise ProbeError(
-            f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet"
-            f" cannot measure; it knows {titles}. Remove the host from the inventory,"
-            " or check its address."
-        )
+        raise ProbeError(_unknown_os_message(sections, host))
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
     except DataError as err:
@@ -192,17 +192,40 @@ def _parse_without_workdir(text: str, host: Host) -> Facts:
         if system.describe_answer(sections):
             advice += f"; `fleet check {host.name}` prints all it answered"
         raise ProbeError(f"{host.name}: {err}. {advice}.") from err
-    for name, declared, actual in (
-        ("os", host.os, facts.target.os),
-        ("arch", host.arch, facts.arch),
-    ):
-        if declared is not None and declared != actual:
-            raise ProbeError(
-                f"{host.name}: the inventory says `{name}: {declared}`, the host says"
-                f" {actual}. Correct or remove the line ({host.origin or 'inventory'}),"
-                " or check the address."
-            )
+    _require_declared(host, "os", host.os, facts.target.os)
+    _require_declared(host, "arch", host.arch, facts.arch)
     return facts
+
+
+def _unknown_os_message(sections: probe.Sections, host: Host) -> str:
+    uname = probe.find_value(sections, "uname_s")
+    if not uname:
+        path = probe.find_value(sections, "path")
+        return (
+            f"{host.name}: the host has no `uname` where its shell looks for programs:"
+            f" PATH is {path[:200]!r} there. Correct the PATH that its sshd or login"
+            " shell sets for commands."
+        )
+    titles = " and ".join(system.title for system in SYSTEMS.values())
+    return (
+        f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet"
+        f" cannot measure; it knows {titles}. Remove the host from the inventory,"
+        " or check its address."
+    )
+
+
+def _require_declared(
+    host: Host, key: str, declared: str | None, actual: str | None
+) -> None:
+    """Raise ProbeError if the inventory declares another value of `key` than the
+    host's.
+    """
+    if declared is not None and declared != actual:
+        raise ProbeError(
+            f"{host.name}: the inventory says `{key}: {declared}`, the host says"
+            f" {actual}. Correct or remove the line ({host.origin or 'inventory'}),"
+            " or check the address."
+        )
 
 
 def _add_workdir(facts: Facts, host: Host) -> Facts:
@@ -212,30 +235,39 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
     for index, line in enumerate(lines):
         word, _, rest = line.partition(" ")
         if word == "chosen":
-            entries = tuple(filter(None, lines[index + 1 :]))
-            hashes = "\n".join(sections.get("hashes", []))  # as sha256sum prints them
-            matches = re.findall(
-                r"^([0-9a-f]{64}) [ *].*/([^/\n]+)$", hashes, re.MULTILINE
-            )
-            by_name = MappingProxyType({name: digest for digest, name in matches})
+            entries = filter(None, lines[index + 1 :])
             return replace(
-                facts, workdir=rest, workdir_entries=entries, workdir_hashes=by_name
+                facts,
+                workdir=rest,
+                workdir_entries=tuple(entries),
+                workdir_hashes=_parse_hashes(sections.get("hashes", [])),
             )
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
             refused.append(rest[:_MAX_CHARACTERS])
+    raise DeployError(_no_workdir_message(host, refused))
+
+
+def _parse_hashes(lines: Iterable[str]) -> Mapping[str, str]:
+    """Return the SHA-256 of each file by its name, from lines of sha256sum."""
+    digests = {}
+    for line in lines:
+        if match := re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line):
+            digest, name = match.groups()
+            digests[name] = digest
+    return MappingProxyType(digests)
+
+
+def _no_workdir_message(host: Host, refused: Sequence[str]) -> str:
+    """Return why no workdir can be used. refused: "PLACE: why" for each one tried."""
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
-        remedy = next(
-            (text for sign, text in _REMEDIES.items() if sign in reason),
-            "name another directory",
-        )
-        raise DeployError(
-            f"{host.name}: the inventory's workdir {reason}. To do: {remedy}."
-        )
+        remedies = (text for sign, text in _REMEDIES.items() if sign in reason)
+        remedy = next(remedies, "name another directory")
+        return f"{host.name}: the inventory's workdir {reason}. To do: {remedy}."
     listed = "".join(f"\n  {reason}" for reason in refused[:_MAX_PLACES])
-    raise DeployError(
+    return (
         f"{host.name}: found no directory to put the agent in:{listed}\nName one that"
         " we may write to and run programs from, as `workdir:` for this host in the"
         " inventory."
@@ -254,15 +286,13 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
     """Parse what precedes the agent's lines. head: the file, at least up to them.
     Raises ProbeError.
     """
-    if (
-        head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"))
-        or b"@\0f\0l\0" in head
-    ):
+    if head.startswith(_BYTE_ORDER_MARKS) or "@fl".encode("utf-16-le") in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step"
             " prints as it is."
         )
-    began, text = STEP_BEGAN.search(head), probe.extract_answer(head)
+    began = STEP_BEGAN.search(head)
+    text = probe.extract_answer(head)
     if began is None or text is None:
         for sign, advice in _STEP_FORMS.items():
             if re.search(sign, head):
@@ -271,8 +301,10 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
             f"{path}: does not hold what `fleet check --script` finds out, before the"
             " agent's lines. Start the agent by that script (docs/remote.md)."
         )
-    end = head.index(b"\n", head.index(f"\n{probe.MARK} end".encode()) + 1)
-    return StepHead(began[1].decode(), parse_with_workdir_error(text, host)[0], end + 1)
+    facts, _ = parse_with_workdir_error(text, host)
+    end_marker = head.index(f"\n{probe.MARK} end".encode()) + 1
+    length = head.index(b"\n", end_marker) + 1
+    return StepHead(began[1].decode(), facts, length)
 
 
 def describe_answer(text: str) -> tuple[str, ...]:
@@ -303,25 +335,24 @@ def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
     if not script:
         return None
     output = connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout
-    sections = probe.split_sections(probe.extract_answer(output) or "")
-    return system.parse_usage(sections, sum(cpu.online for cpu in facts.cpus))
+    answer = probe.extract_answer(output) or ""
+    online = sum(cpu.online for cpu in facts.cpus)
+    return system.parse_usage(probe.split_sections(answer), online)
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:
     """Parse the load in a host's output; return an empty Load if it is missing."""
-    return SYSTEMS[facts.target.os].parse_load(
-        probe.split_sections(probe.extract_answer(output) or "")
-    )
+    answer = probe.extract_answer(output) or ""
+    return SYSTEMS[facts.target.os].parse_load(probe.split_sections(answer))
 
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
-    output = (completed.stderr.strip() or completed.stdout.strip()).decode(
-        "utf-8", "replace"
-    )
-    half = _MAX_CHARACTERS // 2
-    excerpt = (
-        output if len(output) <= 2 * half else f"{output[:half]} … {output[-half:]}"
-    )
+    printed_bytes = completed.stderr.strip() or completed.stdout.strip()
+    output = printed_bytes.decode("utf-8", "replace")
+    excerpt = output
+    if len(output) > _MAX_CHARACTERS:
+        half = _MAX_CHARACTERS // 2
+        excerpt = f"{output[:half]} … {output[-half:]}"
     advice = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
     printed = f"it printed {excerpt!r}" if output else "it printed nothing"
     return (

@@ -67,15 +67,12 @@ def _minify_scripts(names: Sequence[str]) -> str:
     """Join the scripts without comments and indentation, since a host's shell reads
     byte by byte.
     """
-    texts = [
-        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names
-    ]
-    lines = (
-        _COMMENT.sub("", line.lstrip("\t"))
-        for text in texts
-        for line in text.splitlines()
-    )
-    return "\n".join(filter(None, lines))
+    lines: list[str] = []
+    for name in names:
+        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        lines += text.splitlines()
+    without_comments = [_COMMENT.sub("", line.lstrip("\t")) for line in lines]
+    return "\n".join(filter(None, without_comments))
 
 
 def extract_answer(output: bytes) -> str | None:
@@ -91,8 +88,11 @@ def find_value(answer_sections: Sections, key: str) -> str:
     """Return the value of a line `KEY VALUE` of the section `system`; empty if there is
     none.
     """
-    lines = (line.partition(" ") for line in answer_sections.get("system", []))
-    return next((text.strip() for name, _, text in lines if name == key), "")
+    for line in answer_sections.get("system", []):
+        name, _, value = line.partition(" ")
+        if name == key:
+            return value.strip()
+    return ""
 
 
 @lru_cache(maxsize=64)  # read several times for each host
@@ -114,16 +114,21 @@ def _hide_private(text: str) -> str:
     """Hash the machine ID; remove secrets from the kernel's command line and serial
     numbers from SMBIOS.
     """
-    text = _MACHINE_ID.sub(
-        lambda match: hashlib.sha256(match[0].encode()).hexdigest(), text
-    )
-    text = _SMBIOS.sub(
-        lambda match: "\n".join(
-            [match[1], *keep_memory_only(match[2].split("\n")), ""]
-        ),
-        text,
-    )
-    return _COMMAND_LINE.sub(
-        lambda line: _PARAMETER.sub(lambda word: _SECRET.sub(r"\1…", word[0]), line[0]),
-        text,
+    text = _MACHINE_ID.sub(_hash_match, text)
+    text = _SMBIOS.sub(_hide_serial_numbers, text)
+    return _COMMAND_LINE.sub(_hide_secrets, text)
+
+
+def _hash_match(machine_id: re.Match[str]) -> str:
+    return hashlib.sha256(machine_id[0].encode()).hexdigest()
+
+
+def _hide_serial_numbers(section: re.Match[str]) -> str:
+    marker, lines = section.groups()
+    return "\n".join([marker, *keep_memory_only(lines.split("\n")), ""])
+
+
+def _hide_secrets(command_line: re.Match[str]) -> str:
+    return _PARAMETER.sub(
+        lambda parameter: _SECRET.sub(r"\1…", parameter[0]), command_line[0]
     )

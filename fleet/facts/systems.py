@@ -36,17 +36,21 @@ class Os:
 
 SYSTEMS: Mapping[str, Os] = {
     "linux": Os(
-        *(
-            "Linux",
-            ("load_linux.sh", "probe_linux.sh"),
-            linux.is_answer,
-            linux.parse,
-            linux_noise.find_noise,
-        ),
-        *(("load_linux.sh",), linux.parse_load, linux.parse_usage),
+        title="Linux",
+        probe=("load_linux.sh", "probe_linux.sh"),
+        is_answer=linux.is_answer,
+        parse=linux.parse,
+        find_noise=linux_noise.find_noise,
+        load=("load_linux.sh",),
+        parse_load=linux.parse_load,
+        parse_usage=linux.parse_usage,
     ),
     "qnx": Os(
-        *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.find_noise),
+        title="QNX",
+        probe=("probe_qnx.sh",),
+        is_answer=qnx.is_answer,
+        parse=qnx.parse,
+        find_noise=qnx.find_noise,
         search_path=lambda sections: qnx.parse_values(sections).get("path", ""),
         describe_answer=qnx.describe_answer,
     ),
