@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -22,7 +22,8 @@ from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import as_comment, render_inventory
 from fleet.model import InputError
 
-_TIMEOUT_S, _LIMIT_MIB = 30, 8
+_TIMEOUT_S = 30
+_LIMIT_MIB = 8
 _LIMITED = f'ulimit -f {_LIMIT_MIB << 11} 2>/dev/null; exec "$@"'
 _SHOWN = 300  # characters of what a program printed
 _USABLE = {
@@ -96,29 +97,37 @@ def _parse_slurm(line: str) -> _Candidate:
         if key in _FREE_TEXT:
             break
         fields.setdefault(key, "" if value == "(null)" else value)
-    name, state = _read(fields, "NodeName"), _read(fields, "State")
-    unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
-    labels = {"partition": partition} if (partition := fields.get("Partitions")) else {}
-    return _Candidate(name, name, labels, unusable)
+    name = _read(fields, "NodeName")
+    state = _read(fields, "State")
+    labels = {}
+    if partition := fields.get("Partitions"):
+        labels["partition"] = partition
+    is_usable = set(state.split("+")) <= _USABLE
+    return _Candidate(name, name, labels, "" if is_usable else f"it is {state}")
 
 
 def _parse_pod(pod: Any) -> _Candidate:
     """Parse an item of `kubectl get pods -o json`. Its node is the host, since each
     restart renames a pod.
     """
-    spec, meta = _read(pod, "spec", dict), _read(pod, "metadata", dict)
-    name, labels = _read(meta, "name"), {"namespace": _read(meta, "namespace")}
-    phase = (
-        "Terminating"
-        if meta.get("deletionTimestamp")
-        else _read(_read(pod, "status", dict), "phase")
-    )
-    if len(containers := _read(spec, "containers", list)) > 1:
+    spec = _read(pod, "spec", dict)
+    metadata = _read(pod, "metadata", dict)
+    name = _read(metadata, "name")
+    labels = {"namespace": _read(metadata, "namespace")}
+    phase = _read_phase(pod, metadata)
+    containers = _read(spec, "containers", list)
+    if len(containers) > 1:
         labels["container"] = _read(containers[0], "name")
     node = _read(spec, "nodeName") if spec.get("nodeName") else name
-    return _Candidate(
-        node, name, labels, f"it is {phase}" if phase != "Running" else ""
-    )
+    unusable = "" if phase == "Running" else f"it is {phase}"
+    return _Candidate(node, name, labels, unusable)
+
+
+def _read_phase(pod: Any, metadata: Mapping[str, Any]) -> str:
+    if metadata.get("deletionTimestamp"):
+        return "Terminating"
+    phase: str = _read(_read(pod, "status", dict), "phase")
+    return phase
 
 
 def _parse_container(entry: Any) -> _Candidate:
@@ -126,14 +135,11 @@ def _parse_container(entry: Any) -> _Candidate:
     by commas (docker).
     """
     names = _read(entry, "Names", str | list)
-    name = _read(
-        {"name": (names.split(",") if isinstance(names, str) else names)[0]}, "name"
-    )
-    return _Candidate(
-        name,
-        name,
-        unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "",
-    )
+    if isinstance(names, str):
+        names = names.split(",")
+    name = _read({"name": names[0]}, "name")
+    unusable = "it only holds a pod's namespaces" if entry.get("IsInfra") else ""
+    return _Candidate(name, name, unusable=unusable)
 
 
 def _split_lines(printed: str) -> list[str]:
@@ -152,12 +158,10 @@ def _split_containers(printed: str) -> Iterable[Any]:
         raise InventoryError(
             "docker printed the word json, not its list: docker 23 or newer is needed."
         )
-    is_list = printed.lstrip()[:1] == "["
-    return (
-        msgspec.json.decode(printed)
-        if is_list
-        else map(_json_or_text, printed.splitlines())
-    )
+    if printed.lstrip().startswith("["):
+        containers: list[Any] = msgspec.json.decode(printed)
+        return containers
+    return [_json_or_text(line) for line in printed.splitlines()]
 
 
 def _json_or_text(line: str) -> Any:
@@ -169,10 +173,10 @@ def _json_or_text(line: str) -> Any:
 def _parse_labgrid(line: str) -> _Candidate:
     """Parse a line of `labgrid-client who`, each a place that somebody has acquired."""
     words = dict(zip(("user", "host", "place"), line.split(), strict=False))
-    user, place = _read(words, "user"), _read(words, "place")
-    return _Candidate(
-        place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else ""
-    )
+    user = _read(words, "user")
+    place = _read(words, "place")
+    unusable = "" if user == getpass.getuser() else f"{user} has acquired it"
+    return _Candidate(place, place, {}, unusable)
 
 
 def _parse_lines(printed: str) -> Iterator[_Candidate]:
@@ -180,74 +184,92 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
     InputError.
     """
     for line in printed.splitlines():
-        pattern, *words = line.split("#")[0].split() or [""]
-        labels = dict(word.split("=", 1) for word in words if "=" in word)
-        address, *more = [word for word in words if "=" not in word] or [""]
-        if more:
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        pattern = words[0]
+        labels = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        addresses = [word for word in words[1:] if "=" not in word]
+        if len(addresses) > 1:
             raise InputError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
-        for name in expand_range(pattern) if pattern else ():
+        for name in expand_range(pattern):
             if not NAME.fullmatch(name):
                 raise InputError(f"no host may be called {name[:_SHOWN]!r}")
-            yield _Candidate(name, address or name, labels)
+            yield _Candidate(name, addresses[0] if addresses else name, labels)
 
 
-_Cluster = tuple[
-    tuple[str, ...],
-    dict[str, Any],
-    Callable[[str], Iterable[Any]],
-    Callable[[Any], _Candidate],
-]
-"""A command, its hosts' defaults, a function that splits its output, and one that
-parses each entry.
-"""
+@dataclass(frozen=True, slots=True)
+class _Lister:
+    """A program that lists hosts, and how to read its list.
+
+    defaults: of the inventory of its hosts. split: returns the entries in its output.
+    """
+
+    command: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    split: Callable[[str], Iterable[Any]]
+    parse: Callable[[Any], _Candidate]
+
+
 _PS = ("ps", "--format", "json")
-_LABGRID = {
-    "via": "command",
-    "command": ["labgrid-client", "-p", "{address}", "ssh", "{shell}"],
-}
-_CLUSTERS: Mapping[str, _Cluster] = {
-    "slurm": (
-        ("scontrol", "-o", "show", "nodes"),
-        {"via": "srun"},
-        _split_lines,
-        _parse_slurm,
+_LABGRID_COMMAND = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
+_CLUSTERS: Mapping[str, _Lister] = {
+    "slurm": _Lister(
+        command=("scontrol", "-o", "show", "nodes"),
+        defaults={"via": "srun"},
+        split=_split_lines,
+        parse=_parse_slurm,
     ),
-    "kubectl": (
-        ("kubectl", "get", "pods", "-o", "json"),
-        {"via": "kubectl"},
-        _split_items,
-        _parse_pod,
+    "kubectl": _Lister(
+        command=("kubectl", "get", "pods", "-o", "json"),
+        defaults={"via": "kubectl"},
+        split=_split_items,
+        parse=_parse_pod,
     ),
-    "docker": (
-        ("docker", *_PS),
-        {"via": "docker"},
-        _split_containers,
-        _parse_container,
+    "docker": _Lister(
+        command=("docker", *_PS),
+        defaults={"via": "docker"},
+        split=_split_containers,
+        parse=_parse_container,
     ),
-    "podman": (
-        ("podman", *_PS),
-        {"via": "podman"},
-        _split_containers,
-        _parse_container,
+    "podman": _Lister(
+        command=("podman", *_PS),
+        defaults={"via": "podman"},
+        split=_split_containers,
+        parse=_parse_container,
     ),
-    "labgrid": (
-        ("labgrid-client", "who"),
-        _LABGRID,
-        lambda text: _split_lines(text)[1:],
-        _parse_labgrid,
+    "labgrid": _Lister(
+        command=("labgrid-client", "who"),
+        defaults={"via": "command", "command": _LABGRID_COMMAND},
+        split=lambda text: _split_lines(text)[1:],
+        parse=_parse_labgrid,
     ),
 }
 CLUSTERS = tuple(_CLUSTERS)
+
+
+def _find_lister(source: str | Sequence[str]) -> _Lister:
+    """Return how to ask `source`: a name in CLUSTERS, or the user's command. In a job
+    of Slurm, only its nodes are asked for.
+    """
+    if not isinstance(source, str):
+        return _Lister(tuple(source), {}, _parse_lines, lambda candidate: candidate)
+    lister = _CLUSTERS[source]
+    allocated = os.environ.get("SLURM_JOB_NODELIST")
+    if source == "slurm" and allocated:
+        return replace(lister, command=(*lister.command, allocated))
+    return lister
 
 
 def from_cluster(kind: str) -> str:
     """Render a program's list as an inventory, with comments on what is left out.
     Raises InventoryError.
     """
-    command, defaults, *_ = _CLUSTERS[kind]
+    lister = _CLUSTERS[kind]
     hosts, left_out = _ask_hosts_and_left_out(kind)
-    origin = f"What {' '.join(command[1:4])} of {command[0]} listed."
-    return render_inventory(origin, left_out, hosts, defaults)
+    arguments = " ".join(lister.command[1:4])
+    origin = f"What {arguments} of {lister.command[0]} listed."
+    return render_inventory(origin, left_out, hosts, lister.defaults)
 
 
 def list_or_reuse_hosts(
@@ -258,21 +280,18 @@ def list_or_reuse_hosts(
     """Return host entries from `noted_hosts`; if it is None, from a program. Raises
     InventoryError.
     """
-    hosts = _ask_hosts_and_left_out(source)[0] if noted_hosts is None else noted_hosts
-    reached = (
-        _CLUSTERS[source][1]
-        if isinstance(source, str) and "via" not in defaults
-        else {}
-    )
-    # no more: whoever may write to a shared root may have written the note
-    taken = {
-        "address",
-        "labels",
-    }
-    return {
-        name: reached | {k: entry[k] for k in entry if k in taken}
-        for name, entry in hosts.items()
-    }
+    hosts = noted_hosts
+    if hosts is None:
+        hosts, _ = _ask_hosts_and_left_out(source)
+    reached: Mapping[str, Any] = {}
+    if isinstance(source, str) and "via" not in defaults:
+        reached = _CLUSTERS[source].defaults
+    entries = {}
+    for name, entry in hosts.items():
+        # no more: whoever may write to a shared root may have written the note
+        taken = {key: entry[key] for key in entry if key in ("address", "labels")}
+        entries[name] = {**reached, **taken}
+    return entries
 
 
 def _ask_hosts_and_left_out(
@@ -281,49 +300,65 @@ def _ask_hosts_and_left_out(
     """Run a program that lists hosts. Return the entry of each, and a sentence for each
     one left out.
     """
-    own: _Cluster = tuple(source), {}, _parse_lines, lambda candidate: candidate
-    command, _, split, parse = _CLUSTERS[source] if isinstance(source, str) else own
-    if source == "slurm" and (allocated := os.environ.get("SLURM_JOB_NODELIST")):
-        command = (*command, allocated)
-    program, printed = command[0], _run(command)
-    try:
-        if len(entries := list(split(printed))) > HOST_LIMIT:
-            raise InputError(f"more than {HOST_LIMIT} hosts")
-    except (InputError, msgspec.DecodeError, RecursionError) as err:
-        text = (
-            f"{program} printed what is not its list: {str(err)[:_SHOWN]}. See"
-            f" `{shlex.join(command)}`."
-        )
-        raise InventoryError(text) from err
+    lister = _find_lister(source)
+    program = lister.command[0]
+    entries = _split_entries(lister, _run(lister.command))
     hosts: dict[str, _Candidate] = {}
     left_out = []
-    for candidate in (_parse_entry(parse, entry) for entry in entries):
-        name, address = candidate.name, candidate.address
-        if candidate.unusable:
-            why = candidate.unusable
-        elif not NAME.fullmatch(name) or name == ALL:
-            why = "no host may have that name"
-        elif isinstance(source, str) and not is_address(address):
-            why = "it is neither a name nor an IP address"
-        elif earlier := hosts.get(name.casefold()):
-            why = f"{name} is there already, by {earlier.address}"
+    for entry in entries:
+        candidate = _parse_entry(lister.parse, entry)
+        folded = candidate.name.casefold()
+        earlier = hosts.get(folded)
+        why = candidate.unusable or _find_name_or_address_problem(
+            candidate, is_from_cluster=isinstance(source, str)
+        )
+        if not why and earlier:
+            why = f"{candidate.name} is there already, by {earlier.address}"
+        if why:
+            address = as_comment(candidate.address)
+            left_out.append(f"Left out: {address}: {as_comment(why)}.")
         else:
-            hosts[name.casefold()] = candidate
-            continue
-        left_out.append(f"Left out: {as_comment(address)}: {as_comment(why)}.")
+            hosts[folded] = candidate
     if not hosts:
-        why = " ".join(left_out[:3])
+        reasons = " ".join(left_out[:3])
         raise InventoryError(
-            f"{program} lists no host that could be measured. {why}".rstrip()
+            f"{program} lists no host that could be measured. {reasons}".rstrip()
         )
     return {host.name: host.make_entry() for host in hosts.values()}, left_out
+
+
+def _find_name_or_address_problem(
+    candidate: _Candidate, *, is_from_cluster: bool
+) -> str:
+    """Return why no host may have this name or address; "" if one may. The user's own
+    addresses may be any text.
+    """
+    if not NAME.fullmatch(candidate.name) or candidate.name == ALL:
+        return "no host may have that name"
+    if is_from_cluster and not is_address(candidate.address):
+        return "it is neither a name nor an IP address"
+    return ""
+
+
+def _split_entries(lister: _Lister, printed: str) -> list[Any]:
+    """Return the entries in what the program printed. Raises InventoryError."""
+    try:
+        entries = list(lister.split(printed))
+        if len(entries) > HOST_LIMIT:
+            raise InputError(f"more than {HOST_LIMIT} hosts")
+    except (InputError, msgspec.DecodeError, RecursionError) as err:
+        raise InventoryError(
+            f"{lister.command[0]} printed what is not its list: {str(err)[:_SHOWN]}."
+            f" See `{shlex.join(lister.command)}`."
+        ) from err
+    return entries
 
 
 def _run(command: tuple[str, ...]) -> str:
     """Return what a program prints. Raises InventoryError if it fails, prints too much
     or takes too long.
     """
-    by_hand, environment = shlex.join(command), {**os.environ, "LC_ALL": "C"}
+    by_hand = shlex.join(command)
     if shutil.which(command[0]) is None:
         raise InventoryError(
             f"{command[0]}, which lists the hosts, is not in PATH. Install it."
@@ -337,7 +372,7 @@ def _run(command: tuple[str, ...]) -> str:
                 stderr=subprocess.PIPE,
                 timeout=_TIMEOUT_S,
                 check=False,
-                env=environment,
+                env={**os.environ, "LC_ALL": "C"},
             )
         except (OSError, subprocess.TimeoutExpired) as err:
             why = (
