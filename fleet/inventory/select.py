@@ -6,7 +6,7 @@ import fnmatch
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -38,16 +38,11 @@ from fleet.text import printable, suggest_similar
 _MEMBERSHIP_LIMIT = 50 * HOST_LIMIT
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NAME_ADVICE = (
-    "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
+    "a name is letters, digits, dot, dash and _, letter or digit first, at most 100;"
+    " put the machine's real name in `address:`"
 )
-NAME_ADVICE += "put the machine's real name in `address:`"
 # merged key by key; anything else is replaced whole
-_BY_KEY = (
-    "env",
-    "labels",
-    "toolchain",
-    "plan",
-)
+_BY_KEY = ("env", "labels", "toolchain", "plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +67,21 @@ class Inventory:
         find_last_runs: returns last run times by host ID. Raises UsageError if no host
         matches.
         """
-        patterns = [
-            part for text in selection for part in re.split(r",(?![^\[]*\])", text)
-        ]
+        patterns: list[str] = []
+        for text in selection:
+            patterns += re.split(r",(?![^\[]*\])", text)  # at commas outside brackets
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = set[str]().union(
-            *(self._match_names(part, find_last_runs) for part in included or [ALL])
-        )
-        chosen = chosen.difference(
-            *(self._match_names(part, find_last_runs) for part in excluded)
-        )
+        chosen: set[str] = set()
+        for pattern in included or [ALL]:
+            chosen |= self._match_names(pattern, find_last_runs)
+        for pattern in excluded:
+            chosen -= self._match_names(pattern, find_last_runs)
         if not chosen:
-            text = (
-                f"the selection {' '.join(patterns)!r} leaves no host. See `fleet"
-                " hosts`."
+            raise UsageError(
+                f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See"
+                " `fleet hosts`."
             )
-            raise UsageError(f"{self.path}: {text}")
         return tuple(host for host in self.hosts if host.name in chosen)
 
     def _match_names(
@@ -110,39 +103,40 @@ class Inventory:
             }
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))
-        names = {
-            host.name
-            for host in self.hosts
-            if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs)
-        }
-        names.update(self.groups.get(pattern, ()))
+        names = set(self.groups.get(pattern, ()))
+        for host in self.hosts:
+            if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs):
+                names.add(host.name)
         if not names and pattern not in self.groups:
-            similar = suggest_similar(
-                pattern, [*(host.name for host in self.hosts), *self.groups]
+            host_names = [host.name for host in self.hosts]
+            similar = suggest_similar(pattern, [*host_names, *self.groups])
+            raise UsageError(
+                f"{self.path}: no host or group is called {pattern!r}{similar} See"
+                " `fleet hosts`."
             )
-            text = f"no host or group is called {pattern!r}{similar} See `fleet hosts`."
-            raise UsageError(f"{self.path}: {text}")
         return names
 
     def _match_label(self, key: str, value: str) -> set[str]:
-        hosts = (host for host in self.hosts if key in host.labels)
         names = {
-            host.name for host in hosts if fnmatch.fnmatchcase(host.labels[key], value)
+            host.name
+            for host in self.hosts
+            if key in host.labels and fnmatch.fnmatchcase(host.labels[key], value)
         }
         if not names:
-            labels = sorted(
-                {
-                    f"{name}={text}"
-                    for host in self.hosts
-                    for name, text in host.labels.items()
-                }
-            )
-            advice = suggest_similar(f"{key}={value}", labels)
-            advice += f" Known labels: {', '.join(labels[:20]) or 'none'}."
+            labels = self._list_labels()
+            similar = suggest_similar(f"{key}={value}", labels)
+            listed = ", ".join(labels[:20]) or "none"
             raise UsageError(
-                f"{self.path}: no host has the label {key}={value}{advice}"
+                f"{self.path}: no host has the label {key}={value}{similar} Known"
+                f" labels: {listed}."
             )
         return names
+
+    def _list_labels(self) -> list[str]:
+        labels: set[str] = set()
+        for host in self.hosts:
+            labels.update(f"{name}={text}" for name, text in host.labels.items())
+        return sorted(labels)
 
 
 def make_local_inventory(path: Path) -> Inventory:
@@ -202,12 +196,12 @@ def _add_listed_hosts(
         list_or_reuse_hosts,
     )
 
-    listed = list_or_reuse_hosts(
-        declared["hosts_from"], declared.get("defaults", ()), listed_hosts
-    )
+    defaults = declared.get("defaults", ())
+    listed = list_or_reuse_hosts(declared["hosts_from"], defaults, listed_hosts)
+    line = document.line(("hosts_from",))
     hosts = dict(declared.get("hosts", {}))
     for name, entry in listed.items():
-        document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
+        document.lines.setdefault(("hosts", name), line)
         converted = schema.convert_entry(name, entry, document)
         hosts[name] = converted | (hosts.get(name) or {})
     return hosts
@@ -226,13 +220,11 @@ class _Resolver:
         self.document = document
         self.problem = document.reject
         self.defaults: dict[str, Any] = declared.get("defaults", {})
-        self.groups: dict[str, dict[str, Any]] = {
-            name: entry or {} for name, entry in declared.get("groups", {}).items()
-        }
-        self.children: dict[str, dict[str, None]] = {
-            name: dict.fromkeys(entry.get("children", ()))
-            for name, entry in self.groups.items()
-        }
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.children: dict[str, dict[str, None]] = {}
+        for name, entry in declared.get("groups", {}).items():
+            self.groups[name] = entry or {}
+            self.children[name] = dict.fromkeys(self.groups[name].get("children", ()))
         self.places = {group: place for place, group in enumerate(self.groups)}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
         self.match_hosts = cache(self._match_hosts)
@@ -256,16 +248,17 @@ class _Resolver:
             name: self._resolve_host(name, groups)
             for name, groups in groups_by_host.items()
         }
-        host_places = {name: place for place, name in enumerate(hosts)}
-        groups = {
-            group: tuple(sorted(names, key=host_places.__getitem__))
+        places = {name: place for place, name in enumerate(hosts)}
+        in_file_order = {
+            group: tuple(sorted(names, key=places.__getitem__))
             for group, names in members.items()
         }
-        with_build_hosts = tuple(
-            self._add_build_host(host, hosts) for host in hosts.values()
-        )
+        complete = [self._add_build_host(host, hosts) for host in hosts.values()]
         return Inventory(
-            with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program
+            hosts=tuple(complete),
+            groups=MappingProxyType(in_file_order),
+            path=self.path,
+            unasked_program=self.unasked_program,
         )
 
     def _expand(self, written: str, path: KeyPath) -> list[str]:
@@ -319,15 +312,7 @@ class _Resolver:
         Later groups override.
         """
         direct = {group: self._direct_members(group) for group in self.groups}
-        for group, entry in self.groups.items():
-            for index, child in enumerate(entry.get("children", ())):
-                if child not in self.groups:
-                    path = ("groups", group, "children", index)
-                    self.problem(
-                        path,
-                        "no group is called"
-                        f" {child!r}{suggest_similar(child, self.groups)}",
-                    )
+        self._check_children()
         if self.document.problems:
             return {}
         order = self._order_groups()
@@ -338,6 +323,14 @@ class _Resolver:
             )
             return {}
         return self._join_members(order, direct)
+
+    def _check_children(self) -> None:
+        for group, entry in self.groups.items():
+            for index, child in enumerate(entry.get("children", ())):
+                if child not in self.groups:
+                    similar = suggest_similar(child, self.groups)
+                    path = ("groups", group, "children", index)
+                    self.problem(path, f"no group is called {child!r}{similar}")
 
     def _order_groups(self) -> dict[str, None]:
         """Return the groups, parents before children, else in file order; without those
@@ -395,38 +388,35 @@ class _Resolver:
         children.
         """
         written, entry = self.entries[name]
-        merged: dict[str, Any] = {}
-        for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
-            for key, value in layer.items():
-                if key not in {"hosts", "children"}:
-                    merged[key] = (
-                        {**merged.get(key, {}), **value} if key in _BY_KEY else value
-                    )
+        merged = _merge_layers(
+            [self.defaults, *(self.groups[group] for group in groups), entry]
+        )
         place = ("hosts", written)
-        if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get(
-            "toolchain", {}
-        ):
-            self.problem(
-                (*place, "build"),
-                f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well",
-            )
-        if "os_release" in merged and merged.get("os") != "qnx":
-            text = f"{name}: os_release is for QNX hosts; set `os: qnx` as well"
-            self.problem((*place, "os_release"), text)
+        self._check_target(name, merged, place)
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=self.places.__getitem__)),
             origin=f"{printable(str(self.path))}:{self.document.line(place)}",
             **_host_arguments(merged, self.path.parent, name),
         )
-        layers: list[KeyPath] = [
-            ("defaults",),
-            *(("groups", group) for group in groups),
-            place,
-        ]
+        layers: list[KeyPath] = [("defaults",)]
+        layers += [("groups", group) for group in groups]
+        layers.append(place)
         host = self._complete_client_command(host, layers)
         self._check_plan(host, layers)
         return host
+
+    def _check_target(
+        self, name: str, merged: Mapping[str, Any], place: KeyPath
+    ) -> None:
+        """Add problems for a build or an OS release that lacks what it needs."""
+        is_prebuilt = merged.get("build") is BuildPlace.PREBUILT
+        if is_prebuilt and "binary" not in merged.get("toolchain", {}):
+            text = f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well"
+            self.problem((*place, "build"), text)
+        if "os_release" in merged and merged.get("os") != "qnx":
+            text = f"{name}: os_release is for QNX hosts; set `os: qnx` as well"
+            self.problem((*place, "os_release"), text)
 
     def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
         """Return the host with its own or its preset's client command, checked, if
@@ -441,9 +431,8 @@ class _Resolver:
                 self.problem(self._find_deciding_path(("command",), layers), text)
             return host
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
-        key = self._find_deciding_path(
-            ("command",), layers
-        ) or self._find_deciding_path(("via",), layers)
+        command_key = self._find_deciding_path(("command",), layers)
+        key = command_key or self._find_deciding_path(("via",), layers)
         if not host.command:
             self.problem(
                 key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well"
@@ -462,14 +451,14 @@ class _Resolver:
         for names, why in find_conflicts(options):
             if any(getattr(options, name) is None for name in names):
                 continue
-            keys = [
-                self._find_deciding_path(BY_NAME[name].key, layers) for name in names
-            ]
-            sources = [
-                f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line"
-                f" {self.document.line(key)})"
-                for name, key in zip(names, keys, strict=True)
-            ]
+            keys = []
+            sources = []
+            for name in names:
+                option = BY_NAME[name]
+                key = self._find_deciding_path(option.key, layers)
+                written = option.as_yaml(getattr(options, name))
+                keys.append(key)
+                sources.append(f"`{written}` (line {self.document.line(key)})")
             self.problem(keys[0], describe_conflict(sources, why))
 
     def _find_deciding_path(
@@ -485,7 +474,8 @@ class _Resolver:
         """Return the host with its build host, if that is another host; add a problem
         if it is missing.
         """
-        name, place = host.toolchain.build_host, ("hosts", self.entries[host.name][0])
+        name = host.toolchain.build_host
+        place = ("hosts", self.entries[host.name][0])
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
                 text = (
@@ -493,14 +483,25 @@ class _Resolver:
                     " as well"
                 )
                 self.problem((*place, "build"), text)
-        elif name in hosts:
+            return host
+        if name in hosts:
             return replace(host, build_host=hosts[name])
-        elif not self.unasked_program:
-            self.problem(
-                (*place, "toolchain"),
-                f"no host is called {name!r}{suggest_similar(name, hosts)}",
-            )
+        if not self.unasked_program:
+            similar = suggest_similar(name, hosts)
+            self.problem((*place, "toolchain"), f"no host is called {name!r}{similar}")
         return host
+
+
+def _merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the settings of defaults, groups and an entry; later ones win."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if key in _BY_KEY:
+                merged[key] = {**merged.get(key, {}), **value}
+            elif key not in ("hosts", "children"):
+                merged[key] = value
+    return merged
 
 
 def _host_arguments(
@@ -510,21 +511,25 @@ def _host_arguments(
     the build host's.
     """
     default_address = "localhost" if merged.get("via") is Via.LOCAL else name
+    address = merged.get("address", default_address)
     toolchain = dict(merged.get("toolchain", {}))
-    for key in ("binary", "sdp"):
-        if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
-            toolchain[key] = _join_path(directory, toolchain[key])
-    return {key: value for key, value in merged.items() if key != "wait"} | {
-        "address": merged.get("address", default_address).replace("{name}", name),
-        "identity_files": tuple(
-            _join_path(directory, file) for file in merged.get("identity_files", ())
-        ),
-        "toolchain": RequestedToolchain(**toolchain),
-        "wait_s": merged.get("wait", 0.0),
-        "plan": RequestedOptions(**merged.get("plan", {})),
-        "env": MappingProxyType(merged.get("env", {})),
-        "labels": MappingProxyType(merged.get("labels", {})),
-    }
+    if "binary" in toolchain:
+        toolchain["binary"] = _join_path(directory, toolchain["binary"])
+    if "sdp" in toolchain and not toolchain["sdp"].startswith("~/"):
+        toolchain["sdp"] = _join_path(directory, toolchain["sdp"])
+    identity_files = merged.get("identity_files", ())
+
+    arguments = {key: value for key, value in merged.items() if key != "wait"}
+    arguments["address"] = address.replace("{name}", name)
+    arguments["identity_files"] = tuple(
+        _join_path(directory, file) for file in identity_files
+    )
+    arguments["toolchain"] = RequestedToolchain(**toolchain)
+    arguments["wait_s"] = merged.get("wait", 0.0)
+    arguments["plan"] = RequestedOptions(**merged.get("plan", {}))
+    arguments["env"] = MappingProxyType(merged.get("env", {}))
+    arguments["labels"] = MappingProxyType(merged.get("labels", {}))
+    return arguments
 
 
 def _join_path(directory: Path, path: str) -> str:
