@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from getopt import GetoptError, gnu_getopt
@@ -21,18 +21,24 @@ from fleet.inventory.document import parse
 from fleet.inventory.gate import read_bounded
 from fleet.inventory.starter import as_comment, as_name, as_yaml, render_inventory
 
-_KEYS = {  # of our entries, by variable; "" for arguments of ssh
-    **dict.fromkeys(("ansible_host", "ansible_ssh_host"), "address"),
-    **dict.fromkeys(("ansible_port", "ansible_ssh_port"), "port"),
-    **dict.fromkeys(("ansible_user", "ansible_ssh_user"), "user"),
-    **dict.fromkeys(
-        ("ansible_private_key_file", "ansible_ssh_private_key_file"), "identity_files"
-    ),
-    **dict.fromkeys(
-        ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"), ""
-    ),
+# the keys of our entries, by variable
+_KEYS = {
+    "ansible_host": "address",
+    "ansible_ssh_host": "address",
+    "ansible_port": "port",
+    "ansible_ssh_port": "port",
+    "ansible_user": "user",
+    "ansible_ssh_user": "user",
+    "ansible_private_key_file": "identity_files",
+    "ansible_ssh_private_key_file": "identity_files",
 }
-_USED = {*_KEYS, "ansible_connection"}  # values of other variables are never written
+_SSH_ARGUMENTS = (
+    "ansible_ssh_args",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+)
+# values of other variables are never written
+_USED = {*_KEYS, *_SSH_ARGUMENTS, "ansible_connection"}
 _LOCAL = {"local", "ansible.builtin.local"}
 _SSH = {
     "ssh",
@@ -45,7 +51,9 @@ _SSH = {
 _SSH_OPTIONS = (  # ssh(1)
     "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"
 )
+_HOP_OPTIONS = {"-W", "-p", "-q", "-A", "-T", "-x"}  # of a plain jump
 _OPTION_KEYWORDS = {"-J": "ProxyJump", "-i": "IdentityFile"}
+_HOST_NAME = re.compile(r"\{\{\s*inventory_hostname\s*\}\}")  # in a template
 _MAX_NAMES = 12  # variables and hosts in a sentence
 _SIZE_LIMIT_BYTES = 64 << 20
 _STDIN = Path("-")
@@ -82,14 +90,13 @@ class _Result:
         variable's value.
         """
         for part, names in self.left_out.items():
-            more = (
-                f" and {len(names) - _MAX_NAMES} more"
-                if len(names) > _MAX_NAMES
-                else ""
-            )
-            yield (
-                f"{part} ({', '.join([*names][:_MAX_NAMES])}{more})" if names else part
-            )
+            if not names:
+                yield part
+                continue
+            listed = ", ".join([*names][:_MAX_NAMES])
+            if len(names) > _MAX_NAMES:
+                listed += f" and {len(names) - _MAX_NAMES} more"
+            yield f"{part} ({listed})"
 
 
 def from_ansible(path: Path) -> str:
@@ -97,17 +104,9 @@ def from_ansible(path: Path) -> str:
     path: a file, a pipe, or - for stdin. Raises InventoryError.
     """
     listing = _read_listing(path)
-    variables = _mapping_or_empty(
-        _mapping_or_empty(listing.pop("_meta", None)).get("hostvars")
-    )
-    # hosts outside all groups come first
-    bodies = [
-        listing.get("ungrouped"),
-        *listing.values(),
-    ]
-    hosts = list(
-        dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts"))
-    )
+    meta = _mapping_or_empty(listing.pop("_meta", None))
+    variables = _mapping_or_empty(meta.get("hostvars"))
+    hosts = _list_hosts(listing)
     if not hosts:
         raise InventoryError(f"{path}: names no host. Is it the right inventory?")
     if len(hosts) > HOST_LIMIT:
@@ -120,21 +119,37 @@ def from_ansible(path: Path) -> str:
     if not result.entries:
         why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
-    first, *others = result.entries.values()
-    shared = [
-        item
-        for item in sorted(first.items())
-        if all(item in entry.items() for entry in others)
-    ]
-    defaults = {key: value for key, value in shared if others and key != "address"}
-    for entry in result.entries.values():
-        for key in defaults:
-            del entry[key]
+    defaults = _move_common_values(list(result.entries.values()))
     groups = _convert_groups(listing, result)
-    left_out = (f"Not carried over: {text}" for text in result.describe_left_out())
+    left_out = [f"Not carried over: {text}" for text in result.describe_left_out()]
     source = "stdin" if path == _STDIN else path
     origin = f"Hosts that ansible-inventory listed in {source}."
     return render_inventory(origin, left_out, result.entries, defaults, groups)
+
+
+def _list_hosts(listing: Mapping[str, Any]) -> list[str]:
+    """Return each host once, those outside all groups first."""
+    hosts = dict.fromkeys(_list_names(listing.get("ungrouped"), "hosts"))
+    for body in listing.values():
+        hosts.update(dict.fromkeys(_list_names(body, "hosts")))
+    return list(hosts)
+
+
+def _move_common_values(entries: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Remove the values that all of several entries have, except addresses, and return
+    them as defaults.
+    """
+    if len(entries) < 2:
+        return {}
+    defaults = {}
+    for key, value in sorted(entries[0].items()):
+        is_common = all((key, value) in entry.items() for entry in entries)
+        if is_common and key != "address":
+            defaults[key] = value
+    for entry in entries:
+        for key in defaults:
+            del entry[key]
+    return defaults
 
 
 def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
@@ -143,11 +158,9 @@ def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
 
 def _list_names(body: Any, key: str) -> list[str]:
     names = _mapping_or_empty(body).get(key)
-    return (
-        [name for name in names if isinstance(name, str)]
-        if isinstance(names, list)
-        else []
-    )
+    if not isinstance(names, list):
+        return []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
@@ -163,11 +176,10 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
             host,
         )
         return
-    entry = (
-        {"via": "local"}
-        if connection in _LOCAL
-        else _make_ssh_entry(name, host, variables, result)
-    )
+    if connection in _LOCAL:
+        entry: dict[str, object] = {"via": "local"}
+    else:
+        entry = _make_ssh_entry(name, host, variables, result)
     address = str(entry.get("address", host))
     if not is_address(address):
         result.leave_out(
@@ -181,30 +193,36 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
     for key in entry.keys() - result.entries[name]:
         result.leave_out(f"{key}, whose value our inventory does not take", host)
     for variable, value in variables.items():
-        if variable in _USED:
-            continue
-        if schema.SECRET.search(variable) or "pass" in variable:
-            result.leave_out(f"the secret {variable}", host)
-        elif "__ansible_vault" in _mapping_or_empty(value):
-            result.leave_out(f"{variable}, encrypted with ansible-vault", host)
-        elif variable.startswith("ansible_"):
-            result.leave_out(variable, host)
-        else:
-            result.leave_out(
-                "variables that are not about connecting to a host", variable
-            )
+        if variable not in _USED:
+            _leave_out_variable(variable, value, host, result)
+
+
+def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -> None:
+    """Record a variable that we do not use; one that is not about connecting to a host
+    without the host's name.
+    """
+    if schema.SECRET.search(variable) or "pass" in variable:
+        result.leave_out(f"the secret {variable}", host)
+    elif "__ansible_vault" in _mapping_or_empty(value):
+        result.leave_out(f"{variable}, encrypted with ansible-vault", host)
+    elif variable.startswith("ansible_"):
+        result.leave_out(variable, host)
+    else:
+        result.leave_out("variables that are not about connecting to a host", variable)
 
 
 def _make_ssh_entry(
     name: str, host: str, variables: Mapping[str, Any], result: _Result
 ) -> dict[str, object]:
-    entry: dict[str, object] = {} if name == host else {"address": host}
+    entry: dict[str, object] = {}
+    if name != host:
+        entry["address"] = host
     for variable, key in _KEYS.items():
         if value := _read_text(variables, variable, host, result):
-            if key:
-                entry[key] = value
-            else:
-                _add_ssh_options(value, variable, entry, host, result)
+            entry[key] = value
+    for variable in _SSH_ARGUMENTS:
+        if value := _read_text(variables, variable, host, result):
+            _add_ssh_options(value, variable, entry, host, result)
     return entry
 
 
@@ -214,10 +232,11 @@ def _read_text(
     """Return a variable's text with the host's name filled in, else ""; record what is
     not plain text.
     """
-    if (value := variables.get(variable)) is None:
+    value = variables.get(variable)
+    if value is None:
         return ""
     value = _mapping_or_empty(value).get("__ansible_unsafe", value)
-    text = re.sub(r"\{\{\s*inventory_hostname\s*\}\}", lambda _: host, str(value))
+    text = _HOST_NAME.sub(lambda _: host, str(value))
     if "__ansible_vault" in _mapping_or_empty(value):
         why = "encrypted with ansible-vault"
     elif isinstance(value, bool) or not isinstance(value, str | int):
@@ -244,25 +263,30 @@ def _add_ssh_options(
     if rest:
         result.leave_out(f"arguments without an option in {variable}", host)
     for letter, argument in options:
-        keyword, value = _OPTION_KEYWORDS.get(letter, letter), argument
+        keyword = _OPTION_KEYWORDS.get(letter, letter)
+        value = argument
         if letter == "-o":
-            keyword, value = (
-                *re.split(r"\s*[\s=]\s*", argument.strip(), maxsplit=1),
-                "",
-            )[:2]
+            keyword, value = _split_ssh_setting(argument)
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:
             entry[key] = setting
-        elif keyword.lower() == "stricthostkeychecking" and value.lower() in (
-            "no",
-            "off",
-        ):
-            result.leave_out(
-                "StrictHostKeyChecking=no; unknown keys stay refused (see host_key)",
-                host,
-            )
+        elif _accepts_any_key(keyword.lower(), value.lower()):
+            text = "StrictHostKeyChecking=no; unknown keys stay refused (see host_key)"
+            result.leave_out(text, host)
         elif not keyword.lower().startswith("control"):  # connections are shared anyway
             result.leave_out(f"{keyword[:40]} in {variable}", host)
+
+
+def _split_ssh_setting(argument: str) -> tuple[str, str]:
+    """Split `Keyword=value` or `Keyword value`; the value is "" if there is none."""
+    match re.split(r"\s*[\s=]\s*", argument.strip(), maxsplit=1):
+        case [keyword, value]:
+            return keyword, value
+    return argument.strip(), ""
+
+
+def _accepts_any_key(keyword: str, value: str) -> bool:
+    return keyword == "stricthostkeychecking" and value in ("no", "off")
 
 
 def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
@@ -291,17 +315,13 @@ def _hop_from_command(command: str) -> str:
     except (ValueError, GetoptError):
         return ""
     by_letter = dict(options)
-    is_plain = by_letter.get("-W") == "%h:%p" and not by_letter.keys() - {
-        "-W",
-        "-p",
-        "-q",
-        "-A",
-        "-T",
-        "-x",
-    }
+    has_other_options = bool(by_letter.keys() - _HOP_OPTIONS)
+    is_plain = by_letter.get("-W") == "%h:%p" and not has_other_options
     if Path(program).name != "ssh" or len(hosts) != 1 or not is_plain:
         return ""
-    return f"{hosts[0]}:{by_letter['-p']}" if "-p" in by_letter else hosts[0]
+    if "-p" in by_letter:
+        return f"{hosts[0]}:{by_letter['-p']}"
+    return hosts[0]
 
 
 @cache
@@ -320,18 +340,18 @@ def _convert_groups(
             group_names[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    groups: dict[str, dict[str, list[str]]] = {
-        name: {} for name in group_names.values()
-    }
+    groups = {}
     for group, name in group_names.items():
-        for key, names in ("hosts", result.host_names), ("children", group_names):
-            if members := [
-                names[member]
-                for member in _list_names(listing[group], key)
-                if member in names
-            ]:
-                groups[name][key] = members
+        hosts = _translate(_list_names(listing[group], "hosts"), result.host_names)
+        children = _translate(_list_names(listing[group], "children"), group_names)
+        members = {"hosts": hosts, "children": children}
+        groups[name] = {key: names for key, names in members.items() if names}
     return groups
+
+
+def _translate(names: Iterable[str], our_names: Mapping[str, str]) -> list[str]:
+    """Return our names of those of Ansible's that have one."""
+    return [our_names[name] for name in names if name in our_names]
 
 
 def _read_listing(path: Path) -> dict[str, Any]:
