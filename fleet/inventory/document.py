@@ -79,26 +79,22 @@ class Document:
         path begins.
         """
         where = format_path(path)
+        if where:
+            text = f"{where}: {text}"
         table = path[0] if path else ""
-        self.problems.append(
-            Problem(
-                line or self.line(path), f"{where}: {text}" if where else text, table
-            )
-        )
+        self.problems.append(Problem(line or self.line(path), text, table))
 
     def require_no_problems(self, table: str = "") -> None:
         """Raise InventoryError if there are problems; list them in file order, each
         with `file:line: `. table: leave out problems of other tables.
         """
-        problems = [
-            problem
-            for problem in sorted(self.problems, key=attrgetter("line"))
+        problems = sorted(self.problems, key=attrgetter("line"))
+        lines = [
+            f"{self.path}:{problem.line}: {problem.text}"
+            for problem in problems
             if not table or problem.table in ("", table)
         ]
-        if problems:
-            lines = [
-                f"{self.path}:{problem.line}: {problem.text}" for problem in problems
-            ]
+        if lines:
             raise InventoryError("\n".join(dict.fromkeys(lines)))
 
 
@@ -136,7 +132,8 @@ def parse(text: str, path: Path = Path()) -> Document:
     """
     document = Document(path, text)
     try:
-        if (root := _compose(text)) is not None:
+        root = _compose(text)
+        if root is not None:
             document.data = _Walk(document).convert(root, ())
     except _BrokenError as err:
         document.problems = [Problem(*err.args)]
@@ -154,17 +151,8 @@ def _compose(text: str) -> Any:
         _refuse_huge(yaml.parse(text, Loader=loader))
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as err:
-        cause = ", ".join(filter(None, (err.context, err.problem)))
-        problem = (
-            f"{cause}. Check indentation, colons and quotes here and in the line above"
-        )
-        if (mark := err.problem_mark) and "\t" in "".join(
-            text.splitlines()[mark.line : mark.line + 1]
-        ):
-            problem = "this line contains a tab; YAML indents with spaces only"
-        mark = mark or err.context_mark
-        line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
-        raise _BrokenError(line, f"broken YAML: {problem}") from err
+        line, why = _explain_yaml_error(err, text)
+        raise _BrokenError(line, f"broken YAML: {why}") from err
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
         raise _BrokenError(
@@ -172,6 +160,21 @@ def _compose(text: str) -> Any:
         ) from err
     except (yaml.YAMLError, ValueError) as err:
         raise _BrokenError(1, f"not YAML we can read: {type(err).__name__}") from err
+
+
+def _explain_yaml_error(err: Any, text: str) -> tuple[int, str]:
+    """Return the line of a yaml.MarkedYAMLError, and what is wrong there."""
+    cause = ", ".join(filter(None, (err.context, err.problem)))
+    why = f"{cause}. Check indentation, colons and quotes here and in the line above"
+    lines = text.splitlines()
+    mark = err.problem_mark
+    if mark and mark.line < len(lines) and "\t" in lines[mark.line]:
+        why = "this line contains a tab; YAML indents with spaces only"
+    mark = mark or err.context_mark
+    if not mark:
+        return 1, why
+    last_line = text.rstrip().count("\n")
+    return min(mark.line, last_line) + 1, why
 
 
 def _refuse_huge(events: Iterator[Any]) -> None:
@@ -229,33 +232,34 @@ class _Walk:
     def _convert_mapping(self, node: Any, path: KeyPath, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
-        merged: list[
-            Any
-        ] = []  # by `<<: *anchor`; of several anchors the first wins, as YAML specifies
+        merged: list[Any] = []
         for key_node, value_node in node.value:
-            line, key = key_node.start_mark.line + 1, key_node.value
+            line = key_node.start_mark.line + 1
+            key = key_node.value
             if key_node.tag == _MERGE:
-                sources = (
-                    value_node.value if value_node.id == "sequence" else [value_node]
-                )
-                if any(source.id != "mapping" for source in sources):
-                    self.document.reject(
-                        path, "`<<:` takes a mapping, or a list of them"
-                    )
-                merged += [source for source in sources if source.id == "mapping"]
+                merged += self._list_merged_mappings(value_node, path)
             elif key_node.id != "scalar":
                 self.document.reject(path, "a key must be plain text")
             elif key in first_lines:
-                text = (
-                    f"duplicate key (first in line {first_lines[key]}); keep one of"
-                    " them"
-                )
+                first_line = first_lines[key]
+                text = f"duplicate key (first in line {first_line}); keep one of them"
                 self.document.reject((*path, key), text, line)
             else:
                 first_lines[key] = line
                 self.document.lines.setdefault((*path, key), line)
                 result[key] = self.convert(value_node, (*path, key), depth + 1)
+        # of several anchors the first wins, as YAML specifies
         for source in merged:
             for key, value in (self.convert(source, path, depth + 1) or {}).items():
                 result.setdefault(key, value)
         return result
+
+    def _list_merged_mappings(self, node: Any, path: KeyPath) -> list[Any]:
+        """Return the nodes that `<<: *anchor` or a list of anchors names; reject what
+        is not a mapping.
+        """
+        sources = node.value if node.id == "sequence" else [node]
+        mappings = [source for source in sources if source.id == "mapping"]
+        if len(mappings) < len(sources):
+            self.document.reject(path, "`<<:` takes a mapping, or a list of them")
+        return mappings

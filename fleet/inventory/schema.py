@@ -100,21 +100,19 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
     try:
         match schema:
             case _Items(read, split):
-                items = (
-                    split(value)
-                    if isinstance(value, str)
-                    else _require(list, "a list", value)
-                )
+                if isinstance(value, str):
+                    items = split(value)
+                else:
+                    items = _require(list, "a list", value)
                 return tuple(
-                    _convert(read, item, (*path, n), document)
-                    for n, item in enumerate(items)
+                    _convert(read, item, (*path, place), document)
+                    for place, item in enumerate(items)
                 )
             case Mapping() if value is None:
                 return None
             case _Names() | Mapping():
-                mapping = _require(
-                    dict, "a mapping (lines of `key: value` below it)", value
-                )
+                words = "a mapping (lines of `key: value` below it)"
+                mapping = _require(dict, words, value)
                 return _convert_mapping(schema, mapping, path, document)
             case read:
                 return read(value)
@@ -129,33 +127,43 @@ def _convert_mapping(
     path: KeyPath,
     document: Document,
 ) -> dict[str, Any]:
+    if isinstance(schema, _Names):
+        return _convert_named_values(schema, mapping, path, document)
     converted: dict[str, Any] = {}
     for key, value in mapping.items():
         here = (*path, key)
-        if isinstance(schema, _Names):
-            if SECRET.search(key) and not schema.secrets:
-                document.reject(here, NO_SECRETS)
-            elif not re.fullmatch(schema.pattern, key, re.DOTALL):
-                document.reject(
-                    path, f"{quote_short(key)} is not a valid name; {schema.advice}"
-                )
-            converted[key] = _convert(schema.schema, value, here, document)
-        elif key in schema:
-            if value is None:
-                continue
-            item = _convert(schema[key].schema, value, here, document)
-            if item is not None:
-                converted[key] = item
-                _note_risk(schema[key], item, here, document)
-        elif SECRET.search(key):
-            document.reject(here, NO_SECRETS)
-        else:
-            advice = (
-                f"{suggest_similar(key, schema)} Known here:"
-                f" {', '.join(sorted(schema))}"
-            )
-            document.reject(here, f"unknown key{advice}")
+        if key not in schema:
+            document.reject(here, _unknown_key_message(key, schema))
+            continue
+        if value is None:
+            continue
+        item = _convert(schema[key].schema, value, here, document)
+        if item is not None:
+            converted[key] = item
+            _note_risk(schema[key], item, here, document)
     return converted
+
+
+def _convert_named_values(
+    schema: _Names, mapping: Mapping[str, Any], path: KeyPath, document: Document
+) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    for name, value in mapping.items():
+        here = (*path, name)
+        if SECRET.search(name) and not schema.secrets:
+            document.reject(here, NO_SECRETS)
+        elif not re.fullmatch(schema.pattern, name, re.DOTALL):
+            text = f"{quote_short(name)} is not a valid name; {schema.advice}"
+            document.reject(path, text)
+        converted[name] = _convert(schema.schema, value, here, document)
+    return converted
+
+
+def _unknown_key_message(key: str, schema: Mapping[str, Key]) -> str:
+    if SECRET.search(key):
+        return NO_SECRETS
+    listed = ", ".join(sorted(schema))
+    return f"unknown key{suggest_similar(key, schema)} Known here: {listed}"
 
 
 def _note_risk(key: Key, value: Any, path: KeyPath, document: Document) -> None:
@@ -167,9 +175,8 @@ def _require(kind: type, words: str, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     names = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    raise InputError(
-        f"must be {words}, not {names.get(type(value)) or quote_short(str(value))}"
-    )
+    given = names.get(type(value)) or quote_short(str(value))
+    raise InputError(f"must be {words}, not {given}")
 
 
 def _make_reader(
@@ -194,14 +201,15 @@ def _make_kind_reader(kind: kinds.Kind) -> _Reader:
     read_text = _make_reader(kind.read, kind.allowed)
 
     def read(value: Any) -> Any:
-        is_list = (
-            kind.lists
-            and isinstance(value, list)
-            and all(isinstance(item, str) for item in value)
-        )
-        return read_text(",".join(value) if is_list else value)
+        if kind.lists and _is_list_of_texts(value):
+            return read_text(",".join(value))
+        return read_text(value)
 
     return read
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
@@ -260,10 +268,7 @@ def _read_source(value: Any) -> str | tuple[str, ...]:
 
     if isinstance(value, str) and value in CLUSTERS:
         return value
-    is_command = isinstance(value, list) and all(
-        isinstance(word, str) for word in value
-    )
-    if not (value and is_command):
+    if not (value and _is_list_of_texts(value)):
         raise InputError(
             f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]"
         )
