@@ -1,6 +1,7 @@
 """Reads expected.yaml: ranges that people set for machines (docs/accepting.md)."""
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from fleet.text import suggest_similar
 SELECTORS = ("cpu_model", "host", "label")
 _BENCHMARKS = (*BENCHMARKS, LOAD.name)
 _MEMORY = ["LLC", "mem"]
-_LEVEL, _NODES = re.compile(rf"L\d+|{'|'.join(_MEMORY)}"), re.compile(r"n\d+-n\d+")
+_LEVEL = re.compile(rf"L\d+|{'|'.join(_MEMORY)}")
+_NODES = re.compile(r"n\d+-n\d+")
 _NUMBER = r"(\d{1,12}(?:\.\d{1,12})?)"
 _NAMES = "`fleet accept HOST --csv` lists their names"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
@@ -42,17 +44,14 @@ class ExpectedRange:
         """Report whether the range is for this number of a run. run: a row of the table
         `runs`.
         """
-        if (
-            self.benchmark not in (benchmark, f"{benchmark}/{variant}")
-            or self.relation != relation
-        ):
+        if self.benchmark not in (benchmark, f"{benchmark}/{variant}"):
+            return False
+        if self.relation != relation:
             return False
         match self.selector:
             case "label":
-                values = [
-                    f"{key}={value}"
-                    for key, value in json.loads(run["labels_json"]).items()
-                ]
+                labels = json.loads(run["labels_json"])
+                values = [f"{key}={value}" for key, value in labels.items()]
             case "host":
                 values = [run["host_name"], run["host_id"]]
             case _:
@@ -63,9 +62,8 @@ class ExpectedRange:
         """Return the lower and upper limit in ns, NaN for none. is_rate: the range is
         written as rates.
         """
-        low, high = (
-            float("nan") if limit is None else limit for limit in (self.low, self.high)
-        )
+        low = math.nan if self.low is None else self.low
+        high = math.nan if self.high is None else self.high
         return (1 / high, 1 / low) if is_rate else (low, high)
 
 
@@ -75,9 +73,10 @@ def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedR
     """
     document = read_yaml(path, "`fleet accept --write` proposes one.")
     document.require_no_problems()
-    ranges = list(
-        _read_entries(document, path, {name for run in runs for name in run.benchmarks})
-    )
+    measured: set[str] = set()
+    for run in runs:
+        measured.update(run.benchmarks)
+    ranges = list(_read_entries(document, path, measured))
     document.require_no_problems()
     return ranges
 
@@ -92,17 +91,15 @@ def _read_entries(
         )
         return
     for number, entry in enumerate(entries):
-        names = [
-            name for name in SELECTORS if isinstance(entry, dict) and name in entry
-        ]
-        pattern = entry[names[0]] if len(names) == 1 else None
-        if not pattern or not isinstance(pattern, str):
+        machines = _read_machines(entry)
+        if machines is None:
             document.reject(
                 (number,),
                 f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob",
             )
             continue
-        if names == ["label"] and "=" not in pattern:
+        selector, pattern = machines
+        if selector == "label" and "=" not in pattern:
             document.reject((number, "label"), "needs key=value, such as rack=b2")
         if len(entry) == 1:
             document.reject(
@@ -110,7 +107,7 @@ def _read_entries(
                 f"names no benchmark: below it, a relation and its range; {_HOW}",
             )
         for benchmark, relations in entry.items():
-            if benchmark == names[0]:
+            if benchmark == selector:
                 continue
             if why := _find_benchmark_problem(benchmark, measured):
                 document.reject((number, benchmark), why)
@@ -119,9 +116,24 @@ def _read_entries(
                     (number, benchmark), f"a relation and its range are needed; {_HOW}"
                 )
             else:
-                yield from _read_ranges(
-                    document, path, (number, benchmark), (names[0], pattern), relations
-                )
+                place = (number, benchmark)
+                yield from _read_ranges(document, path, place, machines, relations)
+
+
+def _read_machines(entry: object) -> tuple[str, str] | None:
+    """Return an entry's selector and pattern; None if it has not exactly one, with
+    text.
+    """
+    if not isinstance(entry, dict):
+        return None
+    selectors = [name for name in SELECTORS if name in entry]
+    if len(selectors) != 1:
+        return None
+    selector = selectors[0]
+    pattern = entry[selector]
+    if not pattern or not isinstance(pattern, str):
+        return None
+    return selector, pattern
 
 
 def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | None:
@@ -134,10 +146,8 @@ def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | 
         return f"is not a benchmark{similar} There are {', '.join(_BENCHMARKS)}"
     variants = VARIANTS.get(name)
     if slash and variants and variant not in variants and benchmark not in measured:
-        return (
-            f"is not a variant{suggest_similar(variant, variants)} There are"
-            f" {', '.join(variants)}"
-        )
+        similar = suggest_similar(variant, variants)
+        return f"is not a variant{similar} There are {', '.join(variants)}"
     return None
 
 
@@ -148,18 +158,18 @@ def _read_ranges(
     machines: tuple[str, str],
     relations: Mapping[str, object],
 ) -> Iterator[ExpectedRange]:
+    benchmark = str(place[-1])
     for relation, text in relations.items():
-        here, limits = (*place, relation), _read_limits(text)
-        if why := _find_relation_problem(str(place[-1]), relation):
+        here = (*place, relation)
+        limits = _read_limits(text)
+        if why := _find_relation_problem(benchmark, relation):
             document.reject(here, f"{why} {_NAMES}")
         elif limits is None:
-            document.reject(
-                here,
-                f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}",
-            )
+            why = f"{text!r} is not a range" if text else "has no range"
+            document.reject(here, f"{why}; {_HOW}")
         else:
             source = f"{path.name}:{document.line(here)}"
-            yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
+            yield ExpectedRange(*machines, benchmark, relation, *limits, source)
 
 
 def _find_relation_problem(benchmark: str, relation: str) -> str | None:
@@ -169,18 +179,17 @@ def _find_relation_problem(benchmark: str, relation: str) -> str | None:
     name, _, setting = relation.partition(" ")
     described = SHIPPED[benchmark]
     if _LEVEL.fullmatch(name) and described.view is View.LADDER:
-        words = [word for parameter in described.parameters for word in parameter.words]
-        return (
-            None
-            if setting.partition(" ")[0] in words
-            else f"needs a setting, such as {name} {words[0]}."
-        )
-    if name in [*Relation] or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
+        words: list[str] = []
+        for parameter in described.parameters:
+            words += parameter.words
+        if setting.partition(" ")[0] in words:
+            return None
+        return f"needs a setting, such as {name} {words[0]}."
+    relations = [str(relation) for relation in Relation]
+    if name in relations or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
         return None
-    return (
-        "is not a relation or"
-        f" level{suggest_similar(name, [*map(str, Relation), *_MEMORY])}"
-    )
+    similar = suggest_similar(name, [*relations, *_MEMORY])
+    return f"is not a relation or level{similar}"
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
@@ -188,10 +197,14 @@ def _read_limits(text: object) -> tuple[float | None, float | None] | None:
     None for other text.
     """
     match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
-    if not match or float(match[3]) <= 0:
+    if not match:
         return None
     limit = float(match[3])
-    if match[1]:
-        return (limit, None) if match[1] == "least" else (None, limit)
+    if limit <= 0:
+        return None
+    if match[1] == "least":
+        return limit, None
+    if match[1] == "most":
+        return None, limit
     low = float(match[2])
     return (low, limit) if 0 < low <= limit else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.inventory import schema
-from fleet.inventory.document import Document, read_yaml
+from fleet.inventory.document import Document, RiskyValue, read_yaml
 from fleet.inventory.trust import require_trust
 
 _SETTINGS = "fleet"
@@ -24,25 +24,26 @@ class InventoryFile:
 
     def require_trusted_hosts(self) -> None:
         """Raise InventoryError if the tables of hosts need trust that they lack."""
-        if not self.is_named:
-            risky = self.document.risky
-            hosts = [value for value in risky if value.path[0] != _SETTINGS]
-            require_trust(self.document, hosts)
+        risky = self.document.risky
+        self._require_trust([value for value in risky if value.path[0] != _SETTINGS])
 
     def read_settings(self) -> dict[str, Any]:
         """Return the defaults of options in the table `fleet:`, by parameter. Raises
         InventoryError.
         """
         self.document.require_no_problems(_SETTINGS)
-        if not self.is_named:
-            risky = self.document.risky
-            settings = [value for value in risky if value.path[0] == _SETTINGS]
-            require_trust(self.document, settings)
+        risky = self.document.risky
+        self._require_trust([value for value in risky if value.path[0] == _SETTINGS])
         values = dict(self.values.get(_SETTINGS, {}))
         if "results" in values and "://" not in values["results"]:
             results = Path(values["results"]).expanduser()
             values["results"] = str(self.document.path.parent / results)
         return values
+
+    def _require_trust(self, risky: list[RiskyValue]) -> None:
+        """Raise InventoryError if one of these values needs trust that it lacks."""
+        if not self.is_named:
+            require_trust(self.document, risky)
 
 
 def read_inventory(path: Path, *, is_named: bool) -> InventoryFile:

@@ -39,16 +39,22 @@ def render_inventory(
     """
     lines = [read_starter().partition("\n\n")[0], "", f"# {as_comment(origin)}"]
     lines += [f"# {as_comment(text)}" for text in left_out]
-    for title, entries in (
-        ("defaults", defaults),
-        ("groups", groups),
-        ("hosts", hosts),
-    ):
-        lines += ["", f"{title}:"] if entries else []
-        for key, value in entries.items():
-            name = key if title == "defaults" else as_yaml(key)
-            lines.append(f"  {name}: {as_yaml(value)}" if value else f"  {name}:")
+    lines += _render_table("defaults", defaults)
+    lines += _render_table("groups", groups)
+    lines += _render_table("hosts", hosts)
     return "\n".join(lines) + "\n"
+
+
+def _render_table(title: str, entries: Mapping[str, object]) -> list[str]:
+    """Return the lines of a table, with a blank one above; none if it is empty."""
+    if not entries:
+        return []
+    lines = ["", f"{title}:"]
+    for key, value in entries.items():
+        # keys of defaults are ours; names are foreign text
+        name = key if title == "defaults" else as_yaml(key)
+        lines.append(f"  {name}: {as_yaml(value)}" if value else f"  {name}:")
+    return lines
 
 
 def as_yaml(value: object) -> str:
@@ -73,11 +79,9 @@ def as_name(text: str, taken: Collection[str]) -> str:
     casefolded names.
     """
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-")[:100]
-    return (
-        name
-        if NAME.fullmatch(name) and name != ALL and name.casefold() not in taken
-        else ""
-    )
+    if not NAME.fullmatch(name) or name == ALL:
+        return ""
+    return "" if name.casefold() in taken else name
 
 
 def from_ssh_config(path: Path) -> str:
@@ -87,11 +91,14 @@ def from_ssh_config(path: Path) -> str:
     names: dict[str, str] = {}  # by alias
     left_out: list[str] = []
     for where, alias in _read_origins_and_aliases(path, left_out):
-        if alias.startswith("!") or "*" in alias or "?" in alias or alias in names:
+        is_pattern = alias.startswith("!") or "*" in alias or "?" in alias
+        if is_pattern or alias in names:
             continue
         if not as_name(alias, ()) or not is_address(alias):
             left_out.append(f"{where}: Host {alias}, which is not a valid name")
-        elif name := as_name(alias, {name.casefold() for name in names.values()}):
+            continue
+        taken = {name.casefold() for name in names.values()}
+        if name := as_name(alias, taken):
             names[alias] = name
         else:
             left_out.append(
@@ -100,10 +107,9 @@ def from_ssh_config(path: Path) -> str:
             )
     origin = f"Hosts of {path}, which still sets their address, port, user and keys."
     left_out = [f"Not carried over: {text}" for text in left_out]
-    hosts = {
-        name: {"address": alias} if name != alias else {}
-        for alias, name in names.items()
-    }
+    hosts: dict[str, dict[str, object]] = {}
+    for alias, name in names.items():
+        hosts[name] = {} if name == alias else {"address": alias}
     if not hosts:
         left_out.append("The file names no host; this is the local machine.")
         hosts["localhost"] = {"via": "local"}
@@ -117,15 +123,14 @@ def _read_origins_and_aliases(
     InventoryError.
     """
     try:
-        text = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=False).decode(
-            errors="replace"
-        )
+        raw = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=False)
     except OSError as err:
         why = err.strerror or err
         if depth == 0:
             raise InventoryError(f"{path}: cannot be read: {why}") from err
         left_out.append(f"Include {path}: {why}")
         return
+    text = raw.decode(errors="replace")
     for number, line in enumerate(text.splitlines(), start=1):
         where = f"{path}:{number}"
         match _split_line(line):

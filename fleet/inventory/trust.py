@@ -72,7 +72,8 @@ def _describe_content(document: Document) -> str:
     """Return a line with a checksum for the inventory and one for each file it names,
     as `sha256sum` prints them.
     """
-    lines = [f"{sha256(document.text.encode()).hexdigest()}  {document.path.name}\n"]
+    digest = sha256(document.text.encode()).hexdigest()
+    lines = [f"{digest}  {document.path.name}\n"]
     for name in list_named_files(document):
         try:
             content = read_bounded(
@@ -82,7 +83,8 @@ def _describe_content(document: Document) -> str:
             raise InventoryError(
                 f"{document.path} names {name}, which cannot be read: {err}"
             ) from err
-        lines.append(f"{sha256(content).hexdigest()}  {name}\n")
+        digest = sha256(content).hexdigest()
+        lines.append(f"{digest}  {name}\n")
     return "".join(lines)
 
 
