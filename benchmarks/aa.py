@@ -22,6 +22,7 @@ approximate.
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,11 @@ def samples(
     steps[..., 0] /= (1 - AUTOCORRELATION**2) ** 0.5
     for place in range(1, shape[-1]):
         steps[..., place] += AUTOCORRELATION * steps[..., place - 1]
-    level = chance.normal(0, machine.together, (runs, 1, 1)) + chance.normal(
-        0, machine.alone, (runs, pairs, 1)
-    )
-    far = np.where(chance.random(shape) < OUTLIERS, chance.uniform(2, 20, shape), 1.0)
-    latencies: Floats = LEVEL_NS * np.exp(level + steps) * far
+    together = chance.normal(0, machine.together, (runs, 1, 1))
+    alone = chance.normal(0, machine.alone, (runs, pairs, 1))
+    is_far = chance.random(shape) < OUTLIERS
+    factor = np.where(is_far, chance.uniform(2, 20, shape), 1.0)
+    latencies: Floats = LEVEL_NS * np.exp(together + alone + steps) * factor
     return latencies
 
 
@@ -123,16 +124,18 @@ class Tally:
 
     def add(self, a: Floats, b: Floats, *, naive: bool = True) -> None:
         """Compare two sides and count what was found."""
-        rows = [pair_rows(side, name) for side, name in ((a, "a"), (b, "b"))]
-        relation = compare_relations(rows[0], rows[1], THRESHOLD).iloc[0]
-        pairs = compare_pairs(rows[0], rows[1], THRESHOLD)
+        rows_a = pair_rows(a, "a")
+        rows_b = pair_rows(b, "b")
+        relation = compare_relations(rows_a, rows_b, THRESHOLD).iloc[0]
+        pairs = compare_pairs(rows_a, rows_b, THRESHOLD)
         self.simulations += 1
         self.relations += not relation["low"] <= 1 <= relation["high"]
         self.verdicts += relation["verdict"] == "changed"
         self.pairs += (pairs["p"] < 0.05).mean()
         self.any_pair += bool((pairs["verdict"] == "changed").any())
         if naive:
-            self.naive += (stats.mannwhitneyu(a[0], b[0], axis=1).pvalue < 0.05).mean()
+            p = stats.mannwhitneyu(a[0], b[0], axis=1).pvalue
+            self.naive += (p < 0.05).mean()
 
     def rates(self) -> tuple[float, ...]:
         """Shares: class, verdict, pair, any pair, samples."""
@@ -150,7 +153,8 @@ def nothing_changed(
     naive: bool = True,
 ) -> Tally:
     """Compare sides of `runs` runs of one unchanged machine, `simulations` times."""
-    chance, tally = np.random.default_rng(seed), Tally()
+    chance = np.random.default_rng(seed)
+    tally = Tally()
     for _ in range(simulations):
         both = samples(machine, 2 * runs, chance, pairs)
         tally.add(both[:runs], both[runs:], naive=naive)
@@ -169,8 +173,9 @@ def count_stored_alarms(root: Path, seed: int) -> pd.DataFrame:
         by_run = [part for _, part in pairs.groupby("unit", sort=False)]
         for size in SIZES:
             for order, a, b in iter_orders(len(by_run), size, chance):
-                sides = [pd.concat([by_run[run] for run in side]) for side in (a, b)]
-                shares = compute_alarm_shares(sides[0], sides[1], number)
+                rows_a = pd.concat([by_run[run] for run in a])
+                rows_b = pd.concat([by_run[run] for run in b])
+                shares = compute_alarm_shares(rows_a, rows_b, number)
                 host = runs["host_name"].iloc[0]
                 rows.append(shares.assign(host=host, runs=size, order=order))
     if not rows:
@@ -215,18 +220,18 @@ def iter_orders(
     for _ in range(SPLITS):
         dealt = chance.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
-    to_a = np.tile([True, False, False, True], size)[: 2 * size]
+    abba = [True, False, False, True]
+    to_a = np.resize(abba, 2 * size)
     for first in draw_indices(count - 2 * size + 1, chance):
         window = np.arange(first, first + 2 * size)
         yield "interleaved", window[to_a], window[~to_a]
-    ends = [
-        (a, b)
-        for a in range(size, count - size + 1)
-        for b in range(a, count - size + 1)
-    ]
-    for index in draw_indices(len(ends), chance):
-        a, b = ends[index]
-        yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
+    # where the block of A ends, and that of B begins
+    borders = list(combinations_with_replacement(range(size, count - size + 1), 2))
+    for index in draw_indices(len(borders), chance):
+        a_end, b_begin = borders[index]
+        a = np.arange(a_end - size, a_end)
+        b = np.arange(b_begin, b_begin + size)
+        yield "blocks", a, b
 
 
 def draw_indices(count: int, chance: np.random.Generator) -> list[int]:
@@ -275,13 +280,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{'machine':<8} runs  class  verdict   pair  any pair  samples")
     for machine in MACHINES:
         for runs in SIZES:
-            rates = nothing_changed(
-                machine, runs, options.simulations, options.seed
-            ).rates()
-            print(
-                f"{machine.name:<8} {runs:>4} "
-                + "".join(f"{rate:>8.1%}" for rate in rates)
-            )
+            tally = nothing_changed(machine, runs, options.simulations, options.seed)
+            rates = "".join(f"{rate:>8.1%}" for rate in tally.rates())
+            print(f"{machine.name:<8} {runs:>4} {rates}")
 
 
 if __name__ == "__main__":

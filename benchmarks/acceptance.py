@@ -67,22 +67,26 @@ def simulate(
 ) -> tuple[float, float, float]:
     """Return the shares `false`, `10 %` and `inside`."""
     chance = np.random.default_rng(seed)
-    false, detected, inside = 0, 0, list[float]()
+    false = 0
+    detected = 0
+    inside: list[float] = []
     for _ in range(sessions):
         levels = between * chance.standard_normal((RELATIONS, machines))
-        others = levels[:, 1:] + within * chance.standard_normal(
-            (RELATIONS, machines - 1)
-        )
+        scatter_of_others = chance.standard_normal((RELATIONS, machines - 1))
+        others = levels[:, 1:] + within * scatter_of_others
         own = levels[:, :1] + within * chance.standard_normal((RELATIONS, runs))
-        good = judge_machine(own[:, -1], others, own[:, :-1])
+        earlier = own[:, :-1]
+
+        good = judge_machine(own[:, -1], others, earlier)
         false += bool((good["outcome"] == Outcome.BELOW).any())
         first = good[good["source"] == good["source"].iloc[0]]
-        inside.append(float(first["ns"].between(first["low"], first["high"]).mean()))
+        is_inside = first["ns"].between(first["low"], first["high"])
+        inside.append(float(is_inside.mean()))
+
         own[0] += SLOWER
-        slow = judge_machine(own[:, -1], others, own[:, :-1])
-        detected += bool(
-            (slow[slow["relation"] == "r0"]["outcome"] == Outcome.BELOW).any()
-        )
+        slow = judge_machine(own[:, -1], others, earlier)
+        slowed = slow[slow["relation"] == "r0"]
+        detected += bool((slowed["outcome"] == Outcome.BELOW).any())
     return false / sessions, detected / sessions, float(np.nanmean(inside))
 
 

@@ -44,11 +44,12 @@ def describe_runs(medians: Floats) -> dict[str, Floats]:
     benchmarks x bursts, in ns.
     """
     runs, benchmarks, count = medians.shape
-    visits = np.tile(np.arange(count), runs * benchmarks)
-    flat, counts = medians.ravel(), np.full(runs * benchmarks, count)
-    is_main = find_main_bursts(
-        flat, counts, visits, np.repeat(np.arange(runs), benchmarks)
-    )
+    rows = runs * benchmarks
+    flat = medians.ravel()
+    counts = np.full(rows, count)
+    visits = np.tile(np.arange(count), rows)
+    run_of_row = np.repeat(np.arange(runs), benchmarks)
+    is_main = find_main_bursts(flat, counts, visits, run_of_row)
     return summarize_bursts(flat, counts, visits.astype(np.float64), is_main)
 
 
@@ -109,10 +110,9 @@ def bursts(level: Floats, count: int, chance: np.random.Generator) -> Floats:
     noise[..., 1:] *= (1 - 0.5**2) ** 0.5
     for place in range(1, count):
         noise[..., place] += 0.5 * noise[..., place - 1]
-    far = np.where(
-        chance.random(noise.shape) < 0.004, chance.uniform(2, 20, noise.shape), 1.0
-    )
-    samples: Floats = level[..., None] * (1 + noise) * far
+    is_far = chance.random(noise.shape) < 0.004
+    factor = np.where(is_far, chance.uniform(2, 20, noise.shape), 1.0)
+    samples: Floats = level[..., None] * (1 + noise) * factor
     return samples
 
 
@@ -123,12 +123,17 @@ def wander(
     bursts.
     """
     gaps = np.diff(times[0])
-    keep = np.exp(-gaps / 0.1) if carry_over is None else np.full(len(gaps), carry_over)
-    slow = chance.normal(0, 0.025, times.shape)
-    slow[:, 1:] *= (1 - keep**2) ** 0.5
+    keep = np.exp(-gaps / 0.1)
+    if carry_over is not None:
+        keep[:] = carry_over
+    shift = chance.normal(0, 0.025, times.shape)
+    shift[:, 1:] *= (1 - keep**2) ** 0.5
     for place in range(1, times.shape[1]):
-        slow[:, place] += keep[place - 1] * slow[:, place - 1]
-    return 1 + slow + (chance.normal(0, 0.02, times.shape) if carry_over is None else 0)
+        shift[:, place] += keep[place - 1] * shift[:, place - 1]
+    factor = 1 + shift
+    if carry_over is None:
+        factor += chance.normal(0, 0.02, times.shape)
+    return factor
 
 
 def simulate_runs(
@@ -140,23 +145,26 @@ def simulate_runs(
     times = np.tile(AT_S, (runs, 1))
     level = case.level(times, chance) * wander(times, case.carry_over, chance)
     medians = np.median(bursts(level, SAMPLES, chance), axis=2)
-    number, low, high, half, counts = np.empty((5, runs))
+    counts = np.empty(runs)
+    ends = {
+        name: np.empty(runs) for name in ("median_ns", "low_ns", "high_ns", "spread")
+    }
     going = np.arange(runs)
     for count in LOOKS:
         columns = describe_runs(medians[going, None, :count])
-        ended = (columns["spread"] <= PRECISION) | (count == LOOKS[-1])
-        for values, name in (
-            (number, "median_ns"),
-            (low, "low_ns"),
-            (high, "high_ns"),
-            (half, "spread"),
-        ):
-            values[going[ended]] = columns[name][ended]
-        counts[going[ended]] = count
-        going = going[~ended]
+        has_ended = (columns["spread"] <= PRECISION) | (count == LOOKS[-1])
+        ended = going[has_ended]
+        for name, values in ends.items():
+            values[ended] = columns[name][has_ended]
+        counts[ended] = count
+        going = going[~has_ended]
+
+    # of a run's levels, the one nearest its number
     truths = case.truths(AT_S[counts.astype(int) - 1])
-    truth = truths[np.arange(runs), np.abs(truths - number[:, None]).argmin(axis=1)]
-    return (low <= truth) & (truth <= high), counts, half
+    nearest = np.abs(truths - ends["median_ns"][:, None]).argmin(axis=1)
+    truth = truths[np.arange(runs), nearest]
+    is_covered = (ends["low_ns"] <= truth) & (truth <= ends["high_ns"])
+    return is_covered, counts, ends["spread"]
 
 
 def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
@@ -166,8 +174,10 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     start = np.zeros((runs, 1))
     level = case.level(start, chance) * wander(start, case.carry_over, chance)
     samples = bursts(level, 300, chance)[:, 0, :]
-    away = np.abs(samples.mean(axis=1)[:, None] - case.truths(start[:, 0])).min(axis=1)
-    return float(np.mean(away <= 1.96 * samples.std(axis=1, ddof=1) / 300**0.5))
+    distances = np.abs(samples.mean(axis=1)[:, None] - case.truths(start[:, 0]))
+    half_width = 1.96 * samples.std(axis=1, ddof=1) / 300**0.5
+    is_covered = distances.min(axis=1) <= half_width
+    return float(np.mean(is_covered))
 
 
 def coverage(case: Case, runs: int, seed: int) -> tuple[float, float, float]:
@@ -217,11 +227,14 @@ STATES_TITLE = (
 
 def simulate_visits(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
     """Burst medians: runs x benchmarks x visits."""
-    changes = chance.random((runs, LOOKS[-1])) < 1 / machine.stays
-    drawn = chance.integers(0, len(machine.ns), (runs, LOOKS[-1]))
-    since = np.maximum.accumulate(np.where(changes, np.arange(LOOKS[-1]), 0), axis=1)
-    state = np.take_along_axis(drawn, since, axis=1)
-    level = np.moveaxis(np.array(machine.ns)[state], 2, 1)
+    visits = LOOKS[-1]
+    is_change = chance.random((runs, visits)) < 1 / machine.stays
+    drawn_states = chance.integers(0, len(machine.ns), (runs, visits))
+    # a visit's state is the one drawn at the last change
+    change_places = np.where(is_change, np.arange(visits), 0)
+    last_change = np.maximum.accumulate(change_places, axis=1)
+    states = np.take_along_axis(drawn_states, last_change, axis=1)
+    level = np.moveaxis(np.array(machine.ns)[states], 2, 1)
     medians: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
     return medians
 
@@ -231,27 +244,36 @@ def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
     its own level.
     """
     runs = len(medians)
-    number, low, high, share = np.empty((4, runs, 2))
-    counts, going = np.empty(runs), np.arange(runs)
+    counts = np.empty(runs)
+    names = ("median_ns", "low_ns", "high_ns", "other_share")
+    ends = {name: np.empty((runs, 2)) for name in names}
+    going = np.arange(runs)
     for count in LOOKS:
-        seen = medians[going, :, :count]
-        columns = describe_runs(seen if together else seen.reshape(-1, 1, count))
-        rows = {name: column.reshape(-1, 2) for name, column in columns.items()}
-        ended = (rows["spread"] <= PRECISION).all(axis=1) | (count == LOOKS[-1])
-        names = ("median_ns", "low_ns", "high_ns", "other_share")
-        for values, name in zip((number, low, high, share), names, strict=True):
-            values[going[ended]] = rows[name][ended]
-        counts[going[ended]] = count
-        going = going[~ended]
+        measured = medians[going, :, :count]
+        if not together:
+            measured = measured.reshape(-1, 1, count)
+        columns = describe_runs(measured)
+        is_precise = columns["spread"].reshape(-1, 2) <= PRECISION
+        has_ended = is_precise.all(axis=1) | (count == LOOKS[-1])
+        ended = going[has_ended]
+        for name, values in ends.items():
+            values[ended] = columns[name].reshape(-1, 2)[has_ended]
+        counts[ended] = count
+        going = going[~has_ended]
+
+    # the state nearest each benchmark's number, runs x states x benchmarks
     truths = np.array(machine.ns)
-    far = np.abs(np.log(number[:, None, :] / truths))
-    state = far.argmin(axis=1)
-    truth = np.take_along_axis(truths, state, axis=0)
+    distances = np.abs(np.log(ends["median_ns"][:, None, :] / truths))
+    states = distances.argmin(axis=1)
+    truth = np.take_along_axis(truths, states, axis=0)
+    same_state = np.mean(states[:, 0] == states[:, 1])
+    near = np.mean(distances.min(axis=1) < 0.03)
+    covered = np.mean((ends["low_ns"] <= truth) & (truth <= ends["high_ns"]))
+    with_other_level = np.mean(ends["other_share"] > 0)
     name = machine.name if together else "  each alone"
     return (
-        f"{name:33}{np.mean(state[:, 0] == state[:, 1]):10.1%}{np.mean(far.min(axis=1) < 0.03):12.1%}"
-        f"{np.mean((low <= truth) & (truth <= high)):9.1%}{np.median(counts):8.0f}"
-        f"{np.mean(share > 0):15.1%}"
+        f"{name:33}{same_state:10.1%}{near:12.1%}{covered:9.1%}"
+        f"{np.median(counts):8.0f}{with_other_level:15.1%}"
     )
 
 
@@ -266,9 +288,8 @@ def main() -> None:
     if arguments.states:
         print(STATES_TITLE)
         for machine in MACHINES:
-            medians = simulate_visits(
-                machine, arguments.runs, np.random.default_rng(arguments.seed)
-            )
+            chance = np.random.default_rng(arguments.seed)
+            medians = simulate_visits(machine, arguments.runs, chance)
             for together in (True, False):
                 print(state_line(machine, medians, together=together), flush=True)
         return
@@ -279,10 +300,8 @@ def main() -> None:
     for case in CASES:
         share, count, half = coverage(case, arguments.runs, arguments.seed)
         alone = naive(case, arguments.runs, np.random.default_rng(arguments.seed))
-        print(
-            f"{case.name:28} {share:8.1%} {count:7.0f} {'±' + format(half, '.1%'):>7}"
-            f" {alone:17.0%}"
-        )
+        width = f"±{half:.1%}"
+        print(f"{case.name:28} {share:8.1%} {count:7.0f} {width:>7} {alone:17.0%}")
 
 
 if __name__ == "__main__":

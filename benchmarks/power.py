@@ -24,16 +24,14 @@ def class_power(
     """Share of simulations in which a change of the whole relation gets the verdict
     `changed`.
     """
-    chance, count = np.random.default_rng(seed), 0
+    chance = np.random.default_rng(seed)
+    count = 0
     for _ in range(simulations):
         both = aa.samples(machine, 2 * runs, chance)
-        rows = [
-            aa.pair_rows(both[:runs], "a"),
-            aa.pair_rows(both[runs:] * (1 + change), "b"),
-        ]
-        count += (
-            compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
-        )
+        rows_a = aa.pair_rows(both[:runs], "a")
+        rows_b = aa.pair_rows(both[runs:] * (1 + change), "b")
+        relations = compare_relations(rows_a, rows_b, aa.THRESHOLD)
+        count += relations["verdict"][0] == "changed"
     return count / simulations
 
 
@@ -43,17 +41,21 @@ def pair_power(
     """Share of changed pairs that are named, and the share of those named that did not
     change.
     """
-    chance, named, wrong = np.random.default_rng(seed), 0, 0
-    moved = np.arange(aa.PAIRS) % ONE_IN == 0
+    chance = np.random.default_rng(seed)
+    is_changed = np.arange(aa.PAIRS) % ONE_IN == 0
+    right = 0
+    wrong = 0
     for _ in range(simulations):
         both = aa.samples(machine, 2 * runs, chance)
-        both[runs:, moved] *= 1 + change
-        rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:], "b")]
-        pairs = compare_pairs(rows[0], rows[1], aa.THRESHOLD).sort_values("pong_cpu")
+        both[runs:, is_changed] *= 1 + change
+        rows_a = aa.pair_rows(both[:runs], "a")
+        rows_b = aa.pair_rows(both[runs:], "b")
+        pairs = compare_pairs(rows_a, rows_b, aa.THRESHOLD).sort_values("pong_cpu")
         is_named = (pairs["verdict"] == "changed").to_numpy()
-        named += int(is_named[moved].sum())
-        wrong += int(is_named[~moved].sum())
-    return named / (simulations * moved.sum()), wrong / max(named + wrong, 1)
+        right += int(is_named[is_changed].sum())
+        wrong += int(is_named[~is_changed].sum())
+    changed_pairs = simulations * is_changed.sum()
+    return right / changed_pairs, wrong / max(right + wrong, 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

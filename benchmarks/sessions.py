@@ -139,14 +139,17 @@ def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
     """Levels of relations, of two to six each, 20 to 100 % apart, that last 1 to 5,000
     bursts on average.
     """
+    hosts, relations, runs = size
     logs = np.empty(size)
-    for place in np.ndindex(size[:2]):
-        levels = np.cumsum(np.log(chance.uniform(1.2, 2, chance.integers(2, 7))))
+    for place in np.ndindex(hosts, relations):
+        ratios = chance.uniform(1.2, 2, chance.integers(2, 7))
+        levels = np.cumsum(np.log(ratios))
         dwell = np.exp(chance.uniform(0, np.log(5000)))
-        switches = chance.random(size[2] * BURSTS) < 1 / dwell
-        drawn = chance.integers(len(levels), size=switches.sum() + 1)
-        of_runs = drawn[np.cumsum(switches)].reshape(size[2], BURSTS)
-        logs[place] = levels[[np.bincount(of_run).argmax() for of_run in of_runs]]
+        is_switch = chance.random(runs * BURSTS) < 1 / dwell
+        drawn = chance.integers(len(levels), size=is_switch.sum() + 1)
+        bursts = drawn[np.cumsum(is_switch)].reshape(runs, BURSTS)
+        main_levels = [np.bincount(of_run).argmax() for of_run in bursts]
+        logs[place] = levels[main_levels]
     return logs
 
 
@@ -156,21 +159,23 @@ def flipping() -> Floats:
     chance = np.random.default_rng(POOL)
     flips = chance.random((POOL, BURSTS)) < 1 / DWELL
     flips[:, 0] = chance.random(POOL) < 0.5
-    bursts = np.where(flips.cumsum(axis=1) % 2, 24.0, 50.0) * np.exp(
-        chance.normal(0, 0.015, flips.shape)
-    )
-    return np.log(describe_runs(bursts[:, None, :])["median_ns"])
+    is_low = flips.cumsum(axis=1) % 2 == 1
+    noise = np.exp(chance.normal(0, 0.015, flips.shape))
+    bursts = np.where(is_low, 24.0, 50.0) * noise
+    runs = describe_runs(bursts[:, None, :])
+    return np.log(runs["median_ns"])
 
 
 def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     """Whether each run, by time, is of side B."""
     if null.endswith(ABBA):
-        return np.resize([False, True, True, False], 2 * runs) ^ False
-    drawn = Alternation("side", ("a", "b")).draw_order(
-        runs, seed=int(chance.integers(1 << 30))
-    )
+        return np.resize(np.array([False, True, True, False]), 2 * runs)
+    seed = int(chance.integers(1 << 30))
+    drawn = Alternation("side", ("a", "b")).draw_order(runs, seed=seed)
     is_b = np.array([side == "b" for side in drawn])
-    return np.append(is_b, [True, True]) if "unequal" in null else is_b
+    if "unequal" in null:
+        return np.append(is_b, [True, True])
+    return is_b
 
 
 def judge_logs(
@@ -288,18 +293,21 @@ def ideal(
     """The share of changes of 5 % that a test finds which knows the deviation of each
     relation's runs.
     """
-    chance, shares, count = np.random.default_rng(seed), [], hosts * relations
-    spread, change = np.arange(count) % 8 == 0, np.log1p(PLANTED[0])
+    chance = np.random.default_rng(seed)
+    count = hosts * relations
+    is_changed = np.arange(count) % 8 == 0
+    change = np.log1p(PLANTED[0]) * is_changed
+    shares = []
     for _ in range(sessions):
         deviation = np.full(count, SCATTER * (3 if null == "3 %" else 1))
         if null == "mixed":
             deviation *= np.exp(chance.uniform(np.log(0.3), np.log(3), count))
         error = deviation * (2 / runs) ** 0.5
-        moved = chance.normal(0, error) + change * spread
-        q = stats.false_discovery_control(2 * stats.norm.sf(np.abs(moved) / error))
-        shares.append(
-            np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread])
-        )
+        moved = chance.normal(0, error) + change
+        p = 2 * stats.norm.sf(np.abs(moved) / error)
+        is_proved = stats.false_discovery_control(p) < ALPHA
+        is_large = np.abs(moved) > np.log1p(THRESHOLD)
+        shares.append(np.mean((is_proved & is_large)[is_changed]))
     return np.array([np.mean(shares)])
 
 
@@ -309,11 +317,12 @@ def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
     """
     error, verdict, _, fleet, none = (f"{share:.1%}" for share in errors.mean(axis=0))
     percents = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
-    cells = [
-        " + ".join(pair) if pair[1] != "0" else pair[0]
-        for pair in zip(percents[::2], percents[1::2], strict=True)
-    ]
-    return f"| {' | '.join((null, str(runs), error, verdict, fleet, none, *cells))} |"
+    cells = []
+    for changed, at_other_level in zip(percents[::2], percents[1::2], strict=True):
+        has_levels = at_other_level != "0"
+        cells.append(f"{changed} + {at_other_level}" if has_levels else changed)
+    row = [null, str(runs), error, verdict, fleet, none, *cells]
+    return f"| {' | '.join(row)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
