@@ -34,12 +34,24 @@ def find_half_sample_modes(logs: Floats) -> Floats:
     smaller one if they are at two levels.
     """
     rows = np.sort(logs, axis=1)
-    while (count := rows.shape[1]) > 2:
-        half = (count + 1) // 2
-        first = (rows[:, half - 1 :] - rows[:, : count - half + 1]).argmin(axis=1)
-        rows = np.take_along_axis(rows, first[:, None] + np.arange(half), axis=1)
-    low, high = rows[:, 0], rows[:, -1]
-    return np.where(high - low > 2 * np.log(REACH), low, (low + high) / 2)
+    while rows.shape[1] > 2:
+        rows = _keep_closest_half(rows)
+    low = rows[:, 0]
+    high = rows[:, -1]
+    are_two_levels = high - low > 2 * np.log(REACH)
+    return np.where(are_two_levels, low, (low + high) / 2)
+
+
+def _keep_closest_half(rows: Floats) -> Floats:
+    """Return of each sorted row the half of its values that spans the least."""
+    count = rows.shape[1]
+    half = (count + 1) // 2
+    ends = rows[:, half - 1 :]
+    starts = rows[:, : count - half + 1]
+    first = (ends - starts).argmin(axis=1)
+    columns = first[:, None] + np.arange(half)
+    closest: Floats = np.take_along_axis(rows, columns, axis=1)
+    return closest
 
 
 def are_at_main_level(medians: Floats) -> Bools:
@@ -47,8 +59,14 @@ def are_at_main_level(medians: Floats) -> Bools:
     medians: positive.
     """
     logs = np.log(medians)
-    main: Bools = np.abs(logs - find_half_sample_modes(logs[None, :])) <= np.log(REACH)
-    return main
+    mode = find_half_sample_modes(logs[None, :])
+    return _are_near(logs, mode)
+
+
+def _are_near(logs: Floats, modes: Floats) -> Bools:
+    """Report which logarithms are at the level of their mode."""
+    near: Bools = np.abs(logs - modes) <= np.log(REACH)
+    return near
 
 
 def find_main_bursts(
@@ -67,26 +85,27 @@ def find_main_bursts(
     """
     row = np.repeat(np.arange(len(burst_counts)), burst_counts)
     medians = np.maximum(medians, _TINY_NS)
-    visit_count = visits.max(initial=0) + 1
-    keys, place = np.unique(
-        visit_groups[row] * visit_count + visits, return_inverse=True
-    )
-    values = np.bincount(
-        place, medians / group_medians(medians, row)[row]
-    ) / np.bincount(place)
-    logs, visits_of_groups = (
-        np.log(values),
-        np.unique(keys // visit_count, return_counts=True)[1],
-    )
-    modes = np.empty(len(visits_of_groups))
-    for which, rows in group_rows_by_length(logs, visits_of_groups):
-        modes[which] = find_half_sample_modes(rows)
-    main: Bools = (np.abs(logs - np.repeat(modes, visits_of_groups)) <= np.log(REACH))[
-        place
-    ]
+    multiples = medians / group_medians(medians, row)[row]
+
+    visits_a_group = visits.max(initial=0) + 1
+    keys = visit_groups[row] * visits_a_group + visits
+    visit_keys, visit = np.unique(keys, return_inverse=True)
+    visit_values = np.bincount(visit, multiples) / np.bincount(visit)
+
+    group_sizes = np.unique(visit_keys // visits_a_group, return_counts=True)[1]
+    is_main_visit = _find_main_visits(np.log(visit_values), group_sizes)
+    main: Bools = is_main_visit[visit]
     has_none = np.bincount(row, main, len(burst_counts)) == 0
     main |= has_none[row]
     return main
+
+
+def _find_main_visits(logs: Floats, group_sizes: Ints) -> Bools:
+    """Report which visits are at the main level of their group. logs: group by group."""
+    modes = np.empty(len(group_sizes))
+    for groups, rows in group_rows_by_length(logs, group_sizes):
+        modes[groups] = find_half_sample_modes(rows)
+    return _are_near(logs, np.repeat(modes, group_sizes))
 
 
 def summarize_bursts(
@@ -101,28 +120,57 @@ def summarize_bursts(
     """
     row = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
-    median, mean, half, other, moved = np.full((5, len(counts)), np.nan)
-    for which, rows in group_rows_by_length(medians[main], main_counts):
-        median[which], mean[which] = np.median(rows, axis=1), rows.mean(axis=1)
-        half[which] = estimate_half_widths(rows)
-    share = 1 - main_counts / counts
-    for which, rows in group_rows_by_length(medians[~main], counts - main_counts):
-        if rows.size:
-            other[which] = np.where(share[which] > FEW, np.median(rows, axis=1), np.nan)
-    lengths = zip(
-        group_rows_by_length(medians, counts),
-        group_rows_by_length(times, counts),
-        strict=True,
-    )
-    for (which, rows), (_, moments) in lengths:
-        moved[which] = np.where(share[which] > FEW, np.nan, find_drift(rows, moments))
-    spread = np.divide(half, mean, out=np.full(len(counts), np.nan), where=mean > 0)
-    ends = {
+    other_share = 1 - main_counts / counts
+    has_another_level = other_share > FEW
+
+    median, mean, half = _summarize_main_bursts(medians[main], main_counts)
+    other = _compute_row_medians(medians[~main], counts - main_counts)
+    drift = _find_drifts(medians, times, counts)
+    spread = np.full(len(counts), np.nan)
+    np.divide(half, mean, out=spread, where=mean > 0)
+    return {
+        "median_ns": median,
         "low_ns": np.minimum(mean - half, median),
         "high_ns": np.maximum(mean + half, median),
+        "spread": spread,
+        "other_ns": np.where(has_another_level, other, np.nan),
+        "other_share": other_share,
+        "drift": np.where(has_another_level, np.nan, drift),
     }
-    others = {"other_ns": other, "other_share": share, "drift": moved}
-    return {"median_ns": median, **ends, "spread": spread, **others}
+
+
+def _summarize_main_bursts(
+    medians: Floats, counts: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return each row's median, mean, and half the 95 % interval of its mean."""
+    median = np.full(len(counts), np.nan)
+    mean = np.full(len(counts), np.nan)
+    half = np.full(len(counts), np.nan)
+    for which, rows in group_rows_by_length(medians, counts):
+        median[which] = np.median(rows, axis=1)
+        mean[which] = rows.mean(axis=1)
+        half[which] = estimate_half_widths(rows)
+    return median, mean, half
+
+
+def _compute_row_medians(values: Floats, counts: Ints) -> Floats:
+    """Return each row's median; NaN for an empty row."""
+    medians = np.full(len(counts), np.nan)
+    for which, rows in group_rows_by_length(values, counts):
+        if rows.size:
+            medians[which] = np.median(rows, axis=1)
+    return medians
+
+
+def _find_drifts(medians: Floats, times: Floats, counts: Ints) -> Floats:
+    """Return each row's drift, as `find_drift` does for rows of equal length."""
+    drifts = np.full(len(counts), np.nan)
+    medians_by_length = group_rows_by_length(medians, counts)
+    times_by_length = group_rows_by_length(times, counts)
+    by_length = zip(medians_by_length, times_by_length, strict=True)
+    for (which, rows), (_, moments) in by_length:
+        drifts[which] = find_drift(rows, moments)
+    return drifts
 
 
 def estimate_half_widths(rows: Floats) -> Floats:
@@ -134,9 +182,8 @@ def estimate_half_widths(rows: Floats) -> Floats:
         return np.full(len(rows), np.nan)
     away = rows - rows.mean(axis=1, keepdims=True)
     effective = count_effective(count, estimate_autocorrelation(away))
-    half: Floats = look_up_t(count, effective) * np.sqrt(
-        (away**2).sum(axis=1) / (count - 1) / effective
-    )
+    variance = (away**2).sum(axis=1) / (count - 1)
+    half: Floats = look_up_t(count, effective) * np.sqrt(variance / effective)
     return half
 
 
@@ -147,41 +194,53 @@ def find_drift(bursts: Floats, times: Floats) -> Floats:
     Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is
     by Sen's slope (J. Am. Stat. Assoc. 63, 1968).
     """
-    values, moments = (
-        (
-            np.stack(
-                [
-                    np.median(part, axis=1)
-                    for part in np.array_split(rows, _DRIFT_POINTS, axis=1)
-                ],
-                axis=1,
-            )
-            if rows.shape[1] > _DRIFT_POINTS
-            else rows
-        )
-        for rows in (bursts, times)
-    )
-    count = values.shape[1]
-    early, late = np.triu_indices(count, 1)
-    signs = sum(
-        np.sign(values[:, lag:] - values[:, :-lag]).sum(axis=1)
-        for lag in range(1, count)
-    )
-    deviation = max((count * (count - 1) * (2 * count + 5) / 18) ** 0.5, 1.0)
+    values = _reduce_to_blocks(bursts)
+    moments = _reduce_to_blocks(times)
     change = np.full(len(values), np.nan)
-    for row in np.flatnonzero((np.abs(signs) - 1) / deviation > DRIFT_Z):
-        apart = moments[row, late] - moments[row, early]
-        if (apart > 0).any():
-            slopes = (values[row, late] - values[row, early])[apart > 0] / apart[
-                apart > 0
-            ]
-            share = (
-                np.median(slopes)
-                * (moments[row, -1] - moments[row, 0])
-                / np.median(values[row])
-            )
-            change[row] = share if abs(share) > DRIFT_CHANGE else np.nan
+    for row in np.flatnonzero(_compute_trend_z(values) > DRIFT_Z):
+        share = _estimate_relative_change(values[row], moments[row])
+        if abs(share) > DRIFT_CHANGE:
+            change[row] = share
     return change
+
+
+def _reduce_to_blocks(rows: Floats) -> Floats:
+    """Return the medians of _DRIFT_POINTS blocks of each row; shorter rows as they
+    are.
+    """
+    if rows.shape[1] <= _DRIFT_POINTS:
+        return rows
+    blocks = np.array_split(rows, _DRIFT_POINTS, axis=1)
+    medians = [np.median(block, axis=1) for block in blocks]
+    return np.stack(medians, axis=1)
+
+
+def _compute_trend_z(values: Floats) -> Floats:
+    """Return the absolute z of each row by Mann and Kendall's test for a trend."""
+    count = values.shape[1]
+    signs = np.zeros(len(values))
+    for lag in range(1, count):
+        rises = np.sign(values[:, lag:] - values[:, :-lag])
+        signs += rises.sum(axis=1)
+    variance = count * (count - 1) * (2 * count + 5) / 18
+    deviation = max(variance**0.5, 1.0)
+    z: Floats = (np.abs(signs) - 1) / deviation
+    return z
+
+
+def _estimate_relative_change(values: Floats, moments: Floats) -> float:
+    """Return the change of a row from first to last, by Sen's slope, as a share of its
+    median; NaN if no time passed.
+    """
+    early, late = np.triu_indices(len(values), 1)
+    apart = moments[late] - moments[early]
+    is_later = apart > 0
+    if not is_later.any():
+        return float("nan")
+    rises = values[late] - values[early]
+    slope = np.median(rises[is_later] / apart[is_later])
+    duration = moments[-1] - moments[0]
+    return float(slope * duration / np.median(values))
 
 
 def find_asymmetry(
@@ -196,19 +255,21 @@ def find_asymmetry(
     """
     direction = 2 * pair_numbers + turned
     counts = np.bincount(direction, minlength=2 * pair_count)
-    median, low, high = np.full((3, 2 * pair_count), np.nan)
-    for which, rows in group_rows_by_length(
-        medians[np.argsort(direction, kind="stable")], counts
-    ):
+    by_direction = medians[np.argsort(direction, kind="stable")]
+    median = np.full(2 * pair_count, np.nan)
+    low = np.full(2 * pair_count, np.nan)
+    high = np.full(2 * pair_count, np.nan)
+    for which, rows in group_rows_by_length(by_direction, counts):
         if rows.shape[1] >= DIRECTION_BURSTS:
-            mean, half = rows.mean(axis=1), estimate_half_widths(rows)
-            median[which], low[which], high[which] = (
-                np.median(rows, axis=1),
-                mean - half,
-                mean + half,
-            )
-    apart = (low[1::2] > high[::2]) | (high[1::2] < low[::2])
-    ratio = median[1::2] / median[::2]
-    return np.where(
-        apart & (np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)), ratio - 1, np.nan
-    )
+            mean = rows.mean(axis=1)
+            half = estimate_half_widths(rows)
+            median[which] = np.median(rows, axis=1)
+            low[which] = mean - half
+            high[which] = mean + half
+
+    lower = slice(0, None, 2)  # the lower CPU pings
+    higher = slice(1, None, 2)
+    are_apart = (low[higher] > high[lower]) | (high[higher] < low[lower])
+    ratio = median[higher] / median[lower]
+    is_large = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
+    return np.where(are_apart & is_large, ratio - 1, np.nan)

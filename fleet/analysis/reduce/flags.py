@@ -86,20 +86,21 @@ def add_pair_flags(
     requested; NaN: none.
     """
     requested = np.asarray(precision, dtype=float)
+    spread = pairs["spread"].to_numpy(dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": (
-            ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested)
-        ),
+        "not_converged": ~np.isnan(requested) & ~(spread <= requested),
         "smt_pair": _has_doubtful_smt_relation(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _is_below_requested_rate(pairs),
     }
     texts = pairs["flags"].tolist()
-    for row in np.flatnonzero(np.any([*raised.values()], axis=0)).tolist():
-        own = (name for name in PAIR_FLAGS if raised[name][row])
-        texts[row] = ",".join(sorted({*filter(None, texts[row].split(",")), *own}))
+    is_flagged = np.any(list(raised.values()), axis=0)
+    for row in np.flatnonzero(is_flagged).tolist():
+        flags = {flag for flag in PAIR_FLAGS if raised[flag][row]}
+        flags.update(filter(None, texts[row].split(",")))
+        texts[row] = ",".join(sorted(flags))
     return pairs.assign(flags=texts)
 
 
@@ -112,14 +113,15 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
         return marks
     places = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
     loads = pairs.iloc[places]
-    rate, requested_rate, threads = (
-        loads[["other_rate", "load_mbps", "threads"]].to_numpy(dtype=float).T
-    )
+    rate = loads["other_rate"].to_numpy(dtype=float)  # of all loading threads, in GB/s
+    requested_mbps = loads["load_mbps"].to_numpy(dtype=float)  # of each
+    loading_threads = loads["threads"].to_numpy(dtype=float) - 1
+    requested_rate = requested_mbps / 1000 * loading_threads
+
     kinds = number_groups(loads, _LOAD)
-    full = group_medians(np.where(np.isnan(requested_rate), rate, np.nan), kinds)[kinds]
-    marks[places] = rate < (1 - UNDERFED) * np.fmin(
-        requested_rate / 1000 * (threads - 1), full
-    )
+    unlimited_rate = np.where(np.isnan(requested_mbps), rate, np.nan)
+    full_rate = group_medians(unlimited_rate, kinds)[kinds]
+    marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate, full_rate)
     return marks
 
 
@@ -132,20 +134,21 @@ def _has_doubtful_smt_relation(
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]
-    ns, classes = (
-        single["median_ns"].to_numpy(dtype=float),
-        number_groups(single, [*_KIND, "relation"]),
-    )
-    usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
-    near = (
-        ~_is_sibling_or_single(single)
-        & (size >= SMALLEST_CLASS)
-        & (ns < FAR_NEARER * usual)
-    )
-    marks[places] = near | (
-        compute_sibling_nearness(single, number_groups(single, _KIND)) < SIBLING_NEARER
-    )
+    nearness = compute_sibling_nearness(single, number_groups(single, _KIND))
+    marks[places] = _is_far_nearer(single) | (nearness < SIBLING_NEARER)
     return marks
+
+
+def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
+    """Report which pairs of different cores take far less than usual for their
+    relation.
+    """
+    ns = pairs["median_ns"].to_numpy(dtype=float)
+    classes = number_groups(pairs, [*_KIND, "relation"])
+    usual = group_medians(ns, classes)[classes]
+    size = np.bincount(classes)[classes]
+    is_near: Bools = (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
+    return is_near & ~_is_sibling_or_single(pairs)
 
 
 def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
@@ -155,25 +158,22 @@ def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
     kind_numbers: the number of each row's run, benchmark and variant. Return NaN for
     pairs that are not siblings, and for siblings without another partner.
     """
-    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    ends, others = (
-        kind_numbers * (ends.max(initial=0) + 1) + ends,
-        ~_is_sibling_or_single(pairs),
-    )
+    cpus = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
+    cpus_a_kind = cpus.max(initial=0) + 1
+    ends = kind_numbers * cpus_a_kind + cpus  # one number for each kind and CPU
+    is_other = ~_is_sibling_or_single(pairs)
     nearest = np.full(ends.max(initial=0) + 1, np.inf)
-    for cpu in ends:
-        np.fmin.at(nearest, cpu[others], ns[others])
+    for end in ends:
+        np.fmin.at(nearest, end[is_other], ns[is_other])
     closest = nearest[ends].min(axis=0)
-    is_sibling = (pairs["relation"].to_numpy(dtype=object) == "smt") & np.isfinite(
-        closest
-    )
-    return np.where(is_sibling, closest / ns, np.nan)
+    is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
+    return np.where(is_sibling & np.isfinite(closest), closest / ns, np.nan)
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
     """Report which rows are of siblings or single CPUs, which are checked on
     their own.
     """
-    words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
+    words = [relation.partition(" ")[0] for relation in rows["relation"].tolist()]
     return np.array([word in ("smt", "self") for word in words], dtype=bool)
