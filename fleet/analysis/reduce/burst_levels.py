@@ -101,7 +101,7 @@ def find_main_bursts(
 
 
 def _find_main_visits(logs: Floats, group_sizes: Ints) -> Bools:
-    """Report which visits are at the main level of their group. logs: group by group."""
+    """Report which visits are at the main level of their group. logs: by group."""
     modes = np.empty(len(group_sizes))
     for groups, rows in group_rows_by_length(logs, group_sizes):
         modes[groups] = find_half_sample_modes(rows)

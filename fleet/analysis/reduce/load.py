@@ -59,15 +59,15 @@ def load_samples(
     listing = open_listing(root)
     runs = list_published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
-    chosen: Any = {
-        "columns": columns,
-        "where": make_filters(benchmark=benchmark, relation=relation),
-    }
-    return to_pandas(
-        read_files(
-            listing.place, names, "samples", skip_damaged=len(names) > 1, **chosen
-        )
+    table = read_files(
+        listing.place,
+        names,
+        "samples",
+        columns=columns,
+        where=make_filters(benchmark=benchmark, relation=relation),
+        skip_damaged=len(names) > 1,
     )
+    return to_pandas(table)
 
 
 def load_samples_in_parts(
@@ -101,14 +101,18 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Insert RUN_COLUMNS before each row's own columns, labels as key=value. runs: from
     `load_runs`.
     """
-    labels = [
-        " ".join(map("=".join, json.loads(text).items()))
-        for text in runs["labels_json"]
-    ]
+    labels = [_format_labels(text) for text in runs["labels_json"]]
     described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
     described["run_id"] = described["run_id"].astype(object)
-    merged = rows[["run_id"]].astype(object).merge(described, on="run_id", how="left")
-    return pd.concat([merged[[*RUN_COLUMNS]].set_index(rows.index), rows], axis=1)
+    run_ids = rows[["run_id"]].astype(object)
+    merged = run_ids.merge(described, on="run_id", how="left")
+    run_columns = merged[[*RUN_COLUMNS]].set_index(rows.index)
+    return pd.concat([run_columns, rows], axis=1)
+
+
+def _format_labels(labels_json: str) -> str:
+    labels = json.loads(labels_json)
+    return " ".join(f"{key}={value}" for key, value in labels.items())
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
@@ -131,11 +135,8 @@ def read_runs(
         if run_id not in decoded:
             _read_records(listing, run_id=run_id)  # raises what was warned of
             raise StoreError(f"{root}: run {run_id} is not published.")
-    return (
-        [decoded[run_id] for run_id in run_ids],
-        _make_runs(records),
-        _make_cpus(records),
-    )
+    runs = [decoded[run_id] for run_id in run_ids]
+    return runs, _make_runs(records), _make_cpus(records)
 
 
 def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
@@ -158,9 +159,8 @@ def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
 
 
 def _make_runs(records: _Records) -> pd.DataFrame:
-    return to_pandas(
-        pa.Table.from_pylist(_make_runs_rows(records), arrow_schema("runs"))
-    )
+    rows = _make_runs_rows(records)
+    return to_pandas(pa.Table.from_pylist(rows, arrow_schema("runs")))
 
 
 def _make_cpus(records: _Records) -> pd.DataFrame:
@@ -173,15 +173,14 @@ def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     from column names.
     """
     decode = cache(json.loads)
-    return [
-        {
-            key.removesuffix("_json"): (
-                decode(value) if value is not None and key.endswith("_json") else value
-            )
-            for key, value in row.items()
-        }
-        for row in rows
-    ]
+    decoded = []
+    for row in rows:
+        run = {}
+        for column, value in row.items():
+            is_json = value is not None and column.endswith("_json")
+            run[column.removesuffix("_json")] = decode(value) if is_json else value
+        decoded.append(run)
+    return decoded
 
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
@@ -204,13 +203,13 @@ def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     nothing was counted.
     """
     listing = open_listing(root)
-    runs = list_published(listing, **which) if listing.counter_files else []
-    names = [
-        name
-        for run in runs
-        if (name := counters_name(run.run_id)) in listing.counter_files
-    ]
-    return to_pandas(read_files(listing.place, names, "counters", skip_damaged=True))
+    names = []
+    if listing.counter_files:
+        runs = list_published(listing, **which)
+        names = [counters_name(run.run_id) for run in runs]
+    present = [name for name in names if name in listing.counter_files]
+    table = read_files(listing.place, present, "counters", skip_damaged=True)
+    return to_pandas(table)
 
 
 def list_published(
@@ -223,37 +222,42 @@ def list_published(
     """List the published runs that match, oldest first. Opens no file that an earlier
     listing has read.
     """
-    ids, hosts, listing = as_set(run_id), as_set(host_id), open_listing(root)
-    runs = [
-        run
-        for run in (listing.runs if ids is None else listing.find_runs(ids))
-        if (hosts is None or run.host_id in hosts)
-        and not (labels or {}).items() - dict(run.labels).items()
-    ]
-    for (host, _), err in listing.unreadable.items():
-        if not runs and hosts and host in hosts:
-            raise err
+    listing = open_listing(root)
+    ids = as_set(run_id)
+    hosts = as_set(host_id)
+    wanted_labels = set((labels or {}).items())
+    candidates = listing.runs if ids is None else listing.find_runs(ids)
+    runs = []
+    for run in candidates:
+        is_of_host = hosts is None or run.host_id in hosts
+        if is_of_host and wanted_labels <= set(run.labels):
+            runs.append(run)
+    if not runs and hosts:
+        for (host, _), err in listing.unreadable.items():
+            if host in hosts:
+                raise err
     return runs
 
 
 def as_set(chosen: Chosen) -> frozenset[str] | None:
     """Return a filter as a set; None for all."""
-    return (
-        None
-        if chosen is None
-        else frozenset([chosen] if isinstance(chosen, str) else chosen)
-    )
+    if chosen is None:
+        return None
+    if isinstance(chosen, str):
+        return frozenset([chosen])
+    return frozenset(chosen)
 
 
 def make_filters(**chosen: Chosen) -> dict[str, frozenset[str]]:
     """Make the filters that `read_files` takes: sets of values by column, without those
     that are None.
     """
-    return {
-        column: values
-        for column, choice in chosen.items()
-        if (values := as_set(choice)) is not None
-    }
+    filters = {}
+    for column, choice in chosen.items():
+        values = as_set(choice)
+        if values is not None:
+            filters[column] = values
+    return filters
 
 
 def samples_long(
@@ -266,13 +270,15 @@ def samples_long(
     `latency_ns` (float64).
     """
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
-    return long.reset_index(drop=True).assign(
-        sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
+    first_of_burst = np.searchsorted(burst, burst)
+    no_ticks = np.empty(0, dtype=np.int64)
+    ticks = np.concatenate([no_ticks, *samples["ticks"]])
+    about_bursts = samples.drop(columns=["ticks", "warmup"])
+    long = about_bursts.iloc[burst].reset_index(drop=True)
+    return long.assign(
+        sample=np.arange(len(burst)) - first_of_burst,
         is_warmup=is_warmup,
-        ticks=np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(
-            np.int64, copy=False
-        ),
+        ticks=ticks.astype(np.int64, copy=False),
         latency_ns=latency,
     )
 
@@ -284,11 +290,11 @@ def compute_sample_latencies(
     whether it is a warm-up.
     """
     lists = arrow_schema("samples", ("ticks", "other_ticks"))
-    table = pa.Table.from_pandas(
-        samples.reindex(columns=lists.names), lists, preserve_index=False
-    )
+    columns = samples.reindex(columns=lists.names)
+    table = pa.Table.from_pandas(columns, lists, preserve_index=False)
     latency, counts, is_warmup = convert_ticks(samples, table, descriptions)
-    return latency, np.repeat(np.arange(len(samples)), counts), is_warmup
+    burst = np.repeat(np.arange(len(samples)), counts)
+    return latency, burst, is_warmup
 
 
 def convert_ticks(
@@ -300,23 +306,24 @@ def convert_ticks(
     table: Arrow, with the rows' `ticks` and `other_ticks`; a pair's burst that has both
     gets their mean.
     """
-    ticks, others = (
-        table.column(name).combine_chunks() for name in ("ticks", "other_ticks")
-    )
-    counts, values = np.diff(ticks.offsets), ticks.flatten().to_numpy()
+    ticks = table.column("ticks").combine_chunks()
+    other_ticks = table.column("other_ticks").combine_chunks()
+    counts = np.diff(ticks.offsets)
     is_pair = has_shape(rows["benchmark"], Shape.PAIR, descriptions)
-    both = is_pair & others.is_valid().to_numpy(zero_copy_only=False)
-    if both.any():
-        values, is_both = values.astype(np.float64), np.repeat(both, counts)
-        values[is_both] = (
-            values[is_both]
-            + others.filter(pa.array(both)).flatten().flatten().to_numpy()
-        ) / 2
-    place = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = values * np.repeat(
-        compute_latency_ns_per_tick(rows, descriptions), counts
-    )
-    return latency, counts, place < np.repeat(rows["warmup"].to_numpy(), counts)
+    has_both = is_pair & other_ticks.is_valid().to_numpy(zero_copy_only=False)
+    values = ticks.flatten().to_numpy()
+    if has_both.any():
+        others = other_ticks.filter(pa.array(has_both)).flatten().flatten()
+        is_both = np.repeat(has_both, counts)
+        values = values.astype(np.float64)
+        values[is_both] = (values[is_both] + others.to_numpy()) / 2
+
+    ns_per_tick = compute_latency_ns_per_tick(rows, descriptions)
+    latency: Floats = values * np.repeat(ns_per_tick, counts)
+    first = np.cumsum(counts) - counts
+    place_in_burst = np.arange(len(values)) - np.repeat(first, counts)
+    is_warmup = place_in_burst < np.repeat(rows["warmup"].to_numpy(), counts)
+    return latency, counts, is_warmup
 
 
 def has_shape(
@@ -335,10 +342,17 @@ def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
     """
     own: dict[str, Benchmark] = {}
     for run in runs:
-        for name in (kind.partition("/")[0] for kind in run.benchmarks):
+        for name in _list_benchmarks(run):
             if name not in BENCHMARKS:
                 own.setdefault(name, run.descriptions[name])
-    return Descriptions(own) if own else SHIPPED
+    if not own:
+        return SHIPPED
+    return Descriptions(own)
+
+
+def _list_benchmarks(run: RunSummary) -> list[str]:
+    """Return the names of a run's benchmarks without their variants."""
+    return [kind.partition("/")[0] for kind in run.benchmarks]
 
 
 def drop_contradicting(
@@ -347,24 +361,26 @@ def drop_contradicting(
     """Drop rows whose run describes their benchmark differently from `descriptions`,
     with a StoreWarning.
     """
-    for run in runs if descriptions.own else ():
-        for name in descriptions.own.keys() & {
-            kind.partition("/")[0] for kind in run.benchmarks
-        }:
+    if not descriptions.own:
+        return rows
+    for run in runs:
+        for name in descriptions.own.keys() & set(_list_benchmarks(run)):
             if run.descriptions[name] != descriptions[name]:
-                rows = rows[
-                    (rows["run_id"] != run.run_id) | (rows["benchmark"] != name)
-                ]
-                subject = (
-                    f"run {run.run_id} of {run.host_name} describes benchmark {name}"
-                    " otherwise than"
-                )
-                remedy = (
-                    "an earlier run, so its numbers of it are left out here. Show it by"
-                    " itself."
-                )
-                warn_left_out(StoreError(f"{subject} {remedy}"))
+                is_of_run = rows["run_id"] == run.run_id
+                rows = rows[~(is_of_run & (rows["benchmark"] == name))]
+                _warn_contradicting(run, name)
     return rows
+
+
+def _warn_contradicting(run: RunSummary, benchmark: str) -> None:
+    subject = (
+        f"run {run.run_id} of {run.host_name} describes benchmark {benchmark}"
+        " otherwise than"
+    )
+    remedy = (
+        "an earlier run, so its numbers of it are left out here. Show it by itself."
+    )
+    warn_left_out(StoreError(f"{subject} {remedy}"))
 
 
 def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
@@ -375,10 +391,9 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
         return rows
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
     if chosen.empty:
-        kinds = (
-            rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)
-        ).unique()
-        raise UsageError(describe_unmeasured_benchmark(benchmark, kinds.tolist()))
+        kinds = rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)
+        measured = kinds.unique().tolist()
+        raise UsageError(describe_unmeasured_benchmark(benchmark, measured))
     return chosen
 
 
@@ -386,20 +401,17 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
     """Report which rows are of these benchmarks and settings (see
     `parse_benchmark_names`).
     """
-    chosen = pd.Series(data=False, index=rows.index)
+    is_chosen = pd.Series(data=False, index=rows.index)
     for name in parse_benchmark_names(benchmark):
         is_named = (rows["benchmark"] == name.benchmark) | (name.benchmark == ALL)
         if name.variant:
             is_named &= rows["variant"] == name.variant
         if name.setting:
-            points = [
-                point
-                for point in rows["point"].dropna().unique()
-                if name.matches_point(str(point))
-            ]
-            is_named &= rows["point"].isin(points)
-        chosen |= is_named
-    return chosen
+            points = rows["point"].dropna().unique()
+            matching = [point for point in points if name.matches_point(str(point))]
+            is_named &= rows["point"].isin(matching)
+        is_chosen |= is_named
+    return is_chosen
 
 
 def get_views(
@@ -426,16 +438,16 @@ def is_at_usual_point(
     """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples
     and pairs, `point`.
     """
-    single = get_views(rows["benchmark"], descriptions).isin([View.MATRIX, View.CPUS])
+    views = get_views(rows["benchmark"], descriptions)
+    is_single = views.isin([View.MATRIX, View.CPUS])
     if "point" in rows and rows["point"].notna().any():
         usual = {
             name: descriptions[str(name)].point for name in rows["benchmark"].unique()
         }
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
-        single &= rows["point"].isna() | np.array(
-            [usual[name] == point for name, point in kinds], dtype=bool
-        )
-    return single.to_numpy(dtype=bool)
+        is_usual = np.array([usual[name] == point for name, point in kinds], dtype=bool)
+        is_single &= rows["point"].isna() | is_usual
+    return is_single.to_numpy(dtype=bool)
 
 
 def compute_latency_ns_per_tick(
@@ -445,10 +457,8 @@ def compute_latency_ns_per_tick(
     round trip.
     """
     codes, names = pd.factorize(samples["benchmark"])
-    ways = np.array(
-        [descriptions[str(name)].latencies for name in names], dtype=np.int64
-    )[codes]
-    factor: Floats = (
-        samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
-    )
+    latencies = [descriptions[str(name)].latencies for name in names]
+    ways = np.array(latencies, dtype=np.int64)[codes]
+    iterations = samples["iterations"].to_numpy()
+    factor: Floats = samples["ns_per_tick"].to_numpy() / iterations / ways
     return factor
