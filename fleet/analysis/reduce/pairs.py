@@ -1,13 +1,18 @@
 """Derive the table `pairs`: a row per run and pair, computed on first use and kept in
 the index.
 
-A large run is reduced in slices of whole pairs, so memory is bounded by the pairs of
-one CPU, not by the run.
+Small runs are reduced in batches, a large run in slices (`slices`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +26,13 @@ from fleet.analysis.base.tables import (
 from fleet.analysis.reduce import load, matrices
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
+from fleet.analysis.reduce.slices import iter_slices
 from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
 from fleet.errors import DamagedFileError
-from fleet.late import pa, pc
+from fleet.late import pa
 from fleet.model import Descriptions, add_core_kinds, name_core_kinds
 from fleet.store import schema
+from fleet.store.gate import RunRecord
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import (
@@ -79,18 +86,29 @@ def read_pairs(
     missing = marks.keys() - listing.index.find_newest_part_ids(PAIRS, marks)
     if len(missing) >= MANY_RUNS:
         derive_in_processes(listing, sorted(run_id for _, run_id in missing))
-    left_out = set[Key]()
+    derivation = _Derivation(listing.place, runs)
+    derive = derivation.derive_batches
+    rows = load_derived(listing.index, PAIRS, marks, derive, columns, where)
+    return to_pandas(rows), derivation.left_out
 
-    def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
-        left_out.update(run_keys)
-        batch = set(run_keys)
-        own = [run for run in runs if run.key in batch]
-        for keys, rows in _derive_runs(listing.place, own, selected=len(runs)):
-            left_out.difference_update(keys)
+
+class _Derivation:
+    """Derives runs that the index lacks, and remembers which are left out as
+    damaged.
+    """
+
+    def __init__(self, place: Place, runs: Sequence[RunSummary]) -> None:
+        self._place = place
+        self._runs = runs
+        self.left_out = set[Key]()
+
+    def derive_batches(self, run_keys: Sequence[Key]) -> _PairBatches:
+        missing = set(run_keys)
+        self.left_out |= missing
+        runs = [run for run in self._runs if run.key in missing]
+        for keys, rows in _derive_runs(self._place, runs, selected=len(self._runs)):
+            self.left_out.difference_update(keys)
             yield keys, rows
-
-    rows = load_derived(listing.index, PAIRS, marks, derive_batches, columns, where)
-    return to_pandas(rows), left_out
 
 
 def verify_pairs(root: Root) -> list[str]:
@@ -99,13 +117,12 @@ def verify_pairs(root: Root) -> list[str]:
     """
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
+    marks = make_index_marks(listing.all_runs)
 
     def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
         return _derive_runs(listing.place, [runs[key] for key in run_keys])
 
-    return verify_derived(
-        listing, PAIRS, make_index_marks(listing.all_runs), derive_batches
-    )
+    return verify_derived(listing, PAIRS, marks, derive_batches)
 
 
 def verify_derived(
@@ -117,22 +134,29 @@ def verify_derived(
     """Derive the rows in the index again with `derive`; return a problem for each run
     whose rows differ.
     """
-    stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
-    rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
-    for keys, derived in derive([key for key in marks if key in stored]):
+    keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    stored = concat_tables(tables, kind.table, kind.columns)
+    problems = []
+    for keys, derived in derive([key for key in marks if key in keys_in_index]):
         for _, run_id in keys:
-            chosen = kind.table, kind.columns, {"run_id": {run_id}}
-            own, again = (
-                select_rows(table, *chosen).to_pandas() for table in (rows, derived)
-            )
-            try:
-                pd.testing.assert_frame_equal(
-                    own, again, rtol=1e-5, check_categorical=False
-                )
-            except AssertionError:
+            of_run = {"run_id": {run_id}}
+            before = select_rows(stored, kind.table, kind.columns, of_run)
+            again = select_rows(derived, kind.table, kind.columns, of_run)
+            if not _are_close(before, again):
                 complaint = f"the {kind.name} of {run_id} are not those of its samples"
                 problems.append(f"{listing.index.path}: {complaint}. {INDEX_REMEDY}")
     return problems
+
+
+def _are_close(table: Any, other: Any) -> bool:
+    """Report whether two tables have the same rows, numbers within 0.001 %."""
+    try:
+        pd.testing.assert_frame_equal(
+            table.to_pandas(), other.to_pandas(), rtol=1e-5, check_categorical=False
+        )
+    except AssertionError:
+        return False
+    return True
 
 
 def make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
@@ -148,26 +172,36 @@ def _derive_runs(
     """Yield batches of runs with their pairs in one table; warn of damaged runs and
     leave them out.
 
-    A batch is of one agent build and set of benchmarks, and holds a slice of samples or
-    one larger run.
     selected: how many runs were chosen. Raises DamagedFileError if all of these are
     damaged.
     """
-    damaged, batch, samples = list[DamagedFileError](), list[RunSummary](), 0
-    for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
-        own = run.samples or SLICE_SAMPLES
-        is_full = samples + own > SLICE_SAMPLES or len(batch) == MANY_RUNS
-        if batch and (is_full or _get_batch_key(run) != _get_batch_key(batch[0])):
-            yield from _derive_batch(place, batch, damaged)
-            batch, samples = [], 0
-        batch.append(run)
-        samples += own
-    if batch:
-        yield from _derive_batch(place, batch, damaged)
+    damaged = list[DamagedFileError]()
+    for batch in _split_into_batches(runs):
+        damaged += yield from _derive_batch(place, batch)
     if damaged and len(damaged) == selected:
         raise damaged[0]
     for error in damaged:
         warn_left_out(error)
+
+
+def _split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
+    """Split runs into batches of one agent build and set of benchmarks; each holds a
+    slice of samples or one larger run.
+    """
+    batch: list[RunSummary] = []
+    batch_samples = 0
+    for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
+        samples = run.samples or SLICE_SAMPLES
+        is_too_large = batch_samples + samples > SLICE_SAMPLES
+        is_full = is_too_large or len(batch) == MANY_RUNS
+        if batch and (is_full or _get_batch_key(run) != _get_batch_key(batch[0])):
+            yield batch
+            batch = []
+            batch_samples = 0
+        batch.append(run)
+        batch_samples += samples
+    if batch:
+        yield batch
 
 
 def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
@@ -175,31 +209,32 @@ def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
 
 
 def _derive_batch(
-    place: Place, runs: Sequence[RunSummary], damaged: list[DamagedFileError]
-) -> _PairBatches:
-    """Yield the runs with their pairs, one by one if a run is damaged; append its error
-    to `damaged`.
+    place: Place, runs: Sequence[RunSummary]
+) -> Generator[tuple[list[Key], Any], None, list[DamagedFileError]]:
+    """Yield the runs with their pairs, one by one if a run is damaged; return the
+    errors of damaged runs.
     """
     try:
         pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
         if len(runs) == 1:
-            damaged.append(err)
-            return
-        for run in runs:
-            yield from _derive_batch(place, [run], damaged)
+            return [err]
     else:
         yield [run.key for run in runs], pairs
+        return []
+    damaged = []
+    for run in runs:
+        damaged += yield from _derive_batch(place, [run])
+    return damaged
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """Convert float32 to the float64 that prints with the same digits, and categories
     to plain strings.
     """
-    narrow = pairs.select_dtypes("float32")
-    wide: dict[Any, Any] = {
-        name: _to_float64(column.to_numpy()) for name, column in narrow.items()
-    }
+    wide: dict[Any, Any] = {}
+    for name, column in pairs.select_dtypes("float32").items():
+        wide[name] = _to_float64(column.to_numpy())
     return decode_categories(pairs).assign(**wide)
 
 
@@ -217,34 +252,44 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     `_derive_runs` makes them.
     """
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
-    records, descriptions = [file.record for file in files], runs[0].descriptions
-    if len(files) == 1:
-        pairs = _reduce_file(files[0], {}, descriptions, ordered=False)
-    else:
-        parts = [file.read(SAMPLE_COLUMNS) for file in files]
-        bursts = concat_tables(parts, "samples")
-        pairs = matrices.reduce_bursts(read_bursts(bursts, descriptions), descriptions)
-    kinds, precisions = dict[str, Mapping[int, str]](), dict[str, Any]()
-    for run, record in zip(runs, records, strict=True):
-        kinds[run.run_id] = name_core_kinds(
-            (cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus
-        )
-        precisions[run.run_id] = record.row["precision"]
-    pairs = add_kinds_to_relations(pairs, kinds)
-    pairs = add_pair_flags(
-        pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions
-    )
+    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
+    descriptions = runs[0].descriptions
+    pairs = _reduce_files(files, descriptions)
+    pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
+    precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
+    requested = pairs["run_id"].map(precisions).to_numpy(dtype=float)
+    pairs = add_pair_flags(pairs, requested, descriptions)
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     hosts = {run.run_id: run.host_id for run in runs}
-    pairs = pairs.assign(
-        host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION
-    )
+    host_ids = pairs["run_id"].map(hosts)
+    return _to_arrow(pairs.assign(host_id=host_ids, stats_version=STATS_VERSION))
+
+
+def _reduce_files(files: Sequence[TableFile], descriptions: Descriptions) -> Any:
+    """Reduce samples files: one of any size, or several that fit into memory."""
+    if len(files) == 1:
+        return _reduce_file(files[0], {}, descriptions, ordered=False)
+    tables = [file.read(SAMPLE_COLUMNS) for file in files]
+    samples = concat_tables(tables, "samples")
+    return matrices.reduce_bursts(read_bursts(samples, descriptions), descriptions)
+
+
+def _find_core_kinds(records: Mapping[str, RunRecord]) -> dict[str, dict[int, str]]:
+    """Return the kinds of cores by run ID and CPU."""
+    kinds = {}
+    for run_id, record in records.items():
+        cpus = [(cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus]
+        kinds[run_id] = name_core_kinds(cpus)
+    return kinds
+
+
+def _to_arrow(pairs: pd.DataFrame) -> Any:
+    """Convert to the stored columns of `pairs`, in their order and types."""
     shape = schema.arrow_schema("pairs")
     texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
     pairs = pairs.astype(dict.fromkeys(texts, object))
-    return pa.table(
-        [pa.array(pairs[field.name], field.type) for field in shape], schema=shape
-    )
+    columns = [pa.array(pairs[field.name], field.type) for field in shape]
+    return pa.table(columns, schema=shape)
 
 
 def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
@@ -263,10 +308,12 @@ def _reduce_file(
     file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
 ) -> pd.DataFrame:
     parts = []
-    for table in _iter_slices(file, where, descriptions):
+    for table in iter_slices(file, where, descriptions, SLICE_SAMPLES):
         bursts = read_bursts(table, descriptions)
         parts.append(matrices.reduce_bursts(bursts, descriptions, ordered=ordered))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if not parts:
+        return pd.DataFrame()
+    return pd.concat(parts, ignore_index=True)
 
 
 def add_kinds_to_relations(
@@ -277,86 +324,11 @@ def add_kinds_to_relations(
     """
     if not any(kinds.values()):
         return rows
-    ends = zip(
-        *(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")),
-        strict=True,
-    )
-    of = kinds.__getitem__
-    named = [
-        add_core_kinds(str(relation), of(run).get(a), of(run).get(b))
-        for run, relation, a, b in ends
-    ]
-    return rows.assign(relation=named)
-
-
-class _Slice(NamedTuple):
-    """The pairs of these benchmarks and one relation whose lower CPU is from `first` to
-    `last`.
-    """
-
-    benchmarks: frozenset[str]
-    relation: str
-    first: int
-    last: int
-
-
-def _iter_slices(
-    file: TableFile, where: Where, descriptions: Descriptions
-) -> Iterator[Any]:
-    """Yield a samples file in tables of about SLICE_SAMPLES; never divide a pair."""
-    samples = file.count_samples()
-    if samples <= SLICE_SAMPLES:
-        yield file.read(SAMPLE_COLUMNS, where)
-        return
-    bursts_at_once = SLICE_SAMPLES * file.rows / samples
-    for part in _plan_slices(file, bursts_at_once, where, descriptions):
-        inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = [
-            _select_slice(table, part)
-            for table in file.iter_tables(SAMPLE_COLUMNS, inside)
-        ]
-        yield concat_tables(tables, "samples", SAMPLE_COLUMNS)
-
-
-def _plan_slices(
-    file: TableFile, limit: float, where: Where, descriptions: Descriptions
-) -> list[_Slice]:
-    """Plan slices of at most `limit` bursts, or of one CPU with more; read only the
-    small columns.
-    """
-    counts: Counter[tuple[str, str, int]] = Counter()
-    for table in file.iter_tables(
-        ["benchmark", "relation", "ping_cpu", "pong_cpu"], where
-    ):
-        rows = to_pandas(table)
-        cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
-        counts.update(zip(rows["benchmark"], rows["relation"], cpus, strict=True))
-    together = frozenset(
-        name
-        for name, _, _ in counts
-        if matrices.is_visited_with_others(descriptions[name])
-    )
-    joined: Counter[tuple[frozenset[str], str, int]] = Counter()
-    for (benchmark, relation, low), count in counts.items():
-        joined[
-            together if benchmark in together else frozenset({benchmark}), relation, low
-        ] += count
-    planned, filled = list[_Slice](), 0.0
-    ordered = sorted(
-        joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:])
-    )
-    for (benchmarks, relation, low), count in ordered:
-        filled += count
-        if planned and planned[-1][:2] == (benchmarks, relation) and filled <= limit:
-            planned[-1] = planned[-1]._replace(last=low)
-        else:
-            planned.append(_Slice(benchmarks, relation, low, low))
-            filled = count
-    return planned
-
-
-def _select_slice(table: Any, part: _Slice) -> Any:
-    low = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
-    return table.filter(
-        pc.and_(pc.greater_equal(low, part.first), pc.less_equal(low, part.last))
-    )
+    columns = [rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")]
+    relations = []
+    for run_id, relation, ping, pong in zip(*columns, strict=True):
+        of_run = kinds[run_id]
+        ping_kind = of_run.get(ping)
+        pong_kind = of_run.get(pong)
+        relations.append(add_core_kinds(str(relation), ping_kind, pong_kind))
+    return rows.assign(relation=relations)
