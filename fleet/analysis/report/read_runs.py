@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.sides import Tables, read_tables
+from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import (
     NO_COMPARISONS,
@@ -24,6 +24,7 @@ from fleet.analysis.reduce.cross_checks import (
 )
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
+from fleet.analysis.reduce.numbers import load_numbers
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layouts
 from fleet.analysis.report.ladders import (
@@ -119,8 +120,12 @@ def load_readings(
         if len(rows) <= MANY_RUNS or row["run_id"] in last.values()
     }
     before = topology_check.find_earlier_runs(listing, rows)
-    others = read_tables(listing, {*chain(*before.values())} - before.keys())
-    past = _compute_relation_medians(others.pairs, others.descriptions)
+    numbers = load_numbers(listing, run_id=[*chain(*before.values())])
+    past = topology_check.group_medians_by_run(numbers)
+    earlier = {
+        run_id: [row for old in ids for row in past.get(old, ())]
+        for run_id, ids in before.items()
+    }
     readings, parts = list[Reading](), list[pd.DataFrame]()
     names = (
         (name, f"run-{number}")
@@ -130,13 +135,6 @@ def load_readings(
         ids = [run["run_id"] for run in batch]
         pairs = as_float64(load_pairs(listing, run_id=ids))
         parts.append(load.select_benchmark(pairs, benchmark).reset_index(drop=True))
-        past |= _compute_relation_medians(
-            parts[-1], read_descriptions(batch[0]["hello"])
-        )
-        earlier = {
-            run_id: [row for old in before[run_id] for row in past.get(old, ())]
-            for run_id in ids
-        }
         readings += _read_batch(
             listing, batch, parts[-1], cpus, names, detailed, earlier
         )
@@ -190,13 +188,6 @@ def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
             batch, bursts = [], row["bursts"]
         batch.append(row)
     yield batch
-
-
-def _compute_relation_medians(
-    pairs: pd.DataFrame, descriptions: Descriptions
-) -> dict[str, topology_check.Medians]:
-    rows = reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION)
-    return topology_check.group_medians_by_run(rows)
 
 
 def _read_batch(
