@@ -21,7 +21,7 @@ from fleet.agent.wire.records import (
     decode_line,
 )
 from fleet.errors import AgentError, DeployError, FleetError, LockedError, RefusedError
-from fleet.model import Agent, Plan, Run
+from fleet.model import Agent, Hello, Plan, Run
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.output import Stream
@@ -47,18 +47,11 @@ def agent_command(
     lock: the run and user that lock the machine. done: a file of done visits, removed
     afterwards.
     """
-    options = [
-        f"--{name}={value}"
-        for name, value in (("lock", lock), ("done", done))
-        if value is not None
-    ]
-    words = [
-        agent.path,
-        "--format=jsonl",
-        "--until-eof",
-        *agent_arguments(plan),
-        *options,
-    ]
+    words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
+    if lock is not None:
+        words.append(f"--lock={lock}")
+    if done is not None:
+        words.append(f"--done={done}")
     lines = [f"echo; {shlex.join(words)}; code=$?"]
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
@@ -105,13 +98,12 @@ def measure(
             journal.append(failed)
             _read_line(run, reader, failed)
             return run_so_far.add_part(reader)
-    if reader.end is not None and stream.exit_code not in (
-        None,
-        0 if reader.end.reason == "done" else _CUT,
-    ):
-        code = b'{"record":"exit","code":%d}' % stream.exit_code
-        journal.append(code)
-        _read_line(run, reader, code)
+    if reader.end is not None and stream.exit_code is not None:
+        expected = 0 if reader.end.reason == "done" else _CUT
+        if stream.exit_code != expected:
+            code = b'{"record":"exit","code":%d}' % stream.exit_code
+            journal.append(code)
+            _read_line(run, reader, code)
     if (why := reader.explain_unfinished()) is not None:
         raise _make_error(run, run_so_far, reader, stream, why)
     return run_so_far.add_part(reader)
@@ -185,11 +177,33 @@ def _make_error(
     run: Run, run_so_far: RunSoFar, reader: Reader, stream: Stream, why: str
 ) -> FleetError:
     """Return the error of an agent that did not start, or ended badly."""
-    name, code = run.host.name, stream.exit_code
-    message = last_lines(stream.stderr) if stream.stderr.strip() else ""
-    if reader.hello is None and code == _LOCKED:
+    code = stream.exit_code
+    message = ""
+    if stream.stderr.strip():
+        message = last_lines(stream.stderr)
+    if reader.hello is None:
+        error = _explain_no_start(run, run_so_far, code, message)
+        if error is not None:
+            return error
+    died = f"exit code {code}"
+    if code is not None and code > _SIGNALS:
+        died = f"killed by signal {code - _SIGNALS}"
+    text = f"{run.host.name}: the run is not complete: {why} ({died})."
+    if message:
+        text += f" stderr: {message.rstrip('.')}."
+    return AgentError(text)
+
+
+def _explain_no_start(
+    run: Run, run_so_far: RunSoFar, code: int | None, message: str
+) -> FleetError | None:
+    """Return the error of an agent that ended before its hello, if it says why; else
+    None. message: what it wrote to stderr.
+    """
+    name = run.host.name
+    if code == _LOCKED:
         return LockedError(f"{name}: {message.removeprefix(PREFIX)}")
-    if reader.hello is None and message.startswith(PREFIX):
+    if message.startswith(PREFIX):
         if code not in REFUSED:
             return AgentError(f"{name}: {message}")
         if not run_so_far.done.visits:
@@ -198,19 +212,13 @@ def _make_error(
             f"{name}: {message}. If it happens again, `fleet resume --publish-partial`"
             " stores what was measured."
         )
-    if reader.hello is None and code in _NO_SUCH_COMMAND:
+    if code in _NO_SUCH_COMMAND:
         return AgentError(
             f"{name}: {run.agent.path} cannot be started there (exit code {code}):"
             f" {message} Run again; if that fails, something on the host removes or"
             " forbids files there: set `workdir`."
         )
-    died = (
-        f"killed by signal {code - _SIGNALS}"
-        if code is not None and code > _SIGNALS
-        else f"exit code {code}"
-    )
-    stderr_text = f" stderr: {message.rstrip('.')}." if message else ""
-    return AgentError(f"{name}: the run is not complete: {why} ({died}).{stderr_text}")
+    return None
 
 
 BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
@@ -233,36 +241,23 @@ def make_failed_record_after_kill(
     """Return a `failed` record for the visit that a signal ended, else None. output:
     signal, `--machine`.
     """
-    name = output[0].decode("ascii", "replace") if output else ""
-    if (
-        reader.hello is None
-        or reader.visiting is None
-        or name not in (*BY_VARIANT, "KILL", "BUS")
-    ):
+    if reader.hello is None or reader.visiting is None or not output:
         return None
-    try:
-        machine = decode_line(_MACHINE, output[1]) if len(output) > 1 else _Machine()
-    except WireError:
-        machine = _Machine()
-    kills_before, kills_after = (
-        reader.hello.raw.get("memory_kills"),
-        machine.memory_kills,
-    )
-    kills = (
-        kills_after - kills_before
-        if isinstance(kills_before, int) and kills_after is not None
-        else None
-    )
-    limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
-    given_up = (
-        "variant"
-        if name in BY_VARIANT
-        else "point"
-        if kills == 0 and name == "KILL"
-        else "memory"
-    )
-    reason = f"by SIG{name}" + " (for lack of memory?)" * (given_up == "memory")
-    if kills and name == "KILL":
+    name = output[0].decode("ascii", "replace")
+    if name not in (*BY_VARIANT, "KILL", "BUS"):
+        return None
+    machine = _read_machine(output[1:])
+    kills = _count_memory_kills(reader.hello, machine)
+    reason = f"by SIG{name}"
+    if name in BY_VARIANT:
+        given_up = "variant"
+    elif name == "KILL" and kills == 0:
+        given_up = "point"
+    else:
+        given_up = "memory"
+        reason += " (for lack of memory?)"
+    if name == "KILL" and kills:
+        limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
         reason = f"for lack of memory (oom_kill {kills}{limit})"
     failed = {
         "record": "failed",
@@ -270,3 +265,21 @@ def make_failed_record_after_kill(
         "given_up": given_up,
     }
     return msgspec.json.encode(msgspec.json.decode(reader.visiting) | failed)
+
+
+def _read_machine(lines: Sequence[bytes]) -> _Machine:
+    """Read what `--machine` printed; without values if that cannot be read."""
+    if not lines:
+        return _Machine()
+    try:
+        return decode_line(_MACHINE, lines[0])
+    except WireError:
+        return _Machine()
+
+
+def _count_memory_kills(hello: Hello, machine: _Machine) -> int | None:
+    """Count what the OS killed for lack of memory since the hello; None if unknown."""
+    before = hello.raw.get("memory_kills")
+    if not isinstance(before, int) or machine.memory_kills is None:
+        return None
+    return machine.memory_kills - before
