@@ -127,8 +127,14 @@ def _check_lengths(table: Any, estimator: str) -> None:
     if estimator == "min" and zeros.any():  # the number is the smallest sample
         raise DataError("the least sample of a burst took no time")
     for name in _SAMPLE_LISTS[1:]:
-        for row in np.flatnonzero(columns[name].is_valid()).tolist():
-            if any(len(samples) != lengths[row] for samples in columns[name][row]):
+        _check_samples_of_others(name, columns[name], lengths)
+
+
+def _check_samples_of_others(name: str, lists: Any, lengths: Any) -> None:
+    """Raise DataError unless each thread beside ping has as many samples as ping."""
+    for row in np.flatnonzero(lists.is_valid()).tolist():
+        for samples in lists[row]:
+            if len(samples) != lengths[row]:
                 raise DataError(f"{name} does not have as many values as ticks")
 
 
@@ -143,23 +149,33 @@ def _check_cpus(table: Any) -> None:
     """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but
     ping's, or none.
     """
-    ping = table.column("ping_cpu").to_numpy()
-    pong = table.column("pong_cpu").to_numpy()
-    cpus = table.column("cpus").combine_chunks()
-    count = np.where(ping == pong, 1, 2)
-    for row in np.flatnonzero(cpus.is_valid()).tolist():
-        numbers, ends = cpus[row].as_py(), [ping[row], pong[row]]
-        if [*numbers[:1], *numbers[-1:]] != ends or len({*numbers}) < len(numbers):
-            raise DataError(
-                f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
-            )
-        count[row] = len(numbers)
+    threads = _count_threads(table)
     for name in _SAMPLE_LISTS[1:]:
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
         has_some = np.asarray(lists.is_valid()) & (lengths != 0)
-        if (has_some & (lengths != count - 1)).any():
+        if (has_some & (lengths != threads - 1)).any():
             raise DataError(f"{name} does not have a list for each further CPU")
+
+
+def _count_threads(table: Any) -> Any:
+    """Return the number of threads of each row: of its `cpus`, else of ping and pong.
+    Raises DataError for CPUs that do not go from one to the other.
+    """
+    ping = table.column("ping_cpu").to_numpy()
+    pong = table.column("pong_cpu").to_numpy()
+    cpus = table.column("cpus").combine_chunks()
+    threads = np.where(ping == pong, 1, 2)
+    for row in np.flatnonzero(cpus.is_valid()).tolist():
+        numbers = cpus[row].as_py()
+        ends = [*numbers[:1], *numbers[-1:]]
+        is_repeated = len({*numbers}) < len(numbers)
+        if ends != [ping[row], pong[row]] or is_repeated:
+            raise DataError(
+                f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
+            )
+        threads[row] = len(numbers)
+    return threads
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
@@ -168,17 +184,13 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """
     columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
     keys = columns.select(_POINT_NAMES).unify_dictionaries()
-    keys = keys.append_column(
-        "self", pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
-    )
+    is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
+    keys = keys.append_column("self", is_one_cpu)
     for name in _POINT_LISTS:
         keys = keys.append_column(name, pc.list_value_length(table.column(name)))
     names = keys.column_names
     keys = keys.append_column("row", pa.array(np.arange(len(table))))
-    first = (
-        keys.group_by(names, use_threads=False)
-        .aggregate([("row", "min")])
-        .column("row_min")
-    )
+    groups = keys.group_by(names, use_threads=False)
+    first = groups.aggregate([("row", "min")]).column("row_min")
     distinct: list[dict[str, Any]] = columns.take(np.sort(first)).to_pylist()
     return distinct
