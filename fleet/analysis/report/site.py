@@ -404,7 +404,7 @@ def _render_machines(
     for start in range(0, len(hosts), _AT_ONCE):
         batch = list(hosts)[start : start + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        table, past, _ = load_usual_numbers(listing, every)
+        numbers_of_all = load_usual_numbers(listing, every)
         runs, _, cpus = read_runs(listing, [hosts[host][-1].run_id for host in batch])
         pairs = as_float64(load_pairs(listing, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
@@ -412,8 +412,8 @@ def _render_machines(
                 table[table["run_id"] == run["run_id"]].reset_index(drop=True)
                 for table in (pairs, cpus)
             )
-            own_past = past[past["host_id"] == host]
-            usual = table[table["host_id"] == host].rename(columns={"half": "spread"})
+            table, own_past, _ = numbers_of_all.select_host(host)
+            usual = table.rename(columns={"half": "spread"})
             cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
             file = _encode_medians(listing, run["run_id"])

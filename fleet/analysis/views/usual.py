@@ -28,6 +28,11 @@ class UsualNumbers(NamedTuple):
     rows: pd.DataFrame
     descriptions: Descriptions
 
+    def select_host(self, host_id: str) -> "UsualNumbers":
+        """Return the numbers of one host, with intervals as if it were alone."""
+        own = self.rows[self.rows["host_id"] == host_id]
+        return UsualNumbers(summarize_hosts(own), own, self.descriptions)
+
 
 def load_usual_numbers(
     root: Root,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis.exchange import export_numbers
-from fleet.analysis.report import render
+from fleet.analysis.report import render, write_site
 from fleet.analysis.views import load_usual_numbers, select_runs_to_show
 from fleet.model import Failed, Host
 from fleet.store import Listing, Store
@@ -152,3 +152,18 @@ def test_runs_at_several_levels_are_named_with_their_counts_everywhere(
     assert f"flips, cas, package: 3 runs at {main:.1f}, 2 runs at {other:.1f}" in page
     markdown = export_numbers(listing, listing.runs, "markdown")
     assert f"| 3 at {main:.1f}, 2 at {other:.1f} | {main:.1f} |" in markdown
+
+
+def test_a_host_of_one_run_has_its_interval_beside_hosts_of_many(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["verona", "lucca"]).runs
+    own = [run for run in runs if run.host_name == "verona"]
+    pages = []
+    for name, shown in (("both", runs), ("alone", own)):
+        write_site(listing, shown, tmp_path / name)
+        pages.append((tmp_path / name / "m/verona.html").read_text())
+    assert len(own) == 1
+    assert pages[0] == pages[1]
+    assert load_usual_numbers(listing, own).table["half"].notna().any()
