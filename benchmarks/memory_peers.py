@@ -149,23 +149,33 @@ def stream(tools: Tools, path: str) -> dict[str, float]:
 def vector(test: str) -> str:
     """The widest form of a test of likwid-bench that this CPU can run."""
     flags = Path("/proc/cpuinfo").read_text()
-    return f"{test}_{'avx512' if 'avx512f' in flags else 'avx' if ' avx ' in flags else 'sse'}"
+    if "avx512f" in flags:
+        return f"{test}_avx512"
+    if " avx " in flags:
+        return f"{test}_avx"
+    return f"{test}_sse"
 
 
 def contests(tools: Tools) -> Iterator[tuple[str, list[Loop]]]:
     """Each contest's name and those who take part."""
-    for level, size in SIZES.items():
-        for operation, test in LIKWID.items():
-            loops: list[Loop] = [partial(our_rates, tools, operation, size)]
-            if path := tools.path("likwid-bench"):
-                loops.append(partial(likwid, tools, path, vector(test), level))
-            if operation in CLAM and (path := tools.path("MemoryBandwidth_amd64")):
-                loops.append(partial(clamchowder, tools, path, CLAM[operation], level))
-            if (level, operation) == ("memory", "copy") and (
-                path := tools.path("stream_c.exe")
-            ):
-                loops.append(partial(stream, tools, path))
+    for level in SIZES:
+        for operation in LIKWID:
+            loops = list_loops(tools, operation, level)
             yield f"{operation} {level}, GB/s", loops
+
+
+def list_loops(tools: Tools, operation: str, level: str) -> list[Loop]:
+    """Return our loop for a contest, and those of the peers that are there."""
+    loops: list[Loop] = [partial(our_rates, tools, operation, SIZES[level])]
+    if path := tools.path("likwid-bench"):
+        test = vector(LIKWID[operation])
+        loops.append(partial(likwid, tools, path, test, level))
+    if operation in CLAM and (path := tools.path("MemoryBandwidth_amd64")):
+        loops.append(partial(clamchowder, tools, path, CLAM[operation], level))
+    is_streams = level == "memory" and operation == "copy"
+    if is_streams and (path := tools.path("stream_c.exe")):
+        loops.append(partial(stream, tools, path))
+    return loops
 
 
 def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
@@ -190,15 +200,12 @@ def show(name: str, loops: dict[str, list[float]]) -> None:
         print(
             f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}"
         )
-    ours = max(
-        (label for label in loops if label.startswith("fleet")),
-        key=lambda label: medians[label],
-    )
-    if theirs := [label for label in loops if not label.startswith("fleet")]:
-        best = max(theirs, key=lambda label: medians[label])
-        ratios = [
-            own / other for own, other in zip(loops[ours], loops[best], strict=True)
-        ]
+    ours = [label for label in loops if label.startswith("fleet")]
+    theirs = [label for label in loops if not label.startswith("fleet")]
+    if theirs:
+        own_rates = loops[max(ours, key=medians.__getitem__)]
+        best_rates = loops[max(theirs, key=medians.__getitem__)]
+        ratios = [own / other for own, other in zip(own_rates, best_rates, strict=True)]
         low, high = interval(ratios)
         print(
             f"  fleet / best peer: {statistics.median(ratios):.3f} [{low:.3f},"
@@ -215,7 +222,9 @@ def main() -> None:
     parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--only", default="", help="contests with this in their name")
     options = parser.parse_args()
-    prefix = (*(("chrt", "-f", "1") if options.realtime else ()), "taskset", "-c", "0")
+    prefix: tuple[str, ...] = ("taskset", "-c", "0")
+    if options.realtime:
+        prefix = ("chrt", "-f", "1", *prefix)
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)

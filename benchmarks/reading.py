@@ -22,12 +22,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
+import numpy.typing as npt  # noqa: E402
 
 from fleet.model import Burst, Host, Run, Topology  # noqa: E402
 from fleet.store import Listing, Store, new_run_id  # noqa: E402
@@ -95,8 +97,8 @@ def big_run(samples: int, rounds: int) -> tuple[Run, Iterator[Burst]]:
 def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
     """Bursts in order of time, a round of a benchmark at once."""
     chance = np.random.default_rng(seed)
-    topology, numbers = Topology(run.facts.cpus), [cpu.cpu for cpu in run.facts.cpus]
-    pairs = [(a, b) for a in numbers for b in numbers if a < b]
+    topology = Topology(run.facts.cpus)
+    pairs = list(combinations([cpu.cpu for cpu in run.facts.cpus], 2))
     level = np.array([builders.NS[topology.relation(a, b)] for a, b in pairs])
     level = level * 2 * builders.ITERATIONS * builders.TICKS_PER_SECOND / 1e9
     level *= np.exp(chance.normal(0, 0.03, len(pairs)))
@@ -104,12 +106,10 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
     for visit in range(run.plan.rounds):
         for number, benchmark in enumerate(run.plan.benchmarks):
             ticks = level * (1 + number) * np.exp(chance.normal(0, 0.01, len(pairs)))
-            noise = chance.normal(0, 0.01, (len(pairs), samples + 1))
-            for place in range(1, samples + 1):
-                noise[:, place] = 0.5 * noise[:, place - 1] + 0.866 * noise[:, place]
+            noise = draw_dependent_noise((len(pairs), samples + 1), chance)
             values = ticks[:, None] * np.exp(noise)
-            values[chance.random(values.shape) < 0.004] *= 3
-            values[:, 0] *= 1.3
+            values[chance.random(values.shape) < 0.004] *= 3  # outliers
+            values[:, 0] *= 1.3  # the warm-up
             rounded = np.rint(values).astype(np.int64).tolist()
             for pair in chance.permutation(len(pairs)):
                 at_ns += int(2e6 + chance.exponential(1e5))
@@ -138,17 +138,27 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                 )
 
 
+def draw_dependent_noise(
+    shape: tuple[int, int], chance: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Noise of 1 %, pairs x samples, of which each sample keeps half of the last."""
+    noise = chance.normal(0, 0.01, shape)
+    for place in range(1, shape[1]):
+        noise[:, place] = 0.5 * noise[:, place - 1] + 0.866 * noise[:, place]
+    return noise
+
+
 def many_runs(root: Path, count: int, hosts: int) -> None:
     """Runs of eight CPUs, each an hour after the one before, on one host after the
     other.
     """
-    start, store = datetime(2026, 1, 1, tzinfo=UTC), Store(root)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    store = Store(root)
+    cpus = builders.small_desktop()
     for number in range(count):
         moment = start + timedelta(hours=number)
         host = Host(f"host{number % hosts}", "192.0.2.7", labels={"rack": "b2"})
-        run = builders.a_run(
-            builders.small_desktop(), run_id=new_run_id(moment), host=host
-        )
+        run = builders.a_run(cpus, run_id=new_run_id(moment), host=host)
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
         store.publish(run, builders.make_bursts(run, seed=number), batch=True)
     store.flush()
@@ -183,10 +193,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
-        big, many = (
-            folder / f"big-{options.samples}x{options.rounds}",
-            folder / f"many-{options.runs}-{options.hosts}",
-        )
+        big = folder / f"big-{options.samples}x{options.rounds}"
+        many = folder / f"many-{options.runs}-{options.hosts}"
         if not big.exists():
             Store(big).publish(*big_run(options.samples, options.rounds))
         (file,) = big.glob("samples/host_id=*/run_id=*/samples.parquet")
@@ -208,10 +216,10 @@ def main() -> None:
             f" {index / options.runs:.0f}"
         )
         for table in ("runs", "cpus"):
-            size = sum(path.stat().st_size for path in (many / table).iterdir())
+            files = list((many / table).iterdir())
+            size = sum(path.stat().st_size for path in files)
             print(
-                f"{table}: {size / options.runs:.0f} bytes a run in"
-                f" {len(list((many / table).iterdir()))} files"
+                f"{table}: {size / options.runs:.0f} bytes a run in {len(files)} files"
             )
 
 

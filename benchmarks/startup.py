@@ -11,11 +11,13 @@ twelve hosts that are all this machine; the time of its agents is not counted.
 """
 
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ENVIRONMENT = {
@@ -63,15 +65,27 @@ fleet.cli.main()
 """
 
 
-def seconds(folder: Path, command: list[str]) -> float:
-    """User CPU time of a command and what it starts."""
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    child = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, **silent)
+def run(
+    command: list[str], folder: Path, environment: Mapping[str, str]
+) -> resource.struct_rusage:
+    """Run a command without its output; return what it used."""
+    child = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
-    return used.ru_utime
+    return used
+
+
+def seconds(folder: Path, command: list[str]) -> float:
+    """User CPU time of a command and what it starts."""
+    return run(command, folder, ENVIRONMENT).ru_utime
 
 
 def cost(folder: Path, setting: str, words: list[str]) -> tuple[float, int]:
@@ -80,16 +94,10 @@ def cost(folder: Path, setting: str, words: list[str]) -> tuple[float, int]:
     """
     note = folder / "children"
     begin = f"import sys; sys.argv = {[str(note), *words]}\n{setting}\n"
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = {**ENVIRONMENT, "FLEET_AGENT_LOCK": str(folder / "lock")}
-    child = subprocess.Popen(
-        [sys.executable, "-c", begin + PROGRAM], cwd=folder, env=environment, **silent
-    )
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, words)
-    return used.ru_utime + used.ru_stime - float(note.read_text()), used.ru_maxrss
+    used = run([sys.executable, "-c", begin + PROGRAM], folder, environment)
+    of_children = float(note.read_text())
+    return used.ru_utime + used.ru_stime - of_children, used.ru_maxrss
 
 
 def compare_settings(root: Path, rounds: int) -> None:
@@ -104,14 +112,19 @@ def compare_settings(root: Path, rounds: int) -> None:
             for name, setting in SETTINGS.items():
                 costs[name].append(cost(root / folder, setting, words))
         for name, values in costs.items():
-            pairs = list(zip(values, costs["none"], strict=True))
-            time, memory = (
-                sorted(value[i] / none[i] for value, none in pairs) for i in (0, 1)
-            )
-            low, high = time[rounds // 4], time[-1 - rounds // 4]
+            times = []
+            memories = []
+            for (time, memory), (usual_time, usual_memory) in zip(
+                values, costs["none"], strict=True
+            ):
+                times.append(time / usual_time)
+                memories.append(memory / usual_memory)
+            times.sort()
+            low = times[rounds // 4]
+            high = times[-1 - rounds // 4]
             print(
-                f"{call:8} {name:26} CPU {statistics.median(time):5.3f} (quartiles"
-                f" {low:.3f} to {high:.3f})   memory {statistics.median(memory):5.3f}",
+                f"{call:8} {name:26} CPU {statistics.median(times):5.3f} (quartiles"
+                f" {low:.3f} to {high:.3f})   memory {statistics.median(memories):5.3f}",
                 flush=True,
             )
 
@@ -135,10 +148,13 @@ def main() -> None:
             for name, (folder, command) in COMMANDS.items():
                 taken[name].append(seconds(Path(root) / folder, command))
     for name, times in taken.items():
+        usual_times = taken["import typer"]
         ratios = sorted(
-            a / b for a, b in zip(times, taken["import typer"], strict=True)
+            time / usual for time, usual in zip(times, usual_times, strict=True)
         )
-        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+        quarter = len(ratios) // 4
+        low = ratios[quarter]
+        high = ratios[-1 - quarter]
         print(
             f"{name:32} median {statistics.median(times) * 1000:5.0f} ms   ratio median"
             f" {statistics.median(ratios):5.2f} (quartiles {low:.2f} to {high:.2f})"
