@@ -305,7 +305,8 @@ def _parse_distribution(files: Files) -> str | None:
 
 
 def _parse_uptime(files: Files) -> float | None:
-    return _parse_float(files.get("proc/uptime", "").split(" ")[0])
+    uptime, _, _idle = files.get("proc/uptime", "").partition(" ")
+    return _parse_float(uptime)
 
 
 def _parse_cpu_model_number(cpuinfo: Mapping[str, str]) -> str | None:
@@ -527,29 +528,33 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     """Return how many CPUs the tightest control group allows, and a text with its name;
     None if unlimited.
     """
-    cpus_by_group: list[tuple[float, str]] = []
+    quotas: list[tuple[float, str]] = []
     for quota, period, group in _match_lines(_QUOTA, lines):
         if int(period):
-            cpus_by_group.append((int(quota) / int(period), group[:80]))
-    if not cpus_by_group:
+            cpus = int(quota) / int(period)
+            quotas.append((cpus, f"control group {group[:80]}, {cpus:g} CPUs"))
+    tightest = min(quotas, key=itemgetter(0), default=None)
+    if tightest is None or tightest[0] == 0:
         return None
-    cpus, group = min(cpus_by_group, key=itemgetter(0))
-    return (cpus, f"control group {group}, {cpus:g} CPUs") if cpus else None
+    return tightest
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     """Return the bytes left in the tightest control group, and a text with its name;
     None if unlimited.
     """
-    lefts: list[tuple[int, str]] = []
+    limits_left: list[tuple[int, str]] = []
     for limits, used, reclaimable, group in _match_lines(_MEMORY, lines):
         in_use = max(0, int(used) - int(reclaimable))
-        for limit in limits.split(","):
-            if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT:
-                mib = int(limit) / (1 << 20)
-                left = max(0, int(limit) - in_use)
-                lefts.append((left, f"control group {group[:80]}, {mib:.0f} MiB"))
-    return min(lefts, key=itemgetter(0), default=None)
+        for text in limits.split(","):
+            if not _COUNT.fullmatch(text):
+                continue
+            limit = int(text)
+            if limit < _NO_LIMIT:
+                mib = limit / (1 << 20)
+                description = f"control group {group[:80]}, {mib:.0f} MiB"
+                limits_left.append((max(0, limit - in_use), description))
+    return min(limits_left, key=itemgetter(0), default=None)
 
 
 def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
@@ -611,7 +616,8 @@ def _match_lines(
     pattern: re.Pattern[str], lines: Iterable[str]
 ) -> list[tuple[str, ...]]:
     """Return the groups of each line that matches the whole pattern."""
-    return [match.groups() for line in lines if (match := pattern.fullmatch(line))]
+    matches = [pattern.fullmatch(line) for line in lines]
+    return [match.groups() for match in matches if match]
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
@@ -692,7 +698,10 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
 
 
 def _find_first_value(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
-    return next((cpuinfo[key] for key in keys if key in cpuinfo), None)
+    for key in keys:
+        if key in cpuinfo:
+            return cpuinfo[key]
+    return None
 
 
 def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:

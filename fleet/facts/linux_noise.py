@@ -34,7 +34,8 @@ def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
     yield from _find_memory_faults(facts)
     yield from _find_clock_faults(facts)
     yield from _find_kernel_noise(facts)
-    yield from _find_contradictions_and_cpus_left_out(facts)
+    yield from _find_contradictions(facts)
+    yield from _find_cpus_left_out(facts)
     yield from _find_cpu_noise(facts)
     yield from _find_load(facts, usage)
 
@@ -160,9 +161,13 @@ def _find_kernel_noise(facts: Facts) -> Iterator[Finding]:
         yield make_finding("mitigations", facts)
 
 
-def _find_contradictions_and_cpus_left_out(facts: Facts) -> Iterator[Finding]:
+def _find_contradictions(facts: Facts) -> Iterator[Finding]:
     for name, sentence in facts.contradictions.items():
         yield make_finding(f"contradiction.{name}", facts, sentence=sentence)
+
+
+def _find_cpus_left_out(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on cores shared by siblings, and on CPUs that are not measured."""
     if facts.smt:
         yield make_finding("smt", facts)
     offline = [cpu.cpu for cpu in facts.cpus if not cpu.online]

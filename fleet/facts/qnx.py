@@ -143,8 +143,12 @@ def _read_midr(register: str) -> tuple[str, str, str]:
 
 def parse_values(sections: Sections) -> dict[str, str]:
     """Return the values in section `qnx` by name, without the `tool` lines."""
-    lines = (line.partition(" ") for line in sections.get("qnx", []))
-    return {name: value for name, _, value in lines if name != "tool"}
+    values = {}
+    for line in sections.get("qnx", []):
+        name, _, value = line.partition(" ")
+        if name != "tool":
+            values[name] = value
+    return values
 
 
 def describe_answer(sections: Sections) -> tuple[str, ...]:
@@ -182,8 +186,12 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
 
 
 def _find_report_values(sections: Sections, name: str) -> list[str]:
-    lines = (line.partition(" ") for line in sections.get("report", []))
-    return [value for key, _, value in lines if key == name]
+    values = []
+    for line in sections.get("report", []):
+        key, _, value = line.partition(" ")
+        if key == name:
+            values.append(value)
+    return values
 
 
 def _align_column(title: str, lines: Sequence[str]) -> list[str]:
