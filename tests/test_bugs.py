@@ -34,7 +34,7 @@ from tests.planting import EXCEPTIONS
 
 # A function of each package that commands pass through, and a command that calls it.
 PLACES: Mapping[str, tuple[str, ...]] = {
-    "cli.app.load_inventory": ("hosts",),
+    "cli.inventory_file.load_inventory": ("hosts",),
     "inventory.reader.read_inventory": ("hosts",),
     "inventory.select.load_hosts": ("hosts",),
     "inventory.document._Walk.convert": ("hosts",),

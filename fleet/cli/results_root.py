@@ -1,0 +1,96 @@
+"""The results root as commands open it: which place, whether it can be used, and what
+is damaged there.
+"""
+
+import os
+import resource
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
+
+import typer
+
+from fleet import store
+from fleet.cli.inventory_file import find_inventory, load_settings
+from fleet.cli.parser import ParserError, is_given
+from fleet.cli.terminal import print_text
+from fleet.errors import MemoryLimitError
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+NEEDED_BYTES = 1 << 30  # of address space: libraries and threads reserve many
+
+
+def resolve_and_check_root(context: typer.Context, text: str) -> str:
+    """Return the root that the option names, else that of the inventory. Raises
+    MemoryLimitError, and BadParameter for a root that cannot be used.
+    """
+    if not is_given("results"):
+        inventory = context.params.get("inventory") or find_inventory()
+        text = load_settings(inventory).get("results", text)
+    _require_address_space()
+    _require_usable_name(text)
+    _require_folder_if_there(text)
+    return text
+
+
+def _require_address_space() -> None:
+    """Raise MemoryLimitError if pyarrow, numpy or scipy would abort the program."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:
+        raise MemoryLimitError(
+            f"the address space of this process is limited to {limit >> 20} MiB"
+            f" (`ulimit -v`), and fleet needs {NEEDED_BYTES >> 20} MiB to read or write"
+            " tables. Raise the limit: `ulimit -v unlimited`."
+        )
+
+
+def _require_usable_name(text: str) -> None:
+    if not text.strip():
+        raise typer.BadParameter(
+            "names no place; give a folder, or s3://bucket/prefix."
+        )
+    # bytes other than UTF-8, which pyarrow cannot write to, are not printable either
+    if not text.isprintable():
+        raise typer.BadParameter("the name is not plain text in UTF-8.")
+
+
+def _require_folder_if_there(text: str) -> None:
+    """Refuse a file, and a link to nothing. A folder that is missing will be made."""
+    # unlike those of pathlib, these functions raise nothing
+    path = os.path.expanduser(text)  # noqa: PTH111
+    exists = os.path.exists(path)  # noqa: PTH110
+    if os.path.islink(path) and not exists:  # noqa: PTH114
+        raise typer.BadParameter(
+            f"{text} is a symbolic link to nothing; make the folder that it names."
+        )
+    if exists and not os.path.isdir(path):  # noqa: PTH112
+        raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
+
+
+def open_listing(results: str) -> "store.Listing":
+    """Return the listing of a results root. It reports slow steps on stderr."""
+    return store.Listing(results, partial(print_text, err=True))
+
+
+def skip_damaged(command: _Function) -> _Function:
+    """Decorate a command that reads runs: repeat it without damaged runs, then warn of
+    them.
+    """
+
+    @wraps(command)
+    def run_without_damaged(**arguments: Any) -> None:
+        from fleet.store.runs import skip_damaged_runs
+
+        @skip_damaged_runs
+        def call_command() -> Exception | None:
+            try:
+                command(**arguments)
+            except (ParserError, typer.Exit) as ended:
+                return ended
+            return None
+
+        ended = call_command()
+        if ended is not None:
+            raise ended
+
+    return cast("_Function", run_without_damaged)

@@ -1,0 +1,63 @@
+"""Lets a signal end a session as Ctrl-C does, and a second one end it at once."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from fleet.errors import EXIT_INTERRUPTED
+
+SAME_SIGNAL_S = 1.0
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_on_signals(
+    on_second_signal: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at
+    once.
+
+    Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and
+    then the process group.
+    on_second_signal: called before the program ends at once. Journals keep what
+    arrived.
+    """
+    interrupter = _Interrupter(on_second_signal)
+    before = {number: signal.signal(number, interrupter) for number in _STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # once signalled, the same may come again while we end
+            is_signalled = interrupter.signalled_at is not None
+            signal.signal(number, signal.SIG_IGN if is_signalled else handler)
+
+
+class _Interrupter:
+    """Handles signals: the first interrupts, a later one ends the program.
+    signalled_at: of the first, in seconds of the monotonic clock.
+    """
+
+    def __init__(self, on_second_signal: Callable[[], None]) -> None:
+        self.signalled_at: float | None = None
+        self._on_second_signal = on_second_signal
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        """Interrupt, or end the program at once; ignore a repetition of the first."""
+        now = time.monotonic()
+        if self.signalled_at is None:
+            self.signalled_at = now
+            typer.echo("stopping the agents; once more to leave at once", err=True)
+            raise KeyboardInterrupt
+        if now - self.signalled_at > SAME_SIGNAL_S:
+            self._leave_at_once()
+
+    def _leave_at_once(self) -> NoReturn:
+        self._on_second_signal()
+        os._exit(EXIT_INTERRUPTED)
