@@ -38,9 +38,12 @@ def main() -> None:
         sys.stderr.write("fleet: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
     except Exception as err:  # a bug of what prints errors
-        sys.stderr, cause = sys.__stderr__, explain(err)
+        sys.stderr = sys.__stderr__
         print_traceback_if_debugging(err)
-        os.write(2, f"fleet: {ascii(str(cause or describe_bug(err)))[1:-1]}\n".encode())
+        cause = explain(err)
+        message = str(cause) if cause else describe_bug(err)
+        escaped = ascii(message)[1:-1]
+        os.write(2, f"fleet: {escaped}\n".encode())
         sys.exit(cause.exit_code if cause else EXIT_BUG)
     finally:
         # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py

@@ -21,15 +21,16 @@ from fleet.cli import hosts, run, show, compare, exchange, upkeep
 
 # isort: on
 
+_STDOUT = 1
+_STDERR = 2
+
 
 def main() -> None:
     """Run the program. Turn every exception into an exit code and at most one message
     on stderr.
     """
     try:
-        if sys.stdout is None:  # the program was started with stdout closed
-            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
-        sys.stdout, sys.stderr = escape_stream(sys.stdout), escape_stream(sys.stderr)
+        _prepare_streams()
         warnings.showwarning = partial(_warn, set())
         try:
             # also for `python -m fleet`: completion asks by this name
@@ -38,8 +39,7 @@ def main() -> None:
             # a full disk shows here, or else after the last word of ours
             sys.stdout.flush()
     except PrintError as err:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
+        _silence(_STDOUT)
         if err.reader_left:
             sys.exit(errors.EXIT_READER_LEFT)
         _end(f"fleet: cannot print the result: {err}", errors.StoreError.exit_code)
@@ -50,13 +50,32 @@ def main() -> None:
         _end("", int(ended.code or 0))
     except Exception as err:
         errors.print_traceback_if_debugging(err)
-        cause = err if isinstance(err, errors.FleetError) else errors.explain(err)
+        if isinstance(err, errors.FleetError):
+            cause: errors.FleetError | None = err
+        else:
+            cause = errors.explain(err)
         if cause is None:
             _end(f"fleet: {errors.describe_bug(err)}", errors.EXIT_BUG)
         if errors.is_lack_of_memory(err):
             cli.print_text(f"fleet: {cause}", err=True)
             os._exit(cause.exit_code)  # a thread that was not started may be waited for
         _end(cli.wrap(f"fleet: {cause}", sys.stderr), cause.exit_code)
+
+
+def _prepare_streams() -> None:
+    """Escape what is printed. Stdout is nowhere if the program was started with it
+    closed.
+    """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
+    sys.stdout = escape_stream(sys.stdout)
+    sys.stderr = escape_stream(sys.stderr)
+
+
+def _silence(descriptor: int) -> None:
+    """Send nowhere what Python still holds for a stream that cannot be written to."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), descriptor)
 
 
 def _end(message: str, code: int) -> NoReturn:
@@ -69,8 +88,7 @@ def _end(message: str, code: int) -> NoReturn:
         if sys.stderr:
             sys.stderr.flush()
     except OSError:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
+        _silence(_STDERR)
     sys.exit(code)
 
 
@@ -85,7 +103,8 @@ def _warn(
     so far.
     """
     text = str(message)
-    if issubclass(category, errors.StoreWarning) and text not in shown:
-        shown.add(text)
-        errors.print_traceback_if_debugging(getattr(message, "__cause__", None))
-        cli.print_text(f"fleet: warning: {text}", err=True)
+    if not issubclass(category, errors.StoreWarning) or text in shown:
+        return
+    shown.add(text)
+    errors.print_traceback_if_debugging(getattr(message, "__cause__", None))
+    cli.print_text(f"fleet: warning: {text}", err=True)

@@ -4,6 +4,7 @@ options.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -33,16 +34,14 @@ def _complete(
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        last = incomplete.rpartition(",")[2].removeprefix("!")
+        _, _, last_item = incomplete.rpartition(",")
+        last = last_item.removeprefix("!")
         before = incomplete.removesuffix(last)
         # a traceback on every press of a key would be no help
         with contextlib.suppress(Exception):
             words = dict.fromkeys(list_words(ctx, last))
-            return [
-                f"{before}{word}"
-                for word in words
-                if word.startswith(last) and word[:1].isalnum()
-            ]
+            begun = [word for word in words if word.startswith(last)]
+            return [f"{before}{word}" for word in begun if word[:1].isalnum()]
         return []
 
     return complete
@@ -58,14 +57,14 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     inventory = load(Path(ctx.params.get("inventory") or "inventory.yaml"), {})
     yield from (host.name for host in inventory.hosts)
     yield from inventory.groups
-    yield from sorted(
-        {
-            f"{key}={value}"
-            for host in inventory.hosts
-            for key, value in host.labels.items()
-        }
-    )
+    yield from _sort_labels(host.labels.items() for host in inventory.hosts)
     yield ALL
+
+
+def _sort_labels(labels_by_owner: Iterable[Iterable[tuple[str, str]]]) -> list[str]:
+    """Return each label once, as key=value. labels_by_owner: of each host or run."""
+    every = chain.from_iterable(labels_by_owner)
+    return sorted({f"{key}={value}" for key, value in every})
 
 
 def _open_listing(ctx: typer.Context) -> "store.Listing":
@@ -77,19 +76,15 @@ def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     host's labels.
     """
     runs = _open_listing(ctx).runs
-    host, has_label, _ = incomplete.partition("@")
-    if has_label:
-        labels = {
-            f"{key}={value}"
-            for run in runs
-            if run.host_name == host
-            for key, value in run.labels
-        }
-        yield from (f"{host}@{label}" for label in sorted(labels))
+    host, at, _ = incomplete.partition("@")
+    if at:
+        labels = _sort_labels(run.labels for run in runs if run.host_name == host)
+        yield from (f"{host}@{label}" for label in labels)
         return
     yield from (run.host_name for run in runs)
-    yield from sorted({f"{key}={value}" for run in runs for key, value in run.labels})
-    yield from (run.run_id for run in runs[: -_NEWEST - 1 : -1])
+    yield from _sort_labels(run.labels for run in runs)
+    newest_first = reversed(runs[-_NEWEST:])
+    yield from (run.run_id for run in newest_first)
 
 
 @_complete
@@ -98,16 +93,17 @@ def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     from fleet.analysis.exchange.imports import load_all_summaries
 
     yield from _list_run_selectors(ctx, incomplete)
-    yield from (
-        f"{SUMMARY}{name}" for name in load_all_summaries(_open_listing(ctx))["summary"]
-    )
+    summaries = load_all_summaries(_open_listing(ctx))
+    yield from (f"{SUMMARY}{name}" for name in summaries["summary"])
 
 
 @_complete
 def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """Complete the stored benchmarks, with and without variants."""
-    kinds = {kind for run in _open_listing(ctx).runs for kind in run.benchmarks}
-    yield from sorted({kind.partition("/")[0] for kind in kinds} | kinds)
+    runs = _open_listing(ctx).runs
+    kinds = set(chain.from_iterable(run.benchmarks for run in runs))
+    benchmarks = {kind.partition("/")[0] for kind in kinds}
+    yield from sorted(kinds | benchmarks)
 
 
 @_complete

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,30 +46,36 @@ def init(
     Example: fleet init --from-ssh-config
     """
     from fleet.inventory import ansible, clusters, reader, starter
-    from fleet.remote.ssh.config import find_user_file
+    from fleet.store.files import write_output
 
-    from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
-    if (from_ansible is not None) + from_ssh_config + sum(from_clusters) > 1:
+    is_asked = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
+    asked = list(compress(clusters.CLUSTERS, is_asked))
+    if (from_ansible is not None) + from_ssh_config + len(asked) > 1:
         raise UsageError(
             "The options --from-... exclude one another; take one, then edit the file."
         )
-    if any(from_clusters):
-        text = clusters.from_cluster(clusters.CLUSTERS[from_clusters.index(True)])
+    if asked:
+        text = clusters.from_cluster(asked[0])
     elif from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
-        named = os.environ.get("FLEET_SSH_CONFIG", "none")
-        text = starter.from_ssh_config(
-            find_user_file() if named == "none" else Path(named)
-        )
+        text = starter.from_ssh_config(_find_ssh_config())
     else:
         text = starter.read_starter()
-    from fleet.store.files import write_output
-
     write_output(inventory, [text])
     written = reader.read_inventory(inventory, is_named=True).document
     trusting = f"fleet trust {inventory}, " if written.risky else ""
     typer.echo(f"Wrote {inventory}. Next: {trusting}fleet hosts, then fleet run.")
+
+
+def _find_ssh_config() -> Path:
+    """Return $FLEET_SSH_CONFIG; without it, or where it is "none", the user's own
+    file.
+    """
+    from fleet.remote.ssh.config import find_user_file
+
+    named = os.environ.get("FLEET_SSH_CONFIG", "none")
+    return find_user_file() if named == "none" else Path(named)
 
 
 @cli.app.command(
@@ -90,35 +98,38 @@ def list_hosts(
     """
     from fleet.console.hosts import render_hosts, render_hosts_json
 
-    loaded = cli.load_inventory(inventory, None if resolve else {})
+    listed: dict[str, Any] | None = None if resolve else {}
+    loaded = cli.load_inventory(inventory, listed)
     if loaded.unasked_program:
         note = (
             f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts"
             " --resolve` asks it."
         )
         cli.print_text(f"fleet: {note}", err=True)
-    from fleet.store.places import Folder, parse_place
-
-    chosen = (
-        cli.select_hosts(loaded, select, limit, results)
-        if select or limit or loaded.hosts
-        else ()
-    )
-    # a bucket would have to be connected to
-    listing = (
-        store.Listing(results) if isinstance(parse_place(results), Folder) else None
-    )
-    last_runs = {run.host_id: run for run in listing.runs} if listing else {}
-    starts = {host: run.started_utc for host, run in last_runs.items()}
-    smt = (
-        base.describe_smt_by_host(listing, tuple(last_runs.values())) if listing else {}
-    )
+    chosen: Sequence[Host] = ()
+    if select or limit or loaded.hosts:
+        chosen = cli.select_hosts(loaded, select, limit, results)
+    starts, smt = _describe_last_runs(results)
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        cli.print_text(
-            render_hosts(chosen, starts, smt, cli.get_width_and_colour()["width"])
-        )
+        width = cli.get_width_and_colour()["width"]
+        cli.print_text(render_hosts(chosen, starts, smt, width))
+
+
+def _describe_last_runs(results: str) -> tuple[dict[str, datetime], dict[str, str]]:
+    """Return when the last run of each host began, and what it says of SMT, by host ID;
+    nothing from a bucket, which would have to be connected to.
+    """
+    from fleet.store.places import Folder, parse_place
+
+    if not isinstance(parse_place(results), Folder):
+        return {}, {}
+    listing = store.Listing(results)
+    last_runs = {run.host_id: run for run in listing.runs}
+    starts = {host_id: run.started_utc for host_id, run in last_runs.items()}
+    smt = base.describe_smt_by_host(listing, tuple(last_runs.values()))
+    return starts, smt
 
 
 @cli.upkeep_command(
@@ -182,9 +193,10 @@ def check(
     require_no_conflicts(hosts, requested)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         checks = check_hosts(hosts, access, requested)
-    (typer.echo if json else cli.print_text)(
-        render_checks_json(checks) if json else render_checks(checks)
-    )
+    if json:
+        typer.echo(render_checks_json(checks))
+    else:
+        cli.print_text(render_checks(checks))
     raise typer.Exit(events.exit_code([result.outcome for result in checks]))
 
 
@@ -215,12 +227,10 @@ def clean(
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(hosts, access, store.Store(results), dry_run=dry_run)
-    text = (
-        render_cleaned_json(cleaned)
-        if json
-        else render_cleaned(cleaned, dry_run=dry_run)
-    )
-    (typer.echo if json else cli.print_text)(text)
+    if json:
+        typer.echo(render_cleaned_json(cleaned))
+    else:
+        cli.print_text(render_cleaned(cleaned, dry_run=dry_run))
     raise typer.Exit(events.exit_code([host.outcome for host in cleaned]))
 
 

@@ -25,6 +25,7 @@ except ImportError:
 from fleet.errors import UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Panels = dict[str, list[tuple[str, str]]]  # names and help, by title
 _HELP_ALL = "--help-all"
 # stands for "-" while lines are broken, so that names and options stay whole
 _HYPHEN = "\u2011"
@@ -42,25 +43,32 @@ class Command(TyperCommand):
 
     def __init__(self, *names: Any, **settings: Any) -> None:
         super().__init__(*names, **settings)
-        arguments = signature(self.callback).parameters if self.callback else {}
-        for parameter in (
-            self.params
-        ):  # click 8.5 takes the help of arguments away from typer before 0.26
+        for parameter in self.params:
             if parameter.param_type_name == "argument":
-                (described,) = arguments[str(parameter.name)].annotation.__metadata__
-                parameter.help = described.help  # type: ignore[attr-defined]
+                self._restore_help(parameter)
                 continue
             parameter.secondary_opts = []  # --no-json
             if not parameter.is_eager or parameter.name == "inventory":
-                flag = max(parameter.opts, key=len).lstrip("-")
-                variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
-                # such as FLEET_INVENTORY, for every command
-                other = parameter.envvar or []
-                parameter.envvar = [
-                    variable,
-                    *([other] if isinstance(other, str) else other),
-                ]
-                parameter.show_envvar = False  # type: ignore[attr-defined]
+                self._add_variable(parameter)
+
+    def _restore_help(self, argument: click.Parameter) -> None:
+        """Set an argument's help, which click 8.5 takes away from typer before 0.26."""
+        assert self.callback is not None  # noqa: S101  an argument is one of its own
+        declared = signature(self.callback).parameters[str(argument.name)]
+        (described,) = declared.annotation.__metadata__
+        argument.help = described.help  # type: ignore[attr-defined]
+
+    def _add_variable(self, option: click.Parameter) -> None:
+        """Let an option be set by FLEET_COMMAND_OPTION, before a variable that all
+        commands have, such as FLEET_INVENTORY.
+        """
+        flag = max(option.opts, key=len).lstrip("-")
+        variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
+        common = option.envvar or []
+        if isinstance(common, str):
+            common = [common]
+        option.envvar = [variable, *common]
+        option.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. If an unknown option is a value of other options, name
@@ -69,19 +77,24 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
-            value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
-            takes = [
-                option.opts[0]
-                for option in self.params
-                if value.search(getattr(option, "help", None) or "")
-            ]
-            if takes:
+            takers = self._find_options_that_take(err.option_name.lstrip("-"))
+            if takers:
                 err.message = (
                     f"No such option {err.option_name!r}; it is a value of"
-                    f" {' and '.join(takes)}."
+                    f" {' and '.join(takers)}."
                 )
                 err.possibilities = None
             raise
+
+    def _find_options_that_take(self, value: str) -> list[str]:
+        """Return the options whose help names this value in its brackets."""
+        in_brackets = re.compile(rf"\[.*\b{re.escape(value)}\b.*\]")
+        takers = []
+        for option in self.params:
+            text = getattr(option, "help", None)
+            if text and in_brackets.search(text):
+                takers.append(option.opts[0])
+        return takers
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -89,17 +102,16 @@ class Command(TyperCommand):
         """Write the arguments, then each panel of options, then the options without a
         panel.
         """
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        panels: _Panels = {"Arguments": []}
         for parameter, (names, text) in list_parameters(ctx):
-            panel = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":
-                panel = "Arguments"
-            panels.setdefault(panel, []).append((names, text.replace("-", _HYPHEN)))
+                title = "Arguments"
+            else:
+                title = _get_panel(parameter, "Options")
+            row = (names, text.replace("-", _HYPHEN))
+            panels.setdefault(title, []).append(row)
         panels["Options"] = panels.pop("Options")  # which has --help, below the others
-        for title, rows in panels.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        _write_panels(panels, formatter)
         formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
 
     def format_arguments(
@@ -119,14 +131,24 @@ class Group(TyperGroup):
         formatter: click.HelpFormatter,
     ) -> None:
         """Write the commands, each below the heading of its panel."""
-        panels: dict[str, list[tuple[str, str]]] = {"Commands": []}
+        panels: _Panels = {"Commands": []}
         for name, command in self.commands.items():
-            if not command.hidden:
-                title = getattr(command, "rich_help_panel", None) or "Commands"
-                panels.setdefault(title, []).append(
-                    (name, command.get_short_help_str(80))
-                )
-        for title, rows in panels.items():
+            if command.hidden:
+                continue
+            title = _get_panel(command, "Commands")
+            row = (name, command.get_short_help_str(80))
+            panels.setdefault(title, []).append(row)
+        _write_panels(panels, formatter)
+
+
+def _get_panel(described: click.Parameter | click.Command, default: str) -> str:
+    """Return the title of the help's panel that lists an option or a command."""
+    return getattr(described, "rich_help_panel", None) or default
+
+
+def _write_panels(panels: _Panels, formatter: click.HelpFormatter) -> None:
+    for title, rows in panels.items():
+        if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
 
@@ -161,13 +183,14 @@ def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
     """
 
     def print_whole_help(context: typer.Context, is_asked: bool) -> None:
-        if is_asked:
-            _reveal_options(context.command)
-            formatter = context.make_formatter()
-            with formatter.section(title):
-                formatter.write_dl(rows)
-            typer.echo(f"{context.get_help()}\n\n{formatter.getvalue()}", nl=False)
-            raise typer.Exit
+        if not is_asked:
+            return
+        _reveal_options(context.command)
+        formatter = context.make_formatter()
+        with formatter.section(title):
+            formatter.write_dl(rows)
+        typer.echo(f"{context.get_help()}\n\n{formatter.getvalue()}", nl=False)
+        raise typer.Exit
 
     text = f"Show every option, and {title.lower()}."
     return typer.Option(_HELP_ALL, is_eager=True, callback=print_whole_help, help=text)
@@ -231,13 +254,14 @@ class _Completion(shell_completion.ShellComplete):
         args, typed = self.get_completion_args()
         value = typed
         if typed.startswith("-") and "=" in typed:
-            value = typed.partition("=")[2]
+            _, _, value = typed.partition("=")
         replaced = os.environ.get("_FLEET_WORD", typed)
         lines = []
         for item in self.get_completions(args, typed):
+            if item.type != "plain" or not item.value.startswith(value):
+                continue
             added = item.value.removeprefix(value)
-            is_longer = item.value.startswith(value)
-            if item.type == "plain" and is_longer and _PLAIN.fullmatch(added):
+            if _PLAIN.fullmatch(added):
                 lines.append(f"{replaced}{added}{self.format_completion(item)}")
         return "\n".join(lines)
 
@@ -251,9 +275,11 @@ class _Completion(shell_completion.ShellComplete):
 
 def _reveal_options(command: click.Command) -> None:
     """Make all options of a command visible in its help, if it has --help-all."""
-    if any(_HELP_ALL in parameter.opts for parameter in command.params):
-        for parameter in command.params:
-            parameter.hidden = False  # type: ignore[attr-defined]
+    has_whole_help = any(_HELP_ALL in parameter.opts for parameter in command.params)
+    if not has_whole_help:
+        return
+    for parameter in command.params:
+        parameter.hidden = False  # type: ignore[attr-defined]
 
 
 def list_parameters(
@@ -263,9 +289,9 @@ def list_parameters(
     help.
     """
     for parameter in context.command.get_params(context):
-        if (record := parameter.get_help_record(context)) is not None:
-            # typer 0.20 escapes it for rich
-            yield (
-                parameter,
-                (record[0], record[1].replace(r"\[", "[")),
-            )
+        record = parameter.get_help_record(context)
+        if record is None:  # it is hidden
+            continue
+        names, text = record
+        unescaped = text.replace(r"\[", "[")  # typer 0.20 escapes it for rich
+        yield parameter, (names, unescaped)

@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from fleet.cli import completion
-from fleet.cli.app import join_lists, option
+from fleet.cli.options import join_lists, option
 from fleet.model import BENCHMARKS, RequestedOptions
 from fleet.plan.options import BY_NAME, Option, parse_requested
 
@@ -60,35 +60,54 @@ def add_plan_options(
         texts["benchmarks"] = join_lists(texts["benchmarks"])
         command(requested=parse_requested(texts), **arguments)
 
-    options = [
-        _make_parameter(BY_NAME[name], panel, hidden=name not in listed)
-        for panel, names in PANELS.items()
-        for name in names.split()
-    ]
+    # typer reads a command's options from its signature
+    described = signature(command)
     parameters: list[Parameter] = []
-    for parameter in signature(command).parameters.values():
-        parameters += options if parameter.name == "requested" else [parameter]
-    parse_and_run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    for parameter in described.parameters.values():
+        if parameter.name == "requested":
+            parameters += _make_parameters(listed)
+        else:
+            parameters.append(parameter)
+    parse_and_run.__signature__ = described.replace(parameters=parameters)  # type: ignore[attr-defined]
     return parse_and_run
 
 
+def _make_parameters(listed: Collection[str]) -> list[Parameter]:
+    """Return a parameter for each plan option; those in `listed` are not hidden."""
+    parameters = []
+    for panel, names in PANELS.items():
+        for name in names.split():
+            hidden = name not in listed
+            parameters.append(_make_parameter(BY_NAME[name], panel, hidden=hidden))
+    return parameters
+
+
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:
-    is_benchmarks = plan_option.name == "benchmarks"
-    allowed = f"{_FRONT_BENCHMARKS}, …" if is_benchmarks else plan_option.kind.allowed
-    # an error says which numbers
-    values = "" if plan_option.kind.limits else f"{allowed}; "
+    kind: Any = str | None
+    if plan_option.name == "benchmarks":
+        kind = list[str] | None
     letter = f"-{plan_option.letter} " if plan_option.letter else ""
     described = option(
-        f"{plan_option.help} [{values}default: {plan_option.default}]",
+        f"{plan_option.help} [{_describe_values(plan_option)}]",
         f"--{plan_option.flag} {letter}{plan_option.kind.metavar}",
         _COMPLETIONS.get(plan_option.name),
         rich_help_panel=panel,
         hidden=hidden,
     )
-    kind: Any = list[str] | None if is_benchmarks else str | None
     return Parameter(
         plan_option.name,
         Parameter.POSITIONAL_OR_KEYWORD,
         default=None,
         annotation=Annotated[kind, described],
     )
+
+
+def _describe_values(plan_option: Option) -> str:
+    """Describe the values that an option takes, and its default."""
+    default = f"default: {plan_option.default}"
+    if plan_option.kind.limits:  # an error says which numbers
+        return default
+    allowed = plan_option.kind.allowed
+    if plan_option.name == "benchmarks":
+        allowed = f"{_FRONT_BENCHMARKS}, …"
+    return f"{allowed}; {default}"

@@ -21,13 +21,14 @@ from fleet.cli.plan_options import (
     USUAL,
     add_plan_options,
 )
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
 from fleet.model import Host, RequestedOptions
 from fleet.text import as_document
 
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
     from fleet.session.events import Event, EventHandler, Outcome
+    from fleet.session.resume import Remaining
     from fleet.store import Store
 
 
@@ -101,40 +102,32 @@ def run(
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     if shard is not None:
-        from fleet.session import shards
-
-        (number, count), total = shards.parse_shard(shard), len(hosts)
-        hosts = shards.select_shard(hosts, number, count)
-        typer.echo(f"shard {number}/{count}: {len(hosts)} of {total} hosts", err=True)
+        hosts = _select_shard(hosts, shard)
     cli.require_usable(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
     if not hosts:
-        typer.echo(
-            as_document("run", []) if json else "Nothing to measure in this shard."
-        )
+        nothing = "Nothing to measure in this shard."
+        typer.echo(as_document("run", []) if json else nothing)
         return
     if dry_run:
-        from fleet.console.dry_run import render_plans, render_plans_json
-        from fleet.session.dry_run import forecast_hosts
-
-        plans = forecast_hosts(hosts, requested, results)
-        (typer.echo if json else cli.print_text)(
-            (render_plans_json if json else render_plans)(plans)
-        )
+        _print_plans(hosts, requested, results, json=json)
         return
     from fleet.session import events
     from fleet.store import Store
 
-    started, store = time.monotonic(), Store(results)
+    started = time.monotonic()
+    store = Store(results)
     store.require_writable()
-    outcomes: list[events.Outcome] = []
     settings: dict[str, Any] = {
+        "requested": requested,
         "parallel": parallel,
         "lock": lock,
         "reconnect_s": reconnect,
+        "require": require,
+        "wait_s": wait,
     }
-    settings |= {"requested": requested, "require": require, "wait_s": wait}
+    outcomes: list[events.Outcome] = []
     for side in alternate_labels(sides, repeat):
         settings["labels"] = {**labels, **side}
         with show_progress(
@@ -144,17 +137,37 @@ def run(
                 store, hosts, on_event, connect_timeout, dask, **settings
             )
         outcomes += ended
-        if any(ended.state is events.State.INTERRUPTED for ended in outcomes):
+        if any(outcome.state is events.State.INTERRUPTED for outcome in ended):
             break
-    print_outcomes(
-        store,
-        outcomes,
-        started,
-        make_hints(results, inventory, logs),
-        json=json,
-        as_map=map_,
-    )
+    hints = make_hints(results, inventory, logs)
+    print_outcomes(store, outcomes, started, hints, json=json, as_map=map_)
     raise typer.Exit(events.exit_code(outcomes))
+
+
+def _select_shard(hosts: Sequence[Host], shard: str) -> tuple[Host, ...]:
+    """Return the hosts of a shard such as "2/4", and print how many they are. Raises
+    UsageError.
+    """
+    from fleet.session import shards
+
+    number, count = shards.parse_shard(shard)
+    chosen = shards.select_shard(hosts, number, count)
+    typer.echo(f"shard {number}/{count}: {len(chosen)} of {len(hosts)} hosts", err=True)
+    return chosen
+
+
+def _print_plans(
+    hosts: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool
+) -> None:
+    """Print what a session would measure, and its cost."""
+    from fleet.console.dry_run import render_plans, render_plans_json
+    from fleet.session.dry_run import forecast_hosts
+
+    plans = forecast_hosts(hosts, requested, results)
+    if json:
+        typer.echo(render_plans_json(plans))
+    else:
+        cli.print_text(render_plans(plans))
 
 
 def measure_session(
@@ -175,10 +188,12 @@ def measure_session(
         store, new_session_id(), on_event, connect_timeout, **settings
     )
     if dask is None:
-        return runner.run_session(hosts, context), context.log_folder
-    from fleet.session.dask_cluster import measure_on_cluster
+        outcomes = runner.run_session(hosts, context)
+    else:
+        from fleet.session.dask_cluster import measure_on_cluster
 
-    return measure_on_cluster(dask, hosts, context, connect_timeout), context.log_folder
+        outcomes = measure_on_cluster(dask, hosts, context, connect_timeout)
+    return outcomes, context.log_folder
 
 
 @cli.app.command(short_help="Finish a session that was interrupted.")
@@ -208,8 +223,6 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet.console.summary import render_remaining, render_remaining_json
-    from fleet.errors import StoreError
     from fleet.session import events, resume, runner
     from fleet.store import Store
 
@@ -217,19 +230,15 @@ def resume(
     if forget and (session is None or publish_partial):
         raise UsageError("--forget: name the session, and leave out --publish-partial.")
     remaining = resume.find_remaining(store, session)
-    if damaged := store.describe_damaged_journals():
+    damaged = store.describe_damaged_journals()
+    if damaged:
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
-        typer.echo(
-            as_document("resume", [])
-            if json
-            else f"{store.place}: no unfinished session there."
-        )
+        nothing = f"{store.place}: no unfinished session there."
+        typer.echo(as_document("resume", []) if json else nothing)
         return
     if dry_run:
-        typer.echo(
-            render_remaining_json(remaining) if json else render_remaining(remaining)
-        )
+        _print_remaining(remaining, json=json)
         return
     if forget:
         resume.forget_session(remaining, store)
@@ -238,27 +247,28 @@ def resume(
         )
         return
     intent = remaining.intent
-    entries = (
-        ()
-        if publish_partial
-        else cli.load_inventory(inventory, intent.listed or None).hosts
-    )
+    entries: Sequence[Host] = ()
+    if not publish_partial:
+        entries = cli.load_inventory(inventory, intent.listed or None).hosts
     by_name = {host.name: host for host in entries}
     hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
-    cli.require_usable(
-        [host for host in hosts if host.name in remaining.hosts and entries],
-        intent.requested,
-    )
+    to_begin = [host for host in hosts if entries and host.name in remaining.hosts]
+    cli.require_usable(to_begin, intent.requested)
     started = time.monotonic()
     store.require_writable()
-    settings = {
-        name: getattr(intent, name)
-        for name in ("requested", "labels", "require", "wait_s")
-    }
-    settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
         context = runner.make_context(
-            store, remaining.session_id, on_event, connect_timeout, **settings
+            store,
+            remaining.session_id,
+            on_event,
+            connect_timeout,
+            requested=intent.requested,
+            labels=intent.labels,
+            require=intent.require,
+            wait_s=intent.wait_s,
+            parallel=parallel,
+            lock=lock,
+            reconnect_s=reconnect,
         )
         outcomes = resume.resume_session(
             remaining, hosts, context, partial=publish_partial
@@ -267,21 +277,29 @@ def resume(
         hints = make_hints(results, inventory, context.log_folder)
         print_outcomes(store, outcomes, started, hints, json=json)
     else:
-        why = (
-            "the damaged journals named above are kept"
-            if damaged
-            else "nothing of it had been measured"
-        )
-        cli.print_text(f"Session {remaining.session_id} is given up; {why}.")
-    if others := resume.name_other_sessions(store, remaining):
+        _print_given_up(remaining.session_id, are_damaged=bool(damaged))
+    others = resume.name_other_sessions(store, remaining)
+    if others:
         cli.print_text(others, err=True)
-    raise typer.Exit(
-        events.exit_code(outcomes)
-        if outcomes
-        else StoreError.exit_code
-        if damaged
-        else 0
-    )
+    if outcomes:
+        raise typer.Exit(events.exit_code(outcomes))
+    raise typer.Exit(StoreError.exit_code if damaged else 0)
+
+
+def _print_remaining(remaining: "Remaining", *, json: bool) -> None:
+    """Print what `fleet resume` would do."""
+    from fleet.console.summary import render_remaining, render_remaining_json
+
+    render = render_remaining_json if json else render_remaining
+    typer.echo(render(remaining))
+
+
+def _print_given_up(session_id: str, *, are_damaged: bool) -> None:
+    """Print why a session ends without an outcome. are_damaged: its journals."""
+    why = "nothing of it had been measured"
+    if are_damaged:
+        why = "the damaged journals named above are kept"
+    cli.print_text(f"Session {session_id} is given up; {why}.")
 
 
 @contextmanager
@@ -303,9 +321,10 @@ def show_progress(
     rows = Rows(hosts)
 
     def print_json() -> None:
-        if json:
-            left = [row.make_interrupted_outcome() for row in rows.by_name.values()]
-            typer.echo(render_outcomes_json([*earlier, *left]))
+        if not json:
+            return
+        unfinished = [row.make_interrupted_outcome() for row in rows.by_name.values()]
+        typer.echo(render_outcomes_json([*earlier, *unfinished]))
 
     with (
         progress(hosts, quiet=quiet, as_map=as_map) as show,
@@ -325,23 +344,17 @@ def make_hints(results: str, inventory: Path, logs: str) -> "Hints":
     """
     from fleet.console.summary import Hints
 
-    def format_flag(flag: str, value: str, variable: str, default: str) -> str:
-        return (
-            f"{flag} {shlex.quote(value)}"
-            if value != os.environ.get(variable, default)
-            else ""
-        )
-
-    return Hints(
-        format_flag(
-            "-r",
-            results,
-            "FLEET_RESULTS",
-            cli.load_settings(inventory).get("results", cli.RESULTS),
-        ),
-        format_flag("-i", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
-        logs,
-    )
+    settings = cli.load_settings(inventory)
+    default_root = settings.get("results", cli.RESULTS)
+    usual_results = os.environ.get("FLEET_RESULTS", default_root)
+    usual_inventory = os.environ.get("FLEET_INVENTORY", str(cli.INVENTORY))
+    results_option = ""
+    if results != usual_results:
+        results_option = f"-r {shlex.quote(results)}"
+    inventory_option = ""
+    if str(inventory) != usual_inventory:
+        inventory_option = f"-i {shlex.quote(str(inventory))}"
+    return Hints(results_option, inventory_option, logs)
 
 
 def print_outcomes(
@@ -365,10 +378,11 @@ def print_outcomes(
     if json:
         typer.echo(render_outcomes_json(outcomes))
         return
-    seconds, page, medians = time.monotonic() - started, cli.get_width_and_colour(), ""
+    seconds = time.monotonic() - started
+    page = cli.get_width_and_colour()
+    medians = ""
     try:
         medians = render_medians(store, outcomes, **page, as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be
-        cli.print_text(
-            render_outcomes(outcomes, seconds, hints, medians, page["width"])
-        )
+        text = render_outcomes(outcomes, seconds, hints, medians, page["width"])
+        cli.print_text(text)

@@ -3,9 +3,10 @@ completion, schema, man.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +26,9 @@ from fleet.hostnames import join_names
 from fleet.model.version import VERSION
 from fleet.plan.options import parse_choice, parse_labels
 from fleet.text import as_document, format_count
+
+if TYPE_CHECKING:
+    from fleet.store.verify import Verification
 
 _SCHEMAS = Path(__file__).with_name("schemas")  # of docs/schemas.py
 _END = Path(__file__).with_name("man_end.roff")
@@ -47,17 +51,26 @@ def label(
 
     Example: fleet label rome@kernel=old bios=2.1
     """
-    removed = [text[:-1] for text in labels if text.endswith("=")]
-    values = parse_labels([text for text in labels if not text.endswith("=")])
-    if both := sorted(values.keys() & set(removed)):
-        raise UsageError(f"{both[0]}: set it or remove it, not both.")
+    changes = _parse_label_changes(labels)
     root = store.Store(results)
     runs = base.select_runs(root.list_runs(), [select], root.place)
-    root.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
+    root.label([run.run_id for run in runs], changes)
+    count = format_count(len(runs), "run")
     hosts = join_names(run.host_name for run in runs)
-    cli.print_text(
-        f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}."
-    )
+    cli.print_text(f"Labelled {count} of {hosts}: {' '.join(labels)}.")
+
+
+def _parse_label_changes(texts: Sequence[str]) -> dict[str, str | None]:
+    """Parse ["bios=2.1", "kernel="] -> {"bios": "2.1", "kernel": None}. Raises
+    UsageError.
+    """
+    to_set = [text for text in texts if not text.endswith("=")]
+    changes: dict[str, str | None] = {**parse_labels(to_set)}
+    keys_to_remove = [text.removesuffix("=") for text in texts if text.endswith("=")]
+    both = sorted(changes.keys() & set(keys_to_remove))
+    if both:
+        raise UsageError(f"{both[0]}: set it or remove it, not both.")
+    return changes | dict.fromkeys(keys_to_remove)
 
 
 @cli.app.command(short_help="Leave runs out of all results; keep their files.")
@@ -75,26 +88,26 @@ def withdraw(
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
-    root, listing = store.Store(results), store.Listing(results)
-    counting = {run.run_id for run in listing.runs}
-    listed = [
-        run
-        for run in listing.all_runs
-        if (run.run_id in counting) != (undo or not select)
-    ]
+    root = store.Store(results)
+    listing = store.Listing(results)
+    included = {run.run_id for run in listing.runs}
+    withdrawn = [run for run in listing.all_runs if run.run_id not in included]
     if not select:
-        width = cli.get_width_and_colour()["width"]
-        cli.print_text(
-            views.render_runs(listed, width=width) if listed else "No run is withdrawn."
-        )
+        _print_withdrawn(withdrawn)
         return
-    runs = base.select_runs(listed, select, root.place)
+    runs = base.select_runs(withdrawn if undo else listing.runs, select, root.place)
     root.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
-    cli.print_text(
-        f"{done}: {format_count(len(runs), 'run')}. `fleet withdraw` lists those"
-        " withdrawn."
-    )
+    count = format_count(len(runs), "run")
+    cli.print_text(f"{done}: {count}. `fleet withdraw` lists those withdrawn.")
+
+
+def _print_withdrawn(runs: Sequence[store.RunSummary]) -> None:
+    if not runs:
+        cli.print_text("No run is withdrawn.")
+        return
+    width = cli.get_width_and_colour()["width"]
+    cli.print_text(views.render_runs(runs, width=width))
 
 
 @cli.upkeep_command(short_help="Read all that is stored and name every damaged file.")
@@ -109,43 +122,50 @@ def verify(
 
     Exits with 11 if a file is damaged. Example: fleet verify results
     """
-    from fleet.store.places import parse_place
-    from fleet.store.verify import verify as verify_place
     from fleet.store.verify import verify_file
 
-    is_file = root is not None and Path(root).is_file()
     if root and "://" not in root and not Path(root).expanduser().exists():
         raise UsageError(f"{root}: there is no such folder or file.")
-    result = (
-        verify_file(Path(str(root)))
-        if is_file
-        else verify_place(parse_place(root or results))
-    )
-    if not (
-        is_file or result.problems
-    ):  # else what is derived is not made of what was written
-        listing = store.Listing(root or results)
-        problems = (
-            *reduce.verify_pairs(listing),
-            *reduce.verify_numbers(listing),
-            *views.verify_marked_bursts(listing),
-        )
-        result = replace(result, problems=problems)
+    if root is not None and Path(root).is_file():
+        result = verify_file(Path(root))
+    else:
+        result = _verify_root(root or results)
     if json:
         typer.echo(as_document("verify", [asdict(result)]))
     else:
-        counts = (
-            format_count(getattr(result, f"{noun}s"), noun)
-            for noun in ("run", "sample", "file")
-        )
-        written = "all as written" if result.files else "nothing is stored there"
-        verdict = (
-            format_count(len(result.problems), "problem")
-            if result.problems
-            else written
-        )
-        typer.echo("\n".join([*result.problems, f"{', '.join(counts)}: {verdict}."]))
+        typer.echo(_render_verified(result))
     raise typer.Exit(StoreError.exit_code if result.problems else 0)
+
+
+def _verify_root(root: str) -> "Verification":
+    """Verify what was written, and if that is whole, what was derived from it."""
+    from fleet.store.places import parse_place
+    from fleet.store.verify import verify
+
+    written = verify(parse_place(root))
+    if written.problems:
+        return written
+    listing = store.Listing(root)
+    problems = (
+        *reduce.verify_pairs(listing),
+        *reduce.verify_numbers(listing),
+        *views.verify_marked_bursts(listing),
+    )
+    return replace(written, problems=problems)
+
+
+def _render_verified(result: "Verification") -> str:
+    """Render the problems, then what was read and the verdict."""
+    runs = format_count(result.runs, "run")
+    samples = format_count(result.samples, "sample")
+    files = format_count(result.files, "file")
+    if result.problems:
+        verdict = format_count(len(result.problems), "problem")
+    elif result.files:
+        verdict = "all as written"
+    else:
+        verdict = "nothing is stored there"
+    return "\n".join([*result.problems, f"{runs}, {samples}, {files}: {verdict}."])
 
 
 @cli.upkeep_command(short_help="Make a lab of made-up machines to learn on.")
@@ -215,23 +235,32 @@ def man(context: typer.Context) -> None:
         ".SH COMMANDS",
     ]
     for described in list_command_contexts(root):
-        lines.append(
-            f".SS {_escape_roff(described.get_usage().removeprefix('Usage: '))}"
-        )
-        for paragraph in (described.command.help or "").split("\n\n"):
-            lines += (".PP", _escape_roff(paragraph))
-        for _, (name, about) in list_parameters(described):
-            lines += (
-                ".TP",
-                rf"\fB{_escape_roff(name)}\fR",
-                _escape_roff(about) or r"\&",
-            )
-    typer.echo("\n".join(lines) + "\n" + _END.read_text(encoding="utf-8"), nl=False)
+        lines += _render_roff(described)
+    end = _END.read_text(encoding="utf-8")
+    typer.echo("\n".join(lines) + "\n" + end, nl=False)
+
+
+def _render_roff(described: typer.Context) -> list[str]:
+    """Render the manual page's lines about a command: usage, description, options."""
+    usage = described.get_usage().removeprefix("Usage: ")
+    lines = [f".SS {_escape_roff(usage)}"]
+    description = described.command.help or ""
+    for paragraph in description.split("\n\n"):
+        lines += [".PP", _escape_roff(paragraph)]
+    for _, (name, about) in list_parameters(described):
+        lines += [
+            ".TP",
+            rf"\fB{_escape_roff(name)}\fR",
+            _escape_roff(about) or r"\&",
+        ]
+    return lines
 
 
 def _escape_roff(words: str) -> str:
     """Escape text for roff: on one line, without requests or escapes, and with hyphens
     that can be pasted.
     """
-    line = re.sub(r"\s+", " ", words).strip().replace("\\", r"\e").replace("-", r"\-")
+    line = re.sub(r"\s+", " ", words).strip()
+    line = line.replace("\\", r"\e")
+    line = line.replace("-", r"\-")
     return rf"\&{line}" if line.startswith((".", "'")) else line
